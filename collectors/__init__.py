@@ -1,0 +1,1 @@
+"""Collectors: one file per source format; installed as fpmonitor.collectors."""

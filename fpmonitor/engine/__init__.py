@@ -1,0 +1,1 @@
+"""Spectrum sources: where count spectra come from."""

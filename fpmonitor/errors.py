@@ -1,0 +1,82 @@
+"""The errors of fpmonitor: what went wrong, where, and how to mend it.
+
+FpmonitorError
+├── InputError        a file, a record or an option cannot be used     exit code 2
+│   ├── PolicyError   a number of the policy is out of its range
+│   └── UnknownNameError  an API, collector or exporter that nobody knows
+├── StoreError        the database cannot be opened, read or written   exit code 2
+└── UndecidableError  the data cannot decide the question              exit code 3
+
+Anything outside this tree is a bug of fpmonitor and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class FpmonitorError(Exception):
+    """Base of all errors that a user can mend.
+
+    Parameters
+    ----------
+    message
+        What is wrong and where, one line, without raw values of users.
+    hint
+        What to do about it, or the empty string.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class InputError(FpmonitorError, ValueError):
+    """A file, record, option or argument cannot be used."""
+
+
+class PolicyError(InputError):
+    """A number of the question is out of its range; `argument` names it."""
+
+    def __init__(self, argument: str, message: str, *, hint: str = "") -> None:
+        super().__init__(f"{argument}: {message}", hint=hint)
+        self.argument = argument
+
+
+class UnknownNameError(InputError):
+    """A name that is not among the known ones; the message lists the nearest."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        folded = [other for other in known if other.casefold() == name.casefold()]
+        nearest = list(dict.fromkeys([*folded, *nearest]))
+        hint = (
+            f"nearest: {', '.join(nearest)}"
+            if nearest
+            else f"known: {', '.join(known[:12])}{' ...' if len(known) > 12 else ''}"
+        )
+        super().__init__(f"unknown {kind} {name!r}", hint=hint if known else "")
+        self.kind = kind
+        self.name = name
+        self.nearest = nearest
+
+
+class StoreError(FpmonitorError):
+    """The database cannot be opened, read or written."""
+
+
+class UndecidableError(FpmonitorError):
+    """The data cannot decide the question that was asked."""
+
+    exit_code = 3

@@ -1,0 +1,1 @@
+"""Estimates of exposure and entropy from count spectra: pure functions, no I/O."""

@@ -1,0 +1,97 @@
+"""The policy: the numbers of one question about exposure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from fpmonitor.errors import PolicyError
+
+MAX_POPULATION = 10**10
+MAX_K = 10**6
+
+
+def check_threshold(k: int, population: int) -> None:
+    """Check anonymity threshold `k` against population `n`, both numbers of users.
+
+    Raises
+    ------
+    PolicyError
+        Not whole numbers, k < 2, n < k, or above what the numerics are tested for.
+    """
+    for argument, value in (("k", k), ("population", population)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise PolicyError(argument, f"must be a whole number, got {value!r}")
+    if k < 2:
+        raise PolicyError("k", f"must be at least 2, got {k}", hint="k = 2 asks for unique users")
+    if k > MAX_K:
+        raise PolicyError("k", f"must be at most {MAX_K}, got {k}")
+    if population < k:
+        raise PolicyError(
+            "population",
+            f"must be at least k = {k}, got {population}",
+            hint="in a population smaller than k every user is exposed",
+        )
+    if population > MAX_POPULATION:
+        raise PolicyError("population", f"must be at most {MAX_POPULATION}, got {population}")
+
+
+def check_share(argument: str, value: float) -> None:
+    """Check that a share lies strictly between 0 and 1.
+
+    Raises
+    ------
+    PolicyError
+        It does not; the error names `argument`.
+    """
+    if not (math.isfinite(value) and 0 < value < 1):
+        raise PolicyError(argument, f"must lie strictly between 0 and 1, got {value}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What must hold, for whom, and how sure one must be.
+
+    Attributes
+    ----------
+    k
+        Anonymity threshold, users: a user is exposed in a group of fewer than `k`.
+    population
+        `n`, users that sites will see.
+    budget
+        `Q*`, the largest tolerated exposure, a share of the users in (0, 1).
+    delta
+        The tolerated probability that the guarantee fails, in (0, 1).
+    candidates
+        The APIs that the decision ranges over, sorted, without repetition.
+
+    Raises
+    ------
+    PolicyError
+        A number is out of its range, or there is no candidate.
+    """
+
+    k: int
+    population: int
+    budget: float
+    delta: float
+    candidates: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        check_threshold(self.k, self.population)
+        check_share("budget", self.budget)
+        check_share("delta", self.delta)
+        if not self.candidates:
+            raise PolicyError("candidates", "name at least one API")
+        object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the policy as it stands in a decision file."""
+        return {
+            "k": self.k,
+            "population": self.population,
+            "budget": self.budget,
+            "delta": self.delta,
+            "candidates": list(self.candidates),
+        }

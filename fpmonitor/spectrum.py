@@ -1,0 +1,107 @@
+"""The count spectrum: the sufficient statistic of every exposure estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self
+
+import numpy as np
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountSpectrum:
+    """How many distinct values were seen how often.
+
+    Attributes
+    ----------
+    counts
+        int64, strictly increasing, each at least 1: numbers of users.
+    values
+        int64, same shape, each at least 1: `values[i]` distinct values have `counts[i]` users each.
+
+    Raises
+    ------
+    InputError
+        Empty, not whole numbers, not positive, not increasing, or of different shapes.
+    """
+
+    counts: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for name in ("counts", "values"):
+            array = np.asarray(getattr(self, name))
+            if array.ndim != 1 or not (array.size and np.issubdtype(array.dtype, np.integer)):
+                raise InputError(f"spectrum: {name} must be a non-empty list of whole numbers")
+            if array.min() < 1:
+                raise InputError(f"spectrum: {name} must be at least 1, got {array.min()}")
+            array = array.astype(np.int64)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        if self.counts.shape != self.values.shape:
+            raise InputError("spectrum: counts and values must have the same length")
+        if np.any(np.diff(self.counts) <= 0):
+            raise InputError("spectrum: counts must be strictly increasing")
+
+    @classmethod
+    def from_counts(cls, counts: ArrayLike) -> Self:
+        """Spectrum of a list of group sizes (whole numbers; zeros are values nobody has)."""
+        sizes = np.asarray(counts)
+        if sizes.size and not np.issubdtype(sizes.dtype, np.integer):
+            raise InputError("spectrum: counts must be whole numbers")
+        if sizes.size and sizes.min() < 0:
+            raise InputError(f"spectrum: counts must not be negative, got {sizes.min()}")
+        distinct, values = np.unique(sizes[sizes > 0], return_counts=True)
+        return cls(distinct, values)
+
+    @classmethod
+    def from_mapping(cls, values_by_count: Mapping[int, int]) -> Self:
+        """Spectrum of a mapping from a count to the number of values with that count."""
+        counts = sorted(values_by_count)
+        return cls(
+            np.array(counts, dtype=np.int64),
+            np.array([values_by_count[count] for count in counts], dtype=np.int64),
+        )
+
+    @property
+    def users(self) -> int:
+        """Observed users, `m`."""
+        return int(self.counts @ self.values)
+
+    @property
+    def support(self) -> int:
+        """Number of distinct values seen."""
+        return int(self.values.sum())
+
+    def users_below(self, k: int) -> int:
+        """Users in groups of fewer than `k` users (strict)."""
+        small = self.counts < k
+        return int(self.counts[small] @ self.values[small])
+
+
+class SpectrumSource(Protocol):
+    """Anything that yields the count spectrum of any set of its APIs.
+
+    Every engine implements it, so that every statistic and the search run on every engine.
+    """
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs that may be asked for, sorted."""
+
+    @property
+    def users(self) -> int:
+        """Number of users, the same for every set."""
+
+    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+        """Count spectrum of the tuples of the values of `apis`.
+
+        The empty set has one value, shared by all users.
+        """

@@ -1,0 +1,1 @@
+"""The DuckDB database: schema, migrations, ingest transaction, snapshots."""
