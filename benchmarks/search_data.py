@@ -1,0 +1,164 @@
+"""The five tables of the search benchmark, each a matrix of integer codes made from a seed.
+
+Two tables come from the network of the PyPI package `apify_fingerprint_datapoints` (Apache-2.0),
+three are made up. `python benchmarks/search_data.py` prints what each table looks like.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from apify_fingerprint_datapoints import get_fingerprint_network
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Codes = NDArray[np.uint32]
+
+SEED = 20260301
+NETWORK_12 = (
+    "userAgentData.platform userAgentData.mobile userAgentData.platformVersion doNotTrack maxTouchPoints deviceMemory"
+    " hardwareConcurrency screen.width screen.devicePixelRatio videoCard.vendor fonts audioCodecs"
+).split()
+NETWORK_20 = (
+    *NETWORK_12,
+    *(
+        "userAgent platform vendor productSub oscpu screen.colorDepth videoCodecs multimediaDevices"
+    ).split(),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One workload: names of the columns, and their codes (shape columns x rows)."""
+
+    name: str
+    apis: list[str]
+    codes: Codes
+
+
+def power_law(size: int, exponent: float) -> NDArray[np.float64]:
+    """Zipf law over `size` values."""
+    law = np.arange(1, size + 1, dtype=np.float64) ** -exponent
+    return law / law.sum()
+
+
+def device_models(
+    seed: int, rows: int, cardinalities: Sequence[int], *, models: int, fidelity: tuple[float, float]
+) -> Codes:
+    """Correlated columns: each user has a device model that fixes most values, the rest are own.
+
+    A value follows the model with a probability drawn from the range `fidelity`, one a column.
+    """
+    rng = np.random.default_rng(seed)
+    model = rng.choice(models, size=rows, p=power_law(models, 1.05))
+    columns = []
+    for cardinality in cardinalities:
+        law = power_law(cardinality, rng.uniform(1.1, 1.5))
+        typical = rng.choice(cardinality, size=models, p=law)
+        own = rng.choice(cardinality, size=rows, p=law)
+        follows = rng.random(rows) < rng.uniform(*fidelity)
+        columns.append(np.where(follows, typical[model], own))
+    return np.array(columns, dtype=np.uint32)
+
+
+def few_rows(seed: int, rows: int, cardinalities: Sequence[int], *, models: int) -> Codes:
+    """Columns that are functions of a device model alone: few distinct rows."""
+    return device_models(seed, rows, cardinalities, models=models, fidelity=(1.0, 1.0))
+
+
+def _draw(law: dict[str, float], size: int, rng: np.random.Generator) -> list[str]:
+    shares = np.array(list(law.values()))
+    values = list(law)
+    return [values[i] for i in rng.choice(len(values), size=size, p=shares / shares.sum())]
+
+
+def _read(value: str) -> Any:
+    """Value of a node: plain text, or JSON behind a mark."""
+    mark = "*STRINGIFIED*"
+    return json.loads(value.removeprefix(mark)) if value.startswith(mark) else value
+
+
+def _code(values: list[str], part: str) -> Codes:
+    """Codes of the whole value, or of one member of it."""
+    distinct = sorted(set(values))
+    codes: dict[str, int] = {}
+    code_of = {}
+    for value in distinct:
+        read = _read(value)
+        member = json.dumps(read.get(part) if part and isinstance(read, dict) else read)
+        code_of[value] = codes.setdefault(member, len(codes))
+    return np.array([code_of[value] for value in values], dtype=np.uint32)
+
+
+def network(seed: int, rows: int, apis: Sequence[str]) -> Codes:
+    """Browsers drawn from the network: the user agent first, then each node given its parent."""
+    with zipfile.ZipFile(get_fingerprint_network()) as archive:
+        nodes = {node["name"]: node for node in json.loads(archive.read("network.json"))["nodes"]}
+    rng = np.random.default_rng(seed)
+    agents = sorted(_draw(nodes["userAgent"]["conditionalProbabilities"], rows, rng))
+    drawn = {"userAgent": agents}
+    columns = []
+    for api in apis:
+        name, _, part = api.partition(".")
+        if name not in drawn:
+            laws = nodes[name]["conditionalProbabilities"]["deeper"]
+            drawn[name] = [
+                value
+                for agent in dict.fromkeys(agents)
+                for value in _draw(laws[agent], agents.count(agent), rng)
+            ]
+        columns.append(_code(drawn[name], part))
+    return np.array(columns)
+
+
+def _named(codes: Codes) -> list[str]:
+    return [f"api{column:02d}" for column in range(len(codes))]
+
+
+def _made_up(name: str, codes: Codes) -> Table:
+    return Table(name, _named(codes), codes)
+
+
+WORKLOADS: dict[str, Callable[[], Table]] = {
+    "12x100k": lambda: _made_up(
+        "12x100k",
+        few_rows(SEED, 100_000, (2, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32), models=4_500),
+    ),
+    "15x33k": lambda: _made_up(
+        "15x33k",
+        few_rows(SEED + 1, 32_561, (2, 2, 2, 3, 3, 4, 4, 5, 6, 6, 8, 8, 10, 12, 16), models=2_000),
+    ),
+    "12x200k": lambda: Table(
+        "12x200k", list(NETWORK_12), network(SEED + 2, 200_000, NETWORK_12)
+    ),
+    "20x200k": lambda: Table(
+        "20x200k", list(NETWORK_20), network(SEED + 3, 200_000, NETWORK_20)
+    ),
+    "20x1M": lambda: _made_up(
+        "20x1M",
+        device_models(
+            SEED + 4,
+            1_000_000,
+            (2, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 50, 80, 120, 250, 500, 1500, 3000, 5000),
+            models=4_000,
+            fidelity=(0.82, 0.97),
+        ),
+    ),
+}
+
+
+def main() -> None:
+    for make in WORKLOADS.values():
+        table = make()
+        distinct = len(np.unique(table.codes, axis=1).T)
+        print(table.name, *table.codes.shape, "distinct rows", distinct)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Wide logs: one visit of a user a record, with one column (or member) an API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from fpmonitor.collectors import tables
+from fpmonitor.collectors.tables import ATTRIBUTES, Column
+from fpmonitor.errors import InputError
+from fpmonitor.logs import Scan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fpmonitor.logs import ColumnMap, LogFile, Reject
+
+
+class WideCollector:
+    """Reads one row a visit from JSON lines, CSV or Parquet.
+
+    Columns other than `user`, `time`, `source` and the ignored ones are APIs; JSON records may
+    hold them in a member `attributes` instead. A missing member, an empty CSV field that is not
+    quoted, and a Parquet null are absent; a JSON null is a value unless the column map says
+    otherwise.
+    """
+
+    name: ClassVar[str] = "wide"
+
+    def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
+        """Whether the log has a user and something else, and is not a long log."""
+        columns = tables.head_columns(log)
+        names = {column.name for column in columns if not column.nested}
+        return (
+            column_map.name_of("user") in names
+            and column_map.name_of("api") not in names
+            and bool(_api_columns(columns, column_map))
+        )
+
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log.
+
+        Raises
+        ------
+        InputError
+            An API stands both beside and in `attributes`, or there is no API.
+        """
+        columns = tables.all_columns(log)
+        apis = _api_columns(columns, column_map)
+        names = [column.name for column in apis]
+        if not names:
+            raise InputError(f"{log.label}: no column is an API")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InputError(f"{log.label}: {twice[0]!r} stands both beside and in `{ATTRIBUTES}`")
+        fields = {
+            field: Column(column_map.name_of(field)) for field in ("user", "time", "source")
+        }
+        fields = {field: column for field, column in fields.items() if column in columns}
+        table = tables.read_table(log, [*fields.values(), *apis])
+        texts = ", ".join(
+            f'{table.text[fields[field]] if field in fields else "NULL::VARCHAR"} AS "{field}"'
+            for field in ("user", "time", "source")
+        )
+        values = ", ".join(
+            f"{_value(table.value[column], log, column_map)} AS v{i}"
+            for i, column in enumerate(apis)
+        )
+        return Scan(
+            f"SELECT {table.problem} AS problem, {texts}, {values} FROM {table.relation}",  # noqa: S608 -- names are quoted where the table is made
+            tuple(names),
+            values_are_json=log.format == "jsonl",
+        )
+
+    def locate(self, log: LogFile, rows: Mapping[int, str]) -> list[Reject]:
+        """Find the records that the store could not use."""
+        return tables.locate(log, rows)
+
+
+def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Column]:
+    fields = {column_map.name_of(field) for field in ("user", "time", "source")}
+    no_apis = fields | column_map.ignore | {""}
+    if any(column.nested for column in columns):
+        no_apis = no_apis | {ATTRIBUTES}
+    return [column for column in columns if column.nested or column.name not in no_apis]
+
+
+def _value(expression: str, log: LogFile, column_map: ColumnMap) -> str:
+    if log.format == "jsonl" and column_map.null == "absent":
+        return f"NULLIF({expression}, 'null')"
+    return expression

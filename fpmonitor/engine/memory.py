@@ -1,0 +1,260 @@
+"""In-memory spectrum source: integer codes, equal rows merged, exact group counts by sorting.
+
+A group is named by an exact mixed-radix number of its codes, never by a hash: two different tuples
+cannot meet. Where the number would pass 63 bits, it is replaced by its rank first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Codes = NDArray[np.unsignedinteger[Any]]
+
+KEY_BITS = 63  # keys are int64 and not negative
+DENSE = 2  # count by direct addressing up to this many possible keys per row
+MAX_USERS = 1 << 53  # sums of whole numbers below it are exact in float64
+
+
+def run_starts(ordered: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Positions at which a new value begins in an ordered, non-empty array."""
+    changes = np.empty(len(ordered), dtype=np.bool_)
+    changes[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=changes[1:])
+    return np.flatnonzero(changes)
+
+
+def merge_keys(keys: NDArray[np.int64], weights: NDArray[np.int64], shift: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Distinct keys in increasing order, and the total weight of each.
+
+    The weight rides in the `shift` lowest bits of the number that is sorted, because sorting
+    numbers is many times cheaper than finding the order of rows. The caller sees to it that
+    weights stay below `2**shift` and keys below `2**(63 - shift)`.
+    """
+    packed = keys << shift
+    packed |= weights
+    packed.sort()
+    keys = packed >> shift
+    packed &= (1 << shift) - 1
+    starts = run_starts(keys)
+    return keys[starts], np.add.reduceat(packed, starts)
+
+
+def rank_keys(keys: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], int]:
+    """Replace keys below `size` by their ranks among the distinct keys; how many those are."""
+    if size > DENSE * len(keys):
+        distinct, ranks = np.unique(keys, return_inverse=True)
+        return ranks, len(distinct)
+    present = np.zeros(size, dtype=np.bool_)
+    present[keys] = True
+    ranks = np.cumsum(present)
+    ranks -= 1
+    return ranks[keys], int(ranks[-1]) + 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeTable:
+    """Rows of integer codes, each standing for a number of users.
+
+    Attributes
+    ----------
+    columns
+        One unsigned array per column, all of the same length, at least one row.
+    cardinalities
+        Codes of column `i` are below `cardinalities[i]`.
+    weights
+        int64, users of each row, at least 1.
+    """
+
+    columns: tuple[Codes | NDArray[np.int64], ...]
+    cardinalities: tuple[int, ...]
+    weights: NDArray[np.int64]
+
+    def keys(self, columns: Sequence[int]) -> tuple[NDArray[np.int64], int, bool]:
+        """Name the groups of `columns` by whole numbers, ordered as their tuples are.
+
+        Returns the number of each row, a bound that all are below, and whether they are the plain
+        mixed-radix numbers (false where ranks had to replace a part, to stay within 63 bits).
+        """
+        keys = np.zeros(len(self.weights), dtype=np.int64)
+        size, plain = 1, True
+        for column in columns:
+            cardinality = self.cardinalities[column]
+            if size * cardinality >= 1 << KEY_BITS:
+                keys, size = rank_keys(keys, size)
+                plain = False
+            keys *= cardinality
+            keys += self.columns[column]
+            size *= cardinality
+        return keys, size, plain
+
+    def sizes(self, columns: Sequence[int]) -> NDArray[np.int64]:
+        """Users of each group of `columns`, in the order of the tuples."""
+        keys, size, _ = self.keys(columns)
+        shift = int(self.weights.max()).bit_length()
+        if size > DENSE * len(keys) and size < 1 << (KEY_BITS - shift):
+            return merge_keys(keys, self.weights, shift)[1]
+        ranks, groups = rank_keys(keys, size)
+        return np.bincount(ranks, self.weights, minlength=groups).astype(np.int64)
+
+    def merged(self, columns: Sequence[int], *, cap: int | None = None) -> CodeTable:
+        """Keep `columns` only and one row for each of their distinct tuples, in their order.
+
+        Weights above `cap` are cut to it, where one is given.
+        """
+        keys, size, plain = self.keys(columns)
+        shift = int(self.weights.max()).bit_length()
+        cardinalities = tuple(self.cardinalities[column] for column in columns)
+        kept: list[Codes | NDArray[np.int64]]
+        if plain and size < 1 << (KEY_BITS - shift):
+            distinct, weights = merge_keys(keys, self.weights, shift)
+            kept = _decode(distinct, cardinalities)
+        else:
+            ranks, groups = rank_keys(keys, size)
+            row = np.empty(groups, dtype=np.intp)
+            row[ranks] = np.arange(len(ranks))
+            weights = np.bincount(ranks, self.weights).astype(np.int64)
+            kept = [self.columns[column][row] for column in columns]
+        if cap is not None:
+            np.minimum(weights, cap, out=weights)
+        return CodeTable(tuple(kept), cardinalities, weights)
+
+
+def _decode(
+    keys: NDArray[np.int64], cardinalities: Sequence[int]
+) -> list[Codes | NDArray[np.int64]]:
+    """Codes of each column from mixed-radix numbers, the first column the most significant."""
+    codes: list[Codes | NDArray[np.int64]] = []
+    for cardinality in reversed(cardinalities[1:]):
+        quotients = keys // cardinality  # np.divmod lacks the fast path for one divisor
+        codes.append(keys - quotients * cardinality)
+        keys = quotients
+    return [keys, *reversed(codes)] if cardinalities else []
+
+
+class MemorySource:
+    """Spectrum source over integer codes held in memory.
+
+    Parameters
+    ----------
+    apis
+        Names, without repetition, in any order.
+    codes
+        One array of whole numbers (at least 0) per API, all of one length, an entry for each row.
+        0 stands for an absent value, and counts like any other.
+    weights
+        Users of each row, whole numbers of at least 1; one user a row when left out.
+
+    Raises
+    ------
+    InputError
+        Arrays of different lengths, numbers that are not whole or too small, a repeated name, no
+        row, or 2^53 users and more.
+    """
+
+    def __init__(
+        self, apis: Sequence[str], codes: Sequence[ArrayLike], weights: ArrayLike | None = None
+    ) -> None:
+        if len(set(apis)) != len(apis) or len(apis) != len(codes):
+            raise InputError("memory source: give one array of codes for each distinct API")
+        coded = {api: _dense(api, column) for api, column in zip(apis, codes, strict=True)}
+        rows = {len(column) for column, _ in coded.values()}
+        if weights is None:
+            users = np.ones(max(rows, default=0), dtype=np.int64)
+        else:
+            users = _whole_numbers("weights", weights, least=1).astype(np.int64)
+        if rows - {len(users)} or not len(users):
+            raise InputError("memory source: codes and weights must have one length, above 0")
+        if users.sum(dtype=np.float64) >= MAX_USERS:
+            raise InputError(f"memory source: weights must add up to less than {MAX_USERS} users")
+        self.apis: tuple[str, ...] = tuple(sorted(apis))
+        self.table = CodeTable(
+            tuple(coded[api][0] for api in self.apis),
+            tuple(coded[api][1] for api in self.apis),
+            users,
+        )
+
+    @classmethod
+    def _of(cls, apis: Sequence[str], table: CodeTable) -> MemorySource:
+        source = cls.__new__(cls)
+        source.apis, source.table = tuple(apis), table
+        return source
+
+    @property
+    def users(self) -> int:
+        """Number of users, the same for every set."""
+        return int(self.table.weights.sum())
+
+    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+        """Count spectrum of the tuples of the values of `apis`, exact.
+
+        Raises
+        ------
+        UnknownNameError
+            An API that the source does not have.
+        """
+        return CountSpectrum.from_counts(self.table.sizes(self._positions(apis)))
+
+    def restricted(self, apis: Sequence[str]) -> MemorySource:
+        """Source of fewer APIs; users that agree on all of them share one row."""
+        apis = sorted(set(apis))
+        return self._of(apis, self.table.merged(self._positions(apis)))
+
+    def without(self, rows: ArrayLike) -> MemorySource:
+        """Source without the rows at these positions (of the arrays as they were given).
+
+        Raises
+        ------
+        InputError
+            A position outside the rows, or no row left.
+        """
+        keep = np.ones(len(self.table.weights), dtype=np.bool_)
+        positions = _whole_numbers("rows", rows, least=0)
+        if positions.size and positions.max() >= len(keep):
+            raise InputError(f"memory source: row {positions.max()} of {len(keep)}")
+        keep[positions] = False
+        if not keep.any():
+            raise InputError("memory source: no user is left")
+        columns = tuple(column[keep] for column in self.table.columns)
+        table = CodeTable(columns, self.table.cardinalities, self.table.weights[keep])
+        return self._of(self.apis, table)
+
+    def _positions(self, apis: Sequence[str]) -> list[int]:
+        for api in apis:
+            if api not in self.apis:
+                raise UnknownNameError("API", api, self.apis)
+        return [self.apis.index(api) for api in sorted(set(apis))]
+
+
+def _whole_numbers(name: str, numbers: ArrayLike, *, least: int) -> NDArray[np.integer[Any]]:
+    array = np.asarray(numbers)
+    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+        raise InputError(f"memory source: {name} must be a list of whole numbers")
+    if array.size and array.min() < least:
+        raise InputError(f"memory source: {name} must be at least {least}, got {array.min()}")
+    return array.astype(np.intp) if not array.size else array
+
+
+def _dense(api: str, codes: ArrayLike) -> tuple[Codes, int]:
+    """Codes without gaps in the smallest type that holds them, and their number."""
+    array = _whole_numbers(f"codes of {api}", codes, least=0)
+    size = int(array.max()) + 1 if array.size else 1
+    smallest = np.min_scalar_type(size)
+    if size > 1 << KEY_BITS:
+        raise InputError(f"memory source: codes of {api} must be below 2^{KEY_BITS}")
+    array = array.astype(np.int64)
+    if size <= len(array) and np.bincount(array, minlength=size).all():
+        return array.astype(smallest), size
+    ranks, size = rank_keys(array, size)
+    return ranks.astype(np.min_scalar_type(size)), size

@@ -1,0 +1,213 @@
+"""The error bounds of "Statistical anonymity", in the forms that hold.
+
+They are the baseline beside the Poisson certificate: on realistic sizes most are vacuous, and say
+so. Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
+anonymity: Quantifying reidentification risks without reidentifying users".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scipy.stats import binom
+
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.exposure import (
+    exposure_curve,
+    exposure_probability,
+    gamma_dkw,
+    limits_within,
+    plug_in_exposure,
+)
+from fpmonitor.policy import check_share, check_threshold
+
+if TYPE_CHECKING:
+    from fpmonitor.spectrum import CountSpectrum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """Limits of a share.
+
+    Attributes
+    ----------
+    lower, upper
+        Shares, `0 <= lower <= upper <= 1`.
+    reason
+        Why nothing better than [0, 1] can be said, or the empty string.
+    """
+
+    lower: float
+    upper: float
+    reason: str = ""
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the interval says nothing."""
+        return self.lower <= 0 and self.upper >= 1
+
+    @property
+    def width(self) -> float:
+        """Upper minus lower limit."""
+        return self.upper - self.lower
+
+
+def theorem5(
+    spectrum: CountSpectrum, *, k: int, population: int, delta: float, support: int | None = None
+) -> Interval:
+    """Limits of `Q(t)`, the share of users whose value has probability below `t = k / n`.
+
+    Valid with probability at least `1 - delta` for any law. Concerns the exposure curve of the
+    population, not the statistical exposure `Q(n, k)`.
+
+    Parameters
+    ----------
+    spectrum
+        Count spectrum of the sample.
+    k, population
+        Anonymity threshold and `n`, users; only their ratio matters.
+    delta
+        Tolerated probability that a limit fails, in (0, 1).
+    support
+        Number of values that users can have, seen or not. It must be known beforehand: the number
+        of values seen is not it. When None, limits are given that need no support size.
+
+    Raises
+    ------
+    InputError
+        `support` is smaller than the number of values seen.
+    PolicyError
+        A number is out of its range.
+
+    Notes
+    -----
+    "Statistical anonymity", Theorem 5: all observed shares are within `gamma` of their
+    probabilities. The proof (Hoeffding and a union bound) needs `ln(2 |V| / delta)`; the printed
+    `ln(|V| / delta)` is unproved, though no counter-example is known. Without a support, or where
+    it is smaller, `gamma` is that of Dvoretzky, Kiefer and Wolfowitz. Unseen values are covered
+    without knowing their number by bounding the mass of the frequent values from below, see
+    `exposure.limits_within`; the printed term `gamma |V|` is looser.
+    """
+    check_threshold(k, population)
+    gamma = gamma_dkw(spectrum.users, delta)
+    if support is not None:
+        _check_support(spectrum, support)
+        gamma = min(gamma, gamma_hoeffding(spectrum.users, support, delta))
+    lower, upper = limits_within(exposure_curve(spectrum), gamma, [k / population], support=support)
+    return Interval(lower=float(lower[0]), upper=float(upper[0]))
+
+
+def gamma_hoeffding(users: int, support: int, delta: float) -> float:
+    """Distance that no observed share exceeds, with probability `1 - delta`, for known support.
+
+    `sqrt(ln(2 |V| / delta) / (2 m))`.
+
+    Raises
+    ------
+    PolicyError
+        `delta` outside (0, 1).
+
+    Notes
+    -----
+    "Statistical anonymity", Theorem 5, with the constant that its proof supports.
+    """
+    check_share("delta", delta)
+    return math.sqrt(math.log(2 * support / delta) / (2 * users))
+
+
+def theorem6_floor(support: int) -> float:
+    """Worst-case risk that no estimator of the exposure curve can beat: `1 / (16 s)`.
+
+    The risk is the expected largest distance between the estimated and the true curve, at the
+    worst law over `s` values, however large the sample.
+
+    Raises
+    ------
+    InputError
+        `support` below 2.
+
+    Notes
+    -----
+    "Statistical anonymity", Theorem 6. In print the estimate is a number; it must be a function
+    of `t`, and two lines of the proof in Appendix F are reversed. The conclusion survives.
+    """
+    if support < 2:
+        raise InputError(f"support: must be at least 2, got {support}")
+    return 1 / (16 * support)
+
+
+def theorem8(
+    spectrum: CountSpectrum, *, k: int, population: int, delta: float, support: int | None = None
+) -> Interval:
+    """Limits of the statistical exposure `Q(n, k)` around its plug-in estimate.
+
+    Valid with probability at least `1 - delta` for any law on `support` values. Useful only when
+    the sample is much larger than the support.
+
+    Parameters
+    ----------
+    spectrum
+        Count spectrum of the sample.
+    k, population
+        Anonymity threshold and `n`, users.
+    delta
+        Tolerated probability that a limit fails, in (0, 1).
+    support
+        Number of values that users can have, seen or not, known beforehand: for a set of APIs the
+        product of the numbers of values each can return. When None the answer is [0, 1].
+
+    Raises
+    ------
+    InputError
+        `support` is smaller than the number of values seen.
+    PolicyError
+        A number is out of its range.
+
+    Notes
+    -----
+    Replaces "Statistical anonymity", Theorem 8, which is false as printed: for `n = k = 1000`, law
+    (1 - 10^-5, 10^-5) and all users seen on the first value, the error is 0.00995 and the printed
+    bound 0.00054; its closed form also uses a bound on the sum of `sqrt(p / (1 - p))` that fails
+    for skewed laws. Valid: `|Q_p - Q_q| <= L ||p - q||_1` with `lipschitz_constant`, and
+    `||p - q||_1 <= sqrt(|V| / m) + sqrt(2 ln(1 / delta) / m)` (Jensen and McDiarmid).
+    """
+    check_threshold(k, population)
+    check_share("delta", delta)
+    if support is None:
+        return Interval(lower=0.0, upper=1.0, reason="the number of possible values is not known")
+    _check_support(spectrum, support)
+    users = spectrum.users
+    distance = math.sqrt(support / users) + math.sqrt(2 * math.log(1 / delta) / users)
+    error = lipschitz_constant(k, population) * distance
+    estimate = plug_in_exposure(spectrum, k=k, population=population)
+    return Interval(lower=max(estimate - error, 0.0), upper=min(estimate + error, 1.0))
+
+
+def lipschitz_constant(k: int, population: int) -> float:
+    """Smallest `L` with `|Q_p(n, k) - Q_q(n, k)| <= L ||p - q||_1` by the slope of `p F(p)`.
+
+    Raises
+    ------
+    PolicyError
+        `k` or `population` is out of its range.
+
+    Notes
+    -----
+    Half the range of the slope `F(p) - (k - 1) P(Bin(n - 1, p) = k - 1)`. Its derivative is
+    `(k - 1) P(Bin(n - 1, p) = k - 1) (n p - k) / (p (1 - p))`, so the slope falls from 1 at
+    `p = 0` to its minimum at `p = k / n`.
+    """
+    check_threshold(k, population)
+    p = k / population
+    peak = float(binom.pmf(k - 1, population - 1, p))
+    slope = float(exposure_probability(p, k=k, population=population)) - (k - 1) * peak
+    return (1 - slope) / 2
+
+
+def _check_support(spectrum: CountSpectrum, support: int) -> None:
+    if support < spectrum.support:
+        raise InputError(
+            f"support: {support} is smaller than the {spectrum.support} values that were seen"
+        )

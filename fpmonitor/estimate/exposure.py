@@ -1,0 +1,452 @@
+"""Exposure: the share of users that share their value with too few others.
+
+Empirical exposure counts the observed users in groups of fewer than `k`. Statistical exposure
+`Q(n, k)` is its expectation in a population of `n` users drawn from the law of the values. Its
+estimators here carry no error bar: `bounds` and `certificate` do.
+
+Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
+anonymity: Quantifying reidentification risks without reidentifying users"; below "Statistical
+anonymity".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import betaincc, betainccinv, betaincinv, gammaln, xlogy
+
+from fpmonitor.errors import InputError
+from fpmonitor.policy import MAX_POPULATION, check_share, check_threshold
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from fpmonitor.spectrum import CountSpectrum
+
+_PROBABILITY_SUM_TOLERANCE = 1e-6
+
+
+def exposure_probability(p: ArrayLike, *, k: int, population: int) -> NDArray[np.float64]:
+    """Probability that a user whose value has probability `p` is exposed.
+
+    `F(p) = P(Bin(n - 1, p) <= k - 2)`: fewer than `k` of the `n` users share the value, the user
+    itself included. Non-increasing in `p`.
+
+    Parameters
+    ----------
+    p
+        Probabilities, shares in [0, 1], any shape.
+    k
+        Anonymity threshold, users. Nobody is exposed when `k <= 1`.
+    population
+        `n`, users. Everybody is exposed when `n < k`.
+
+    Returns
+    -------
+    float64 of the shape of `p`, shares. Below 1e-290 the answer is 0.
+
+    Raises
+    ------
+    InputError
+        A `p` outside [0, 1], or NaN.
+    PolicyError
+        `k` or `population` is no whole number or above what the numerics are tested for.
+
+    Notes
+    -----
+    "Statistical anonymity", Definition 7. The printed beta function is undefined at `k = 1` and
+    `n < k`, and Appendix G calls it the distribution function of Bin(n, p): it is that of
+    Bin(n - 1, p) at `k - 2`.
+    """
+    shares = np.asarray(p, dtype=np.float64)
+    if shares.size and not (shares.min() >= 0 and shares.max() <= 1):
+        raise InputError("probabilities must lie in [0, 1]")
+    if k <= 1:
+        return np.zeros_like(shares)
+    if population < k:
+        return np.ones_like(shares)
+    check_threshold(k, population)
+    # Not scipy's bdtr, which is wrong in the first digit for populations above 10^9.
+    shape = (k - 1, population - k + 1)
+    surely_one, surely_zero = betaincinv(*shape, 1e-17), betainccinv(*shape, 1e-300)
+    exposed = np.where(shares <= surely_one, 1.0, 0.0)
+    open_question = (shares > surely_one) & (shares < surely_zero)
+    exposed[open_question] = betaincc(*shape, shares[open_question])
+    return exposed
+
+
+def statistical_exposure(
+    probabilities: ArrayLike,
+    *,
+    k: int,
+    population: int,
+    multiplicities: ArrayLike | None = None,
+) -> float:
+    """Exposure `Q(n, k)` of a known law: the expected share of exposed users among `n`.
+
+    Parameters
+    ----------
+    probabilities
+        Probabilities of the values, shape (s,), in [0, 1].
+    k
+        Anonymity threshold, users.
+    population
+        `n`, users.
+    multiplicities
+        How many values have each probability, shape (s,); one each when left out.
+
+    Returns
+    -------
+    A share of the users.
+
+    Raises
+    ------
+    InputError
+        The probabilities are not between 0 and 1, or do not sum to 1.
+    PolicyError
+        `k` or `population` is no whole number or above what the numerics are tested for.
+
+    Notes
+    -----
+    "Statistical anonymity", Definition 7: the sum of `p F(p)` over the values.
+    """
+    shares = np.asarray(probabilities, dtype=np.float64)
+    mass = shares if multiplicities is None else shares * np.asarray(multiplicities)
+    if abs(float(mass.sum()) - 1) > _PROBABILITY_SUM_TOLERANCE:
+        raise InputError(f"probabilities must sum to 1, got {mass.sum()}")
+    return min(float(mass @ exposure_probability(shares, k=k, population=population)), 1.0)
+
+
+def empirical_exposure(spectrum: CountSpectrum, k: int) -> float:
+    """Share of the observed users in groups of fewer than `k` observed users (strict).
+
+    Raises
+    ------
+    PolicyError
+        `k` is no whole number, below 2 or too large.
+
+    Notes
+    -----
+    "Statistical anonymity", Definition 1 with `t = k / m`, compared as whole numbers.
+    """
+    check_threshold(k, MAX_POPULATION)
+    return spectrum.users_below(k) / spectrum.users
+
+
+def plug_in_exposure(spectrum: CountSpectrum, *, k: int, population: int) -> float:
+    """Exposure `Q(n, k)` as if the observed shares were the true probabilities.
+
+    Biased. For a population larger than the sample it errs low, dangerously so: a value seen once
+    looks like `n / m` users, an unseen value like nobody. Never report it alone there.
+
+    Raises
+    ------
+    PolicyError
+        `k` or `population` is out of its range.
+
+    Notes
+    -----
+    "Statistical anonymity", section 5: `Q` of Definition 7 at the observed shares `c / m`.
+    """
+    check_threshold(k, population)
+    return statistical_exposure(
+        spectrum.counts / spectrum.users,
+        k=k,
+        population=population,
+        multiplicities=spectrum.values,
+    )
+
+
+def unbiased_exposure(spectrum: CountSpectrum, *, k: int, population: int) -> float | None:
+    """Minimum-variance unbiased estimate of `Q(n, k)`, or None for a population above the sample.
+
+    The average, over all sub-databases of `n` of the observed users, of the share of users in
+    groups of fewer than `k`. Equals the empirical exposure for `n = m`.
+
+    Returns
+    -------
+    A share of the users; None when `population` exceeds the observed users, where no unbiased
+    estimate exists.
+
+    Raises
+    ------
+    PolicyError
+        `k` or `population` is out of its range.
+
+    Notes
+    -----
+    Rarefaction (Hurlbert 1971, "The nonconcept of species diversity", Ecology 52) applied to
+    Definition 7 of "Statistical anonymity".
+    """
+    check_threshold(k, population)
+    if population > spectrum.users:
+        return None
+    exposed = subsample_exposure_probability(
+        spectrum.counts, k=k, population=population, users=spectrum.users
+    )
+    return min(float(exposed @ (spectrum.counts * spectrum.values)) / spectrum.users, 1.0)
+
+
+def subsample_exposure_probability(
+    counts: NDArray[np.int64], *, k: int, population: int, users: int
+) -> NDArray[np.float64]:
+    """Probability that a user in a group of `c` is exposed in a random sub-database of `n`.
+
+    `P(Hypergeom(m - 1, c - 1, n - 1) <= k - 2)`, to about 10 digits.
+
+    Parameters
+    ----------
+    counts
+        int64, shape (s,): group sizes `c`, users, between 1 and `m`.
+    k
+        Anonymity threshold, users.
+    population
+        `n`, users of the sub-database, at most `m`.
+    users
+        `m`, users of the whole database.
+
+    Returns
+    -------
+    float64, shape (s,), shares; exactly 1 where `c < k`.
+    """
+    exposed = np.ones(counts.shape)
+    large = counts >= k
+    others = counts[large].astype(np.float64) - 1
+    total, draws, most = users - 1.0, population - 1.0, k - 2.0
+    tail = np.zeros(others.shape)
+    below_mean = most * total <= others * draws
+    tail[below_mean] = _hypergeometric_lower_tail(
+        np.full(int(below_mean.sum()), most), others[below_mean], draws, total
+    )
+    # Members that stay out of the draw are hypergeometric too, and their tail is the short one.
+    outside = others[~below_mean]
+    stay_out = _hypergeometric_lower_tail(outside - most - 1, outside, total - draws, total)
+    tail[~below_mean] = 1 - stay_out
+    exposed[large] = tail
+    return exposed
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ExposureCurve:
+    """Empirical exposure as a function of the threshold: a step function, kept as whole numbers.
+
+    Attributes
+    ----------
+    thresholds
+        int64, shape (s + 1,), increasing: the distinct group sizes, then the largest plus one.
+    users_below
+        int64, same shape: users in groups strictly smaller than each threshold.
+    values_below
+        int64, same shape: distinct values with strictly fewer users than each threshold.
+    users
+        Observed users, `m`.
+    """
+
+    thresholds: NDArray[np.int64]
+    users_below: NDArray[np.int64]
+    values_below: NDArray[np.int64]
+    users: int
+
+    @property
+    def exposure(self) -> NDArray[np.float64]:
+        """Share of the users strictly below each threshold."""
+        return self.users_below / self.users
+
+    def at(self, count: int) -> float:
+        """Share of the users in groups of fewer than `count` users (strict)."""
+        return float(self.exposure[self.position(count)])
+
+    def position(self, counts: ArrayLike) -> NDArray[np.intp]:
+        """Index into the arrays that holds for each threshold in `counts`, in users."""
+        return np.searchsorted(self.thresholds[:-1], counts, side="left")
+
+
+def exposure_curve(spectrum: CountSpectrum) -> ExposureCurve:
+    """Empirical exposure at every threshold.
+
+    Notes
+    -----
+    "Statistical anonymity", Definition 1: strict, so groups of exactly the threshold are safe.
+    """
+    return ExposureCurve(
+        thresholds=np.append(spectrum.counts, spectrum.counts[-1] + 1),
+        users_below=np.append(0, np.cumsum(spectrum.counts * spectrum.values)),
+        values_below=np.append(0, np.cumsum(spectrum.values)),
+        users=spectrum.users,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ExposureBand:
+    """Limits of the exposure curve of the population that hold at all thresholds together.
+
+    Attributes
+    ----------
+    thresholds
+        float64, shape (s,): shares `t` of the population.
+    lower, upper
+        float64, shape (s,): limits of `Q(t)`, the share of users whose value has probability < t.
+    """
+
+    thresholds: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+
+def dkw_band(curve: ExposureCurve, delta: float) -> ExposureBand:
+    """Confidence band of the exposure curve of the population, at the observed group sizes.
+
+    Needs no support size. All limits hold together with probability at least `1 - delta`.
+
+    Parameters
+    ----------
+    curve
+        Empirical curve; the band is given at its thresholds divided by the users.
+    delta
+        Tolerated probability that any of the limits fails, in (0, 1).
+
+    Raises
+    ------
+    PolicyError
+        `delta` outside (0, 1).
+
+    Notes
+    -----
+    The Dvoretzky-Kiefer-Wolfowitz inequality (constant of Massart 1990) along any order of the
+    values puts every observed share within `gamma_dkw` of its probability; see `limits_within`.
+    """
+    shares = curve.thresholds / curve.users
+    lower, upper = limits_within(curve, gamma_dkw(curve.users, delta), shares)
+    return ExposureBand(thresholds=shares, lower=lower, upper=upper)
+
+
+def gamma_dkw(users: int, delta: float) -> float:
+    """Distance that no observed share exceeds, with probability `1 - delta`, for any support.
+
+    `sqrt(2 ln(2 / delta) / m)`: a probability is a difference of two values of the distribution
+    function, so twice the Dvoretzky-Kiefer-Wolfowitz distance.
+
+    Raises
+    ------
+    PolicyError
+        `delta` outside (0, 1).
+    """
+    check_share("delta", delta)
+    return math.sqrt(2 * math.log(2 / delta) / users)
+
+
+def limits_within(
+    curve: ExposureCurve, gamma: float, thresholds: ArrayLike, *, support: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Limits of `Q(t)` when every probability is within `gamma` of its observed share.
+
+    Parameters
+    ----------
+    curve
+        Empirical exposure curve.
+    gamma
+        Largest distance between a probability and its observed share.
+    thresholds
+        Shares `t`, shape (s,).
+    support
+        Number of values that users can have, seen or not; None when unknown.
+
+    Returns
+    -------
+    Lower and upper limits, float64, shape (s,), within [0, 1].
+
+    Notes
+    -----
+    "Statistical anonymity", proof of Theorem 5: values seen below `t - gamma` have `p < t`, and
+    every value with `p < t` is seen below `t + gamma` or not at all. The mass of either group is
+    bounded from its own values, as in print, and from the values outside of it: the latter needs
+    no support size, because the values seen at least `t + gamma` are all known.
+    """
+    shares = np.asarray(thresholds, dtype=np.float64)
+    users_below, values_below = curve.users_below / curve.users, curve.values_below
+    floor = curve.position(gamma * curve.users)
+    surely = np.maximum(curve.position((shares - gamma) * curve.users), floor)
+    own = users_below[surely] - users_below[floor]
+    own -= gamma * (values_below[surely] - values_below[floor])
+    # With t <= gamma an unseen value may be a large one.
+    others = users_below[surely] - gamma * (values_below[-1] - values_below[surely])
+    lower = np.maximum(own, np.where(shares > gamma, others, 0))
+    possibly = curve.position((shares + gamma) * curve.users)
+    unaccounted = values_below[-1] - values_below[possibly]
+    if support is not None:
+        unaccounted = np.minimum(unaccounted, support - unaccounted)
+    upper = users_below[possibly] + gamma * unaccounted
+    return np.clip(lower, 0, 1), np.clip(upper, 0, 1)
+
+
+def _hypergeometric_lower_tail(
+    most: NDArray[np.float64], group: NDArray[np.float64], draws: float, total: float
+) -> NDArray[np.float64]:
+    """Probability of at most `most` members of a group of `group` in `draws` out of `total`.
+
+    Summed from `most` downward, which is short because `most` does not exceed the mean.
+    """
+    tail = np.zeros(group.shape)
+    active = np.flatnonzero(most >= group + draws - total)
+    members, group = most[active], group[active]
+    term = np.exp(_hypergeometric_log_pmf(members, group, draws, total))
+    while active.size:
+        tail[active] += term
+        going = (members > 0) & (term > 1e-20 * tail[active])
+        active, members, group, term = active[going], members[going], group[going], term[going]
+        rest = total - group - draws + members
+        term = term * (members / (group - members + 1)) * (rest / (draws - members + 1))
+        members = members - 1
+    return tail
+
+
+def _hypergeometric_log_pmf(
+    members: NDArray[np.float64], group: NDArray[np.float64], draws: float, total: float
+) -> NDArray[np.float64]:
+    """Natural logarithm of the hypergeometric probability.
+
+    Saddle-point form (Loader 2000, "Fast and accurate computation of binomial probabilities"):
+    differences of `gammaln` lose all digits for groups of millions.
+    """
+    rest = total - group
+    share, left = draws / total, (total - draws) / total
+    excess = members - group * share
+    cells = (
+        (members, group * share, excess),
+        (group - members, group * left, -excess),
+        (draws - members, rest * share, -excess),
+        (rest - draws + members, rest * left, excess),
+    )
+    logarithm = _factorial_remainder(group) + _factorial_remainder(rest)
+    logarithm += _factorial_remainder(np.array(draws)) - _factorial_remainder(np.array(total))
+    logarithm += _factorial_remainder(np.array(total - draws))
+    for cell, mean, difference in cells:
+        logarithm -= _factorial_remainder(cell) + _deviance(cell, mean, difference)
+    return logarithm
+
+
+def _factorial_remainder(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`ln x! - x ln x + x`, without cancellation for large `x`."""
+    large = np.maximum(x, 16)
+    inverse_square = large**-2.0
+    series = np.polynomial.polynomial.polyval(
+        inverse_square, (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
+    )
+    stirling = 0.5 * np.log(2 * np.pi * large) + series / large
+    small = np.minimum(x, 16)
+    return np.where(x < 16, gammaln(small + 1) - xlogy(small, small) + small, stirling)
+
+
+def _deviance(
+    x: NDArray[np.float64], mean: NDArray[np.float64], difference: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """`x ln(x / mean) - x + mean` for `x = mean + difference`, without cancellation."""
+    relative = difference / (x + mean)
+    near = np.abs(relative) < 0.1
+    v = np.where(near, relative, 0)
+    series = np.polynomial.polynomial.polyval(v * v, [1 / (2 * j + 3) for j in range(8)])
+    far: NDArray[np.float64] = xlogy(x, x / mean) - difference
+    return np.where(near, 2 * x * v**3 * series + v * difference, far)

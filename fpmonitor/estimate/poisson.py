@@ -1,0 +1,226 @@
+"""What the counts of one value may do, for every probability the value may have.
+
+After thinning, the count of a value with probability `p` is Poisson with mean `lambda = mu p`. The
+certificate needs the moment `E exp(t C h(C))` of its score for every `p` in (0, 1], next to the
+exposure probability `F(p)`. This module tabulates both on a grid of `p`, with margins for what
+lies between the grid points, always on the unfavourable side.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from fpmonitor.estimate.exposure import exposure_probability
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_COUNT = 4_000_000  # larger groups need not be counted: their relative noise is below 0.05 %
+USERS_PER_MEMBER = 1000  # more sampled users per user of the population add nothing
+_DANGEROUS = 1 - 1e-4  # exposure probabilities above this count as 1 in the choice of weights,
+_HARMLESS = 1e-3  # below this share of the budget as 0
+_FREE_BINS = 80
+_FLAT_BIN_RATIO = 1.1
+_COARSE_STEP = 0.1  # of ln p
+_ROOT_STEP = 0.05  # of sqrt(lambda), whose standard deviation is 0.5
+_MAX_ROOT_POINTS = 600
+_EXPOSURE_POINTS = 241
+_SMALLEST_STEP = 1e-9  # of ln p; closer grid points would make differences meaningless
+_ROUNDING = 1e-9  # relative, far above what the sums lose
+_SMALLEST_MOMENT = 1e-12  # below this, 1 + (moment - 1) has no digits left
+_TAIL_SDS = 6.0
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PoissonLaws:
+    """Laws of the count of one value, for a grid of its probability.
+
+    Counts are gathered in bins with one weight each. A bin of several counts is replaced by its two
+    end points, with the same probability and the same mean: exact for the mean score, and an upper
+    bound for the mean of a convex function of the count, such as `exp(t h c)`.
+
+    Attributes
+    ----------
+    mean
+        `mu`, mean number of kept users.
+    means
+        float64, shape (P,), increasing from 0 to `mu`: means `lambda = mu p`, users.
+    exposure
+        float64, shape (P,): `F(p)` at `p = means / mu`.
+    atoms
+        float64, shape (A,): counts that carry the probability, users.
+    weight_of_atom
+        intp, shape (A,): index of the free weight that holds at each atom.
+    rates
+        float64, shape (P, A): probability of each atom divided by `lambda`; the limit in row 0.
+    starts
+        int64, shape (W + 1,): free weight `j` holds for counts `starts[j] <= c < starts[j + 1]`;
+        from the last start on the weight is 0.
+    """
+
+    mean: float
+    means: NDArray[np.float64]
+    exposure: NDArray[np.float64]
+    atoms: NDArray[np.float64]
+    weight_of_atom: NDArray[np.intp]
+    rates: NDArray[np.float64]
+    starts: NDArray[np.int64]
+
+    def cumulants(self, scores: NDArray[np.float64], tilt: float) -> NDArray[np.float64]:
+        """Upper bound of `ln E exp(tilt * score) / lambda`, shape (P,), nats per kept user.
+
+        Parameters
+        ----------
+        scores
+            float64, shape (A,): score of a value at each atom; 0 for all other counts.
+        tilt
+            Any sign; `tilt * scores` at most 600.
+        """
+        excess = self.rates @ np.expm1(tilt * scores)
+        moment = np.maximum(self.means[1:] * excess[1:], _SMALLEST_MOMENT - 1)
+        cumulants = np.append(excess[0], np.log1p(moment) / self.means[1:])
+        return cumulants + _ROUNDING * np.abs(cumulants)
+
+    def between(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How far a smooth function may rise above its grid values nearby, shape (P,).
+
+        Twice what the parabola through each three neighbours allows.
+        """
+        position = np.log(self.means[1:])
+        step = np.diff(position)
+        slope = np.diff(values[1:]) / step
+        bend = 2 * np.abs(np.diff(slope)) / (step[:-1] + step[1:])
+        rise = 2 * bend * np.maximum(step[:-1], step[1:]) ** 2 / 8
+        return np.concatenate([[0.0, 0.0], rise, [0.0]])
+
+    def weight_by_count(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weight of one user for each count 0, 1, ..., from the free weights, shape (W,)."""
+        lengths = np.diff(self.starts)
+        return np.concatenate([weights[:1], np.repeat(weights, lengths), [0.0]])
+
+
+def poisson_laws(*, mean: float, k: int, population: int, budget: float) -> PoissonLaws:
+    """Tabulate the laws of the count of one value.
+
+    Parameters
+    ----------
+    mean
+        `mu`, mean number of kept users, at most `useful_mean`.
+    k, population
+        Anonymity threshold and `n`, users.
+    budget
+        `Q*`, a share; values with an exposure probability far below it get weight 0.
+    """
+    first, end = _decisive_counts(mean, k, population, budget)
+    means = _grid_of_means(mean, k, population, first, end)
+    low = np.concatenate([_flat_bins(first), _free_bins(first, end)])
+    high = np.append(low[1:], end) - 1
+    at_low, at_high = _bin_rates(means, low, high)
+    wide = high > low
+    flat_bins = int((low < first).sum())
+    weight = np.maximum(np.arange(low.size) - max(flat_bins - 1, 0), 0)
+    return PoissonLaws(
+        mean=mean,
+        means=means,
+        exposure=exposure_probability(means / mean, k=k, population=population),
+        atoms=np.concatenate([low, high[wide]]).astype(np.float64),
+        weight_of_atom=np.concatenate([weight, weight[wide]]),
+        rates=np.hstack([at_low, at_high[:, wide]]),
+        starts=np.append(low[np.unique(weight, return_index=True)[1]], end),
+    )
+
+
+def useful_mean(mean: float, *, k: int, population: int, budget: float) -> float:
+    """Mean number of users worth keeping: `mean`, or less where more would not sharpen anything."""
+    harmless = _exposure_quantile(_HARMLESS * budget, k, population)
+    return min(mean, float(USERS_PER_MEMBER) * population, MAX_COUNT / harmless)
+
+
+def _exposure_quantile(exposure: float, k: int, population: int) -> float:
+    """Probability of a value whose users are exposed with probability `exposure`."""
+    return float(special.betainccinv(k - 1, population - k + 1, exposure))
+
+
+def _decisive_counts(mean: float, k: int, population: int, budget: float) -> tuple[int, int]:
+    """First count that may come from a value that is not surely exposed, end of those that may."""
+    dangerous = mean * _exposure_quantile(_DANGEROUS, k, population)
+    harmless = mean * _exposure_quantile(_HARMLESS * budget, k, population)
+    first = math.floor(dangerous - _TAIL_SDS * math.sqrt(dangerous))
+    end = math.ceil(harmless + _TAIL_SDS * math.sqrt(harmless)) + 4
+    return max(first, 1), end
+
+
+def _flat_bins(first: int) -> NDArray[np.int64]:
+    """Starts of the bins of counts 1 to `first - 1`, which share one weight."""
+    starts = []
+    count = 1
+    while count < first:
+        starts.append(count)
+        count = max(count + 1, int(count * _FLAT_BIN_RATIO))
+    return np.array(starts, dtype=np.int64)
+
+
+def _free_bins(first: int, end: int) -> NDArray[np.int64]:
+    """Starts of the bins of counts `first` to `end - 1`, each with a weight of its own."""
+    edges = np.geomspace(first, end, _FREE_BINS + 1)[:-1]
+    singles = np.arange(first, min(end, first + _FREE_BINS))
+    wide_enough = edges[np.append(np.diff(edges), np.inf) > 1].astype(np.int64)
+    if not wide_enough.size:
+        return singles.astype(np.int64)
+    return np.unique(np.concatenate([singles[singles < wide_enough[0]], wide_enough]))
+
+
+def _grid_of_means(
+    mean: float, k: int, population: int, first: int, end: int
+) -> NDArray[np.float64]:
+    """Means at which the laws are tabulated: fine where the score or the exposure changes."""
+    smallest = 1e-4 * min(1.0, mean / population)
+    coarse = np.geomspace(smallest, mean, math.ceil(math.log(mean / smallest) / _COARSE_STEP) + 2)
+    low = math.sqrt(max(first - _TAIL_SDS * math.sqrt(first), 0.05))
+    high = math.sqrt(end + _TAIL_SDS * math.sqrt(end))
+    step = max(_ROOT_STEP, (high - low) / _MAX_ROOT_POINTS)
+    counting = np.arange(low, high + step, step) ** 2
+    steepest = mean * np.geomspace(
+        _exposure_quantile(1 - 1e-7, k, population),
+        _exposure_quantile(1e-7, k, population),
+        _EXPOSURE_POINTS,
+    )
+    means = np.unique(np.concatenate([coarse, counting, steepest]))
+    means = means[(means >= smallest) & (means < mean)]
+    apart = np.diff(np.append(means, mean)) > _SMALLEST_STEP * means
+    return np.concatenate([[0.0], means[apart], [mean]])
+
+
+def _bin_rates(
+    means: NDArray[np.float64], low: NDArray[np.int64], high: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Probabilities, divided by the mean, that bins put on their end points; shape (P, bins) each.
+
+    The bin keeps its probability and its mean count.
+    """
+    column = means[1:, np.newaxis]
+    at_low = np.exp(special.xlogy(low - 1, column) - column - special.gammaln(low + 1))
+    at_high = np.zeros_like(at_low)
+    wide = high > low
+    first, last = low[wide], high[wide]
+    probability = _poisson_between(first, last, column) / column
+    members = _poisson_between(first - 1, last - 1, column)  # E C 1{C in bin} / lambda
+    at_low[:, wide] = np.maximum(last * probability - members, 0) / (last - first)
+    at_high[:, wide] = np.maximum(members - first * probability, 0) / (last - first)
+    at_zero = (low == 1).astype(np.float64)
+    return np.vstack([at_zero, at_low]), np.vstack([np.zeros(low.size), at_high])
+
+
+def _poisson_between(
+    first: NDArray[np.int64], last: NDArray[np.int64], means: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """`P(first <= Poisson(mean) <= last)`, from the nearer tail; `first` may be 0."""
+    before = np.maximum(first - 1, 0)
+    from_below = special.pdtr(last, means) - np.where(first > 0, special.pdtr(before, means), 0)
+    from_above = np.where(first > 0, special.pdtrc(before, means), 1) - special.pdtrc(last, means)
+    return np.maximum(np.where(first > means, from_above, from_below), 0)

@@ -1,0 +1,299 @@
+"""Log files, and the contract between a log, its collector and the store."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sys
+import tempfile
+import tomllib
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from glob import glob, has_magic
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
+
+import duckdb
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Format = Literal["jsonl", "csv", "parquet"]
+_HEAD_BYTES = 1 << 18
+_ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+_COMPRESSED_ENDINGS = ("", ".gz", ".zst")
+_FIELDS = ("user", "time", "api", "value", "status", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """Which columns of a log hold what.
+
+    Attributes
+    ----------
+    columns
+        Field (`user`, `time`, `api`, `value`, `status`, `source`) -> name in the log.
+    ignore
+        Columns of a wide log that are no APIs.
+    null
+        What a JSON `null` in a wide record means: a value that the API returned, or absent.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    ignore: frozenset[str] = frozenset()
+    null: Literal["value", "absent"] = "value"
+
+    def name_of(self, field_name: str) -> str:
+        """Name of a field's column in the log."""
+        return self.columns.get(field_name, field_name)
+
+    @classmethod
+    def from_toml(cls, path: Path) -> ColumnMap:
+        """Read a column map: a table `[columns]`, a list `ignore`, a word `null`.
+
+        Raises
+        ------
+        InputError
+            Not readable, not TOML, or with words that a column map does not have.
+        """
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"column map {path}: {error}") from error
+        columns = content.pop("columns", {})
+        ignore = content.pop("ignore", [])
+        null = content.pop("null", "value")
+        if content:
+            raise InputError(
+                f"column map {path}: unknown {', '.join(sorted(content))}",
+                hint="it has a table [columns], a list `ignore` and a word `null`",
+            )
+        unknown = sorted(set(columns) - set(_FIELDS))
+        if unknown:
+            raise InputError(
+                f"column map {path}: unknown field {', '.join(unknown)}",
+                hint=f"fields are {', '.join(_FIELDS)}",
+            )
+        if not all(isinstance(name, str) for name in (*columns.values(), *ignore)):
+            raise InputError(f"column map {path}: names must be strings")
+        if null not in {"value", "absent"}:
+            raise InputError(f'column map {path}: null must be "value" or "absent", got {null!r}')
+        return cls(columns, frozenset(ignore), null)
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A record that was not stored: its line (or row), why, and its beginning."""
+
+    line: int | None
+    reason: str
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """How the store reads the records of a log.
+
+    Attributes
+    ----------
+    select
+        A SELECT of DuckDB that yields one row a record, in the order of the log, with the text
+        columns `problem` (null where the record can be used), `user`, `time`, `source`, and then
+        `api`, `status`, `value` (long) or `v0`, `v1`, ... (wide).
+    apis
+        Wide logs: the API of each column `v0`, `v1`, ...; null for a long log.
+    values_are_json
+        Whether values are JSON text (strings in quotes) rather than plain text.
+    """
+
+    select: str
+    apis: tuple[str, ...] | None
+    values_are_json: bool
+
+
+class Collector(Protocol):
+    """Turns the logs of one source into records for the store."""
+
+    name: ClassVar[str]
+
+    def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
+        """Whether the shape of the log is the one that this collector reads."""
+
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log.
+
+        Raises
+        ------
+        InputError
+            The log is not what the collector reads.
+        """
+
+    def locate(self, log: LogFile, rows: Mapping[int, str]) -> list[Reject]:
+        """Find the records that the store could not use: row of the scan -> reason."""
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file on disk, what its first bytes show, and the name to report it by."""
+
+    path: Path
+    label: str
+
+    @cached_property
+    def compression(self) -> Literal["none", "gzip", "zstd"]:
+        """How the file is packed, by its first bytes."""
+        with self.path.open("rb") as file:
+            magic = file.read(4)
+        if magic[:2] == b"\x1f\x8b":
+            return "gzip"
+        return "zstd" if magic == b"\x28\xb5\x2f\xfd" else "none"
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first bytes, unpacked.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read, or its packing is broken.
+        """
+        try:
+            if self.compression == "zstd":
+                return self._zstd_head()
+            opener = gzip.open if self.compression == "gzip" else open
+            with cast("IO[bytes]", opener(self.path, "rb")) as file:
+                return file.read(_HEAD_BYTES)
+        except (OSError, EOFError, duckdb.Error) as error:
+            raise InputError(f"{self.label}: cannot be read ({error})") from error
+
+    def _zstd_head(self) -> bytes:
+        with duckdb.connect() as connection:
+            rows = connection.execute(
+                "SELECT line FROM read_csv($path, columns = {'line': 'VARCHAR'}, delim = chr(31), "
+                "quote = '', escape = '', header = false, auto_detect = false, "
+                "strict_mode = false, compression = 'zstd') LIMIT 200",
+                {"path": str(self.path)},
+            ).fetchall()
+        return "\n".join(row[0] or "" for row in rows).encode()[:_HEAD_BYTES]
+
+    @cached_property
+    def format(self) -> Format:
+        """What the bytes are.
+
+        Raises
+        ------
+        InputError
+            Empty, binary junk, or a form that no collector reads; the message says what was seen.
+        """
+        head = self.head
+        if head[:4] == b"PAR1":
+            return "parquet"
+        if not head.strip():
+            raise InputError(f"{self.label}: the file is empty")
+        if b"\0" in head:
+            raise InputError(
+                f"{self.label}: binary data, neither JSON lines, CSV nor Parquet",
+                hint="logs may be packed with gzip or zstd",
+            )
+        first = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+        if first == b"[":
+            raise InputError(
+                f"{self.label}: one JSON array; fpmonitor reads one JSON object a line",
+                hint="convert it, for example with `jq -c '.[]'`",
+            )
+        return "jsonl" if first == b"{" else "csv"
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open the unpacked bytes for reading from the start."""
+        if self.compression == "gzip":
+            with gzip.open(self.path, "rb") as file:
+                yield cast("IO[bytes]", file)
+        elif self.compression == "zstd":
+            with tempfile.TemporaryDirectory() as folder:
+                unpacked = Path(folder) / "log"
+                _unpack_zstd(self.path, unpacked)
+                with unpacked.open("rb") as file:
+                    yield file
+        else:
+            with self.path.open("rb") as file:
+                yield file
+
+
+def _unpack_zstd(source: Path, target: Path) -> None:
+    with duckdb.connect() as connection:
+        connection.execute(
+            "COPY (SELECT line FROM read_csv($source, columns = {'line': 'VARCHAR'}, "
+            "delim = chr(31), quote = '', escape = '', header = false, auto_detect = false, "
+            "strict_mode = false, compression = 'zstd', max_line_size = 16000000, "
+            "ignore_errors = true)) "
+            f"TO '{str(target).replace(chr(39), chr(39) * 2)}' "
+            "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x1f')",
+            {"source": str(source)},
+        )
+
+
+@contextmanager
+def log_files(paths: Sequence[str]) -> Iterator[list[LogFile]]:
+    """Find the logs that files, folders, glob patterns and `-` (standard input) name.
+
+    Folders are searched for files with a known ending.
+
+    Raises
+    ------
+    InputError
+        Nothing there, or a folder without logs.
+    """
+    with tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder:
+        found: dict[Path, LogFile] = {}
+        for text in paths:
+            for log in _expand(text, Path(folder)):
+                found.setdefault(log.path.resolve(), log)
+        yield list(found.values())
+
+
+def _expand(text: str, scratch: Path) -> list[LogFile]:
+    if text == "-":
+        spooled = scratch / "stdin"
+        with spooled.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        return [LogFile(spooled, "<stdin>")]
+    path = Path(text)
+    if path.is_dir():
+        logs = [LogFile(file, str(file)) for file in sorted(path.rglob("*")) if _is_log(file)]
+        if not logs:
+            raise InputError(
+                f"{path}: no logs in this folder",
+                hint=f"logs end in {', '.join(_ENDINGS)}, also with .gz or .zst",
+            )
+        return logs
+    if not path.exists() and has_magic(text):
+        matches = [Path(match) for match in sorted(glob(text, recursive=True))]  # noqa: PTH207 -- Path.glob takes no absolute pattern
+        if not matches:
+            raise InputError(f"{text}: no file matches")
+        return [LogFile(file, str(file)) for file in matches if file.is_file()]
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder")
+    return [LogFile(path, str(path))]
+
+
+def _is_log(file: Path) -> bool:
+    name = file.name.lower()
+    return file.is_file() and any(
+        name.endswith(ending + packed) for ending in _ENDINGS for packed in _COMPRESSED_ENDINGS
+    )
+
+
+def excerpt(text: str) -> str:
+    """Give the beginning of a record, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else line[:79] + "…"
+
+
+def describe_names(names: Sequence[Any]) -> str:
+    """List names for a message, the first dozen."""
+    shown = ", ".join(str(name) for name in names[:12])
+    return shown + (f", ... ({len(names)} in all)" if len(names) > 12 else "")

@@ -1,0 +1,39 @@
+"""Collectors and exporters by entry point: ours register the same way as anybody's."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from fpmonitor.errors import InputError, UnknownNameError
+
+COLLECTORS = "fpmonitor.collectors"
+EXPORTERS = "fpmonitor.exporters"
+
+
+def plugin_names(group: str) -> list[str]:
+    """Names registered in a group; imports nothing."""
+    return sorted({point.name for point in entry_points(group=group)})
+
+
+def load_plugin(group: str, name: str) -> Any:
+    """Import one plug-in.
+
+    Raises
+    ------
+    UnknownNameError
+        Nobody registered the name.
+    InputError
+        Two packages registered it, or its import fails.
+    """
+    found = list({point.value: point for point in entry_points(group=group, name=name)}.values())
+    kind = group.rsplit(".", 1)[-1].removesuffix("s")
+    if not found:
+        raise UnknownNameError(kind, name, plugin_names(group))
+    if len(found) > 1:
+        packages = ", ".join(sorted(point.value for point in found))
+        raise InputError(f"{kind} {name!r} is claimed by {packages}", hint="uninstall all but one")
+    try:
+        return found[0].load()
+    except ImportError as error:
+        raise InputError(f"{kind} {name!r} ({found[0].value}) cannot be imported: {error}") from error

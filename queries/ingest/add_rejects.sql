@@ -1,0 +1,1 @@
+INSERT INTO reject SELECT $batch::INTEGER, line, reason, excerpt FROM rejects

@@ -1,0 +1,1 @@
+SELECT name, api_id FROM api WHERE name IN (SELECT unnest($names::VARCHAR[]))

@@ -1,0 +1,6 @@
+-- What became of the staged records, counted in records of the log.
+SELECT
+    (SELECT count(*) FROM staged) AS staged,
+    (SELECT count(*) FROM staged WHERE problem IS NOT NULL) AS problems,
+    (SELECT count(*) FROM staged_record WHERE fresh) + (SELECT count(DISTINCT row) FROM kept) AS stored,
+    (SELECT count(DISTINCT user_id) FROM staged_visit) AS users

@@ -1,0 +1,24 @@
+-- One row per record of the log, with what is wrong with it; the user's id stays behind.
+CREATE OR REPLACE TEMP TABLE staged AS
+SELECT
+    COALESCE(
+        problem,
+        CASE
+            WHEN "user" IS NULL OR "user" = '' THEN 'user is missing'
+            WHEN "time" IS NOT NULL AND parsed_time IS NULL THEN 'time is neither ISO 8601 nor seconds or milliseconds since 1970'
+        END
+    ) AS problem,
+    ('0x' || sha256($key || "user")[:16])::UBIGINT AS digest,
+    parsed_time AS "time",
+    source,
+    {columns}
+FROM (
+    SELECT
+        *,
+        CASE
+            WHEN regexp_full_match("time", '[0-9]{1,11}(\.[0-9]+)?') THEN make_timestamp((TRY_CAST("time" AS DOUBLE) * 1000000)::BIGINT)
+            WHEN regexp_full_match("time", '[0-9]{12,14}(\.[0-9]+)?') THEN make_timestamp((TRY_CAST("time" AS DOUBLE) * 1000)::BIGINT)
+            ELSE TRY_CAST("time" AS TIMESTAMPTZ)::TIMESTAMP
+        END AS parsed_time
+    FROM ({scan})
+)

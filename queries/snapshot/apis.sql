@@ -1,0 +1,1 @@
+SELECT api_id, name FROM api ORDER BY name

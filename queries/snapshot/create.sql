@@ -1,0 +1,1 @@
+CREATE TABLE {snapshot} AS SELECT * FROM codes

@@ -1,0 +1,1 @@
+DELETE FROM snapshot WHERE snapshot_id = $snapshot

@@ -1,0 +1,4 @@
+-- Visits of the window in the order of their number.
+SELECT visit_id, user_id, "time" FROM visit
+WHERE ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from) AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
+ORDER BY visit_id
