@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from fpmonitor.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from fpmonitor.decide.refinement import Refinement
     from fpmonitor.estimate.criterion import Criterion
@@ -124,86 +126,6 @@ class _StopError(Exception):
     """The search ran out of its time."""
 
 
-class _BorderSearch:
-    """Search for one border: which sets pass (score within the limit) and which fail."""
-
-    def __init__(self, limits: Sequence[float], columns: int, bounds: _Bounds) -> None:
-        self.passed, self.failed = Family(columns), Family(columns)
-        self.evaluated = 0
-        self.complete = True
-        self._limits, self._bounds = limits, bounds
-
-    def run(self, base: int, columns: Sequence[int], data: Refinement) -> None:
-        """Explore all sets that hold `base` and otherwise only `columns`.
-
-        The families keep what is proven even where a stop or an interrupt ends the run early.
-        """
-        self.complete = False
-        cut = self._explore(base, columns, data)
-        self.complete = not cut
-
-    def judge(self, members: int, score: float) -> bool:
-        """Note the score of a set; whether it passes."""
-        self.evaluated += 1
-        passes = bool(score <= self._limits[members.bit_count()])
-        (self.passed if passes else self.failed).add(members)
-        return passes
-
-    def _explore(self, base: int, columns: Sequence[int], data: Refinement) -> bool:
-        """Explore the sets between `base`, which passes, and `base` with all `columns`.
-
-        Returns whether sets were left out because of their size.
-        """
-        self._bounds.check(self.evaluated)
-        whole = base | mask(columns)
-        if base.bit_count() >= self._bounds.max_size:
-            self._keep(base)
-            return True
-        if data.score is not None and whole.bit_count() <= self._bounds.max_size:
-            if self.judge(whole, data.score):
-                return False
-        fitting = self._fitting(base, columns, data)
-        cut = False
-        for place, column in enumerate(fitting):
-            child = base | 1 << column
-            rest = [
-                other
-                for other in fitting[place + 1 :]
-                if not self.failed.within(child | 1 << other)
-            ]
-            if self.passed.covers(child | mask(rest)):
-                continue
-            if rest:
-                cut |= self._explore(child, rest, data.below(column, rest))
-            else:
-                self.passed.add(child)
-        self._keep(base)
-        return cut
-
-    def _keep(self, passing: int) -> None:
-        if not self.passed.covers(passing):
-            self.passed.add(passing)
-
-    def _fitting(self, base: int, columns: Sequence[int], data: Refinement) -> list[int]:
-        """Columns that pass with the base, those with the highest score first."""
-        open_columns, known = [], []
-        for column in columns:
-            if self.passed.covers(base | 1 << column):
-                known.append(column)
-            elif not self.failed.within(base | 1 << column):
-                open_columns.append(column)
-        scores = data.scores(open_columns)
-        fitting = []
-        for place in np.argsort(-scores, kind="stable"):
-            child = base | 1 << open_columns[place]
-            self.evaluated += 1
-            if scores[place] <= self._limits[child.bit_count()]:
-                fitting.append(open_columns[place])
-            else:
-                self.failed.add(child)
-        return fitting + known
-
-
 @dataclass(frozen=True, slots=True)
 class _Bounds:
     """When a search must stop, and whom it tells how far it is."""
@@ -217,6 +139,72 @@ class _Bounds:
             self.progress(evaluated)
         if time.monotonic() >= self.deadline:
             raise _StopError
+
+
+class _BorderSearch:
+    """Search for one border: which sets pass (score within the limit) and which fail.
+
+    The families hold what is proven, also when a stop or an interrupt ends the search early.
+    """
+
+    def __init__(self, limits: NDArray[np.float64], columns: int, bounds: _Bounds) -> None:
+        self.passed, self.failed = Family(columns), Family(columns)
+        self.evaluated = 0
+        self.complete = True
+        self._limits, self._bounds = limits.tolist(), bounds
+
+    def judge(self, members: int, score: float) -> bool:
+        """Note the score of a set; whether it passes."""
+        self.evaluated += 1
+        passes = bool(score <= self._limits[members.bit_count()])
+        (self.passed if passes else self.failed).add(members)
+        return passes
+
+    def explore(self, base: int, columns: Sequence[int], data: Refinement) -> None:
+        """Explore the sets between `base`, which passes, and `base` with all `columns`."""
+        self._bounds.check(self.evaluated)
+        if base.bit_count() >= self._bounds.max_size:
+            self.complete = False
+            self._keep(base)
+            return
+        whole = base | mask(columns)
+        if data.score is not None and whole.bit_count() <= self._bounds.max_size:
+            if self.judge(whole, data.score):
+                return
+        fitting = self._fitting(base, columns, data)
+        for place, column in enumerate(fitting):
+            self._branch(base | 1 << column, fitting[place + 1 :], column, data)
+        self._keep(base)
+
+    def _branch(self, child: int, columns: Sequence[int], column: int, data: Refinement) -> None:
+        """Explore above `child`, the base of `data` with `column`."""
+        rest = [other for other in columns if not self.failed.within(child | 1 << other)]
+        if self.passed.covers(child | mask(rest)):
+            return
+        if rest:
+            self.explore(child, rest, data.below(column, rest))
+        else:
+            self.passed.add(child)
+
+    def _keep(self, passing: int) -> None:
+        if not self.passed.covers(passing):
+            self.passed.add(passing)
+
+    def _fitting(self, base: int, columns: Sequence[int], data: Refinement) -> list[int]:
+        """Columns that pass together with the base, those with the highest score first."""
+        known = [column for column in columns if self.passed.covers(base | 1 << column)]
+        asked = [
+            column
+            for column in columns
+            if column not in known and not self.failed.within(base | 1 << column)
+        ]
+        limit = self._limits[base.bit_count() + 1]
+        scores = data.scores(asked)
+        self.evaluated += len(asked)
+        for column in (asked[place] for place in np.flatnonzero(scores > limit)):
+            self.failed.add(base | 1 << column)
+        ordered = [place for place in np.argsort(-scores, kind="stable") if scores[place] <= limit]
+        return [asked[place] for place in ordered] + known
 
 
 def search(
@@ -264,20 +252,26 @@ def search(
     UnknownNameError
         An API that the source does not have.
     InputError
-        An API both in `must` and `never`, or criteria with too few limits.
+        An API both in `must` and `never`, criteria with too few limits, or criteria that allow
+        and block the same set.
     """
-    deadline = float("inf") if time_limit is None else time.monotonic() + time_limit
-    never, must = set(never), sorted(set(must))
+    must, never = sorted(set(must)), set(never)
     _check_names(source, must, never)
     apis = [api for api in source.apis if api not in never]
+    if min(len(allow.limits), len(block.limits)) <= len(apis):
+        raise InputError(f"search: {len(apis)} APIs need {len(apis) + 1} limits")
+    deadline = float("inf") if time_limit is None else time.monotonic() + time_limit
     bounds = _Bounds(deadline, len(apis) if max_size is None else max_size, progress)
-    for criterion in (allow, block):
-        if len(criterion.limits) <= len(apis):
-            raise InputError(f"search: {len(apis)} APIs need {len(apis) + 1} limits")
-    lower = _border(source, allow, apis, must, bounds, known)
-    upper = lower
-    if not _same(allow, block):
-        upper = _border(source, block, apis, must, bounds, known)
+    lower = _BorderSearch(allow.limits, len(apis), bounds)
+    upper = lower if _same(allow, block) else _BorderSearch(block.limits, len(apis), bounds)
+    if known is not None:
+        _recall(apis, known, lower, upper)
+    try:
+        _run(lower, source, allow, apis, must)
+        if upper is not lower:
+            _run(upper, source, block, apis, must)
+    except (_StopError, KeyboardInterrupt):
+        lower.complete = False
     return _borders(apis, lower, upper)
 
 
@@ -295,23 +289,59 @@ def _same(one: Criterion, other: Criterion) -> bool:
     return np.array_equal(one.weights, other.weights) and np.array_equal(one.limits, other.limits)
 
 
-def _border(
+def _recall(
+    apis: Sequence[str], known: Borders, lower: _BorderSearch, upper: _BorderSearch
+) -> None:
+    """Take the borders of an earlier search as proven."""
+    column = {api: place for place, api in enumerate(apis)}
+    for sets, families in (
+        (known.allow, (lower.passed, upper.passed)),
+        (known.block, (lower.failed, upper.failed)),
+        (known.undecided, (lower.failed,)),
+    ):
+        for members in sets:
+            if column.keys() >= set(members):
+                for family in dict.fromkeys(families):
+                    family.add(mask(column[api] for api in members))
+
+
+def _run(
+    border: _BorderSearch,
     source: SpectrumSource,
     criterion: Criterion,
     apis: Sequence[str],
     must: Sequence[str],
-    bounds: _Bounds,
-    known: Borders | None,
-) -> _BorderSearch:
-    """Search one border, as far as time and interrupts let it."""
-    found = _BorderSearch(criterion.limits.tolist(), len(apis), bounds)
-    base = mask(apis.index(api) for api in must)
-    if known is not None:
-        _recall(found, known, apis)
-    try:
-        if found.judge(base, criterion.score(source.spectrum(must))):
-            columns = [column for column in range(len(apis)) if not base >> column & 1]
-            found.run(base, columns, _refinement(source, criterion, apis, must, columns))
-    except (_StopError, KeyboardInterrupt):
-        found.complete = False
-    return found
+) -> None:
+    """Search one border among the sets of `apis` that hold all of `must`."""
+    base = [place for place, api in enumerate(apis) if api in must]
+    columns = [place for place, api in enumerate(apis) if api not in must]
+    if not border.judge(mask(base), criterion.score(source.spectrum(must))):
+        return
+    data: Refinement
+    if isinstance(source, MemorySource):
+        data = TableRefinement.of(source.table_of(apis), criterion, base, columns)
+    else:
+        data = SourceRefinement(source, criterion, must, apis)
+    border.explore(mask(base), columns, data)
+
+
+def _borders(apis: Sequence[str], lower: _BorderSearch, upper: _BorderSearch) -> Borders:
+    """Put the proven sets into words."""
+    blocked = Family(len(apis))
+    for members in upper.failed.minimal():
+        blocked.add(members)
+    allowed = lower.passed.maximal()
+    if any(blocked.within(members) for members in allowed):
+        raise InputError("search: the criteria allow and block the same set")
+    refused = [members for members in lower.failed.minimal() if not blocked.within(members)]
+    return Borders(
+        allow=_names(apis, allowed),
+        block=_names(apis, blocked.sets),
+        undecided=_names(apis, refused),
+        complete=lower.complete and upper.complete,
+        evaluated=lower.evaluated + (0 if upper is lower else upper.evaluated),
+    )
+
+
+def _names(apis: Sequence[str], sets: Iterable[int]) -> list[ApiSet]:
+    return sorted(tuple(apis[column] for column in positions(members)) for members in sets)

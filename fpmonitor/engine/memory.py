@@ -230,6 +230,13 @@ class MemorySource:
         table = CodeTable(columns, self.table.cardinalities, self.table.weights[keep])
         return self._of(self.apis, table)
 
+    def table_of(self, apis: Sequence[str]) -> CodeTable:
+        """Columns of `apis`, in that order, as they are: rows are not merged."""
+        places = [self.apis.index(api) for api in apis]
+        columns = tuple(self.table.columns[place] for place in places)
+        cardinalities = tuple(self.table.cardinalities[place] for place in places)
+        return CodeTable(columns, cardinalities, self.table.weights)
+
     def _positions(self, apis: Sequence[str]) -> list[int]:
         for api in apis:
             if api not in self.apis:

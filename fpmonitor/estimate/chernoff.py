@@ -14,6 +14,7 @@ docs/certificate.md. This module counts in units of `mu`: `w / mu`, `S / mu`, `l
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -124,10 +125,136 @@ def sharpest_bound(laws: PoissonLaws, *, sign: Sign, budget: float, log_term: fl
     made linear in the ratio by the substitution of Charnes and Cooper (1962). Whatever it
     returns, the bound is made valid afterwards for exactly these weights.
     """
-    exposure, reference = laws.exposure, _reference_scores(laws)
-    weights = np.minimum.accumulate(_first_weights(laws))
-    best = _bound(laws, weights, sign)
-    tangents = [_tangents(laws, np.zeros_like(weights), sign)]
+    design = _Design(laws=laws, sign=sign, budget=budget, price=log_term / laws.mean)
+    bounds = [_tail_bound(laws, design.first_weights(), sign)]
+    tangents = [design.tangents(np.zeros(laws.starts.size - 1))]
     for _ in range(_ROUNDS):
-        tilt = _best_tilt(best, budget, log_term)
-    return best
+        tangents.append(design.tangents(design.tilted_weights(bounds[-1])))
+        weights = design.solve(tangents)
+        if weights is None:
+            break
+        bounds.append(_tail_bound(laws, weights, sign))
+    return max(bounds, key=lambda bound: -sign * design.certified_exposure(bound))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Design:
+    """The programme whose solution are the weights of a bound; `price` is `ln(1/delta) / mu`."""
+
+    laws: PoissonLaws
+    sign: Sign
+    budget: float
+    price: float
+
+    def first_weights(self) -> NDArray[np.float64]:
+        """Weights to start from: the exposure probability at the observed share."""
+        weights = np.interp(self.laws.starts[:-1], self.laws.means, self.laws.exposure)
+        weights[0] = 1
+        return weights
+
+    def certified_exposure(self, bound: TailBound) -> float:
+        """Exposure under the reference law whose mean score is just the critical score."""
+        critical = bound.critical_scores(self.budget, self.price * bound.mean) / bound.mean
+        weights = bound.weights[self.laws.starts[:-1]]
+        return float(critical * self._reference() @ self.laws.exposure / (self._scores() @ weights))
+
+    def tilted_weights(self, bound: TailBound) -> NDArray[np.float64]:
+        """Free weights times the best tilt."""
+        levels = [np.interp(self.budget, *envelope) for envelope in bound.envelopes]
+        best = np.argmin((np.array(levels) + self.price) / bound.tilts)
+        return bound.tilts[best] * bound.weights[self.laws.starts[:-1]]
+
+    def tangents(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows of `A x <= 0` that touch the conditions at tilted `weights`.
+
+        `x` holds the weights, the factor of Charnes and Cooper, alpha and beta.
+        """
+        laws = self.laws
+        points = np.unique(np.linspace(0, laws.means.size - 1, _DESIGN_POINTS).astype(np.intp))
+        exponents = self.sign * laws.atoms * weights[laws.weight_of_atom]
+        rates, means = laws.rates[points], laws.means[points]
+        values = laws.cumulants(self.sign * exponents, self.sign)[points]
+        moments = np.exp(means * values)
+        slopes = self.sign * rates * (laws.atoms * np.exp(exponents)) / moments[:, np.newaxis]
+        slopes = _sum_by_weight(laws, slopes)
+        offsets = values - slopes @ weights
+        return np.column_stack([slopes, offsets, -laws.exposure[points], -np.ones(points.size)])
+
+    def solve(self, tangents: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+        """Best non-increasing weights within the tangents; None if the programme is not solved."""
+        free = self.laws.starts.size - 1
+        increasing = np.zeros((free - 1, free + 3))
+        np.fill_diagonal(increasing, -1)
+        np.fill_diagonal(increasing[:, 1:], 1)
+        rows = np.vstack([increasing, *tangents])
+        alpha = (None, 0) if self.sign < 0 else (0, None)
+        solution = linprog(
+            np.concatenate([np.zeros(free), [self.price, self.budget, 1]]),
+            A_ub=rows,
+            b_ub=np.zeros(len(rows)),
+            A_eq=np.concatenate([self._scores(), np.zeros(3)])[np.newaxis],
+            b_eq=[1],
+            bounds=[(0, None)] * free + [(0, None), alpha, (None, None)],
+            method="highs",
+        )
+        return None if solution.x is None else np.maximum(solution.x[:free], 0)
+
+    def _reference(self) -> NDArray[np.float64]:
+        """Shares of the users of the reference law at the means of the grid, shape (P,)."""
+        rarest = _RAREST_MEMBER * self.laws.mean / self.laws.population
+        shares = np.gradient(np.log(self.laws.means[1:])) * (self.laws.means[1:] >= rarest)
+        return np.append(_RARE_SHARE, (1 - _RARE_SHARE) * shares / shares.sum())
+
+    def _scores(self) -> NDArray[np.float64]:
+        """Mean score per kept user of the reference law, for a unit of each weight, shape (W,)."""
+        return _sum_by_weight(self.laws, (self._reference() @ self.laws.rates) * self.laws.atoms)
+
+
+def _sum_by_weight(laws: PoissonLaws, by_atom: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum over the atoms of each free weight, along the last axis."""
+    chosen = laws.weight_of_atom[:, np.newaxis] == np.arange(laws.starts.size - 1)
+    return by_atom @ chosen.astype(np.float64)
+
+
+def _tail_bound(laws: PoissonLaws, weights: NDArray[np.float64], sign: Sign) -> TailBound:
+    """Tail bound for given free weights, scaled to 1 for a single user and rounded."""
+    weights = np.minimum.accumulate(weights / weights[0])
+    weights = np.round(weights / _WEIGHT_UNIT) * _WEIGHT_UNIT
+    scores = laws.atoms * weights[laws.weight_of_atom]
+    largest = _LARGEST_EXPONENT / scores.max()
+    smallest = min(1e-3 / math.sqrt(laws.mean * scores.max()), largest / 100)
+    tilts = np.geomspace(smallest, min(largest, 8), _TILTS)
+    exposure = np.clip(laws.exposure - sign * laws.between(laws.exposure), 0, 1)
+    envelopes = []
+    for tilt in tilts:
+        cumulants = laws.cumulants(scores, sign * tilt)
+        envelopes.append(_envelope(exposure, cumulants + laws.between(cumulants), sign))
+    return TailBound(
+        sign=sign,
+        mean=laws.mean,
+        weights=laws.weight_by_count(weights),
+        tilts=tilts,
+        envelopes=tuple(envelopes),
+    )
+
+
+def _envelope(
+    exposure: NDArray[np.float64], bound: NDArray[np.float64], sign: Sign
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Vertices of the least concave function above the points, on one side of its maximum."""
+    corners: list[tuple[float, float]] = []
+    order = np.lexsort((bound, exposure))
+    for x, y in zip(exposure[order].tolist(), bound[order].tolist(), strict=True):
+        while corners and (corners[-1][0] == x or (len(corners) > 1 and _below(corners, x, y))):
+            corners.pop()
+        corners.append((x, y))
+    vertices = np.array(corners)
+    top = int(np.argmax(vertices[:, 1]))
+    side = vertices[top:] if sign < 0 else vertices[: top + 1]
+    return side[:, 0], side[:, 1]
+
+
+def _below(corners: list[tuple[float, float]], x: float, y: float) -> bool:
+    """Whether the last corner lies on or below the line from the one before it to (x, y)."""
+    (x0, y0), (x1, y1) = corners[-2:]
+    return (y1 - y0) * (x - x0) <= (y - y0) * (x1 - x0)

@@ -55,9 +55,14 @@ class Criterion:
 
     def score(self, spectrum: CountSpectrum) -> float:
         """Sum of the weights of all users of the spectrum."""
-        weights = self.weights[np.minimum(spectrum.counts, self.weights.size - 1)]
-        return float(weights @ (spectrum.counts * spectrum.values))
+        return score(self.weights, spectrum)
 
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether the score of a set of `size` APIs is within its limit."""
         return self.score(spectrum) <= self.limits[size]
+
+
+def score(weights: NDArray[np.float64], spectrum: CountSpectrum) -> float:
+    """Sum over all users of `weights[c]`; counts beyond the end have the last weight."""
+    weight = weights[np.minimum(spectrum.counts, weights.size - 1)]
+    return float(weight @ (spectrum.counts * spectrum.values))

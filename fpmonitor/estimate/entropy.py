@@ -242,7 +242,7 @@ def unbiased_tsallis_entropy(spectrum: CountSpectrum, order: int = 2) -> float:
     Falling factorials `c (c - 1) ... / (m (m - 1) ...)` are unbiased for the powers of `p`
     (Simpson 1949, "Measurement of diversity", for order 2).
     """
-    if not (isinstance(order, int) and 2 <= order <= spectrum.users):
+    if not 2 <= order <= spectrum.users or order % 1:
         raise InputError(f"order: must be a whole number from 2 to the users, got {order}")
     powers = np.ones(spectrum.counts.shape)
     for drawn in range(order):

@@ -48,6 +48,8 @@ class PoissonLaws:
     ----------
     mean
         `mu`, mean number of kept users.
+    population
+        `n`, users.
     means
         float64, shape (P,), increasing from 0 to `mu`: means `lambda = mu p`, users.
     exposure
@@ -64,6 +66,7 @@ class PoissonLaws:
     """
 
     mean: float
+    population: int
     means: NDArray[np.float64]
     exposure: NDArray[np.float64]
     atoms: NDArray[np.float64]
@@ -126,6 +129,7 @@ def poisson_laws(*, mean: float, k: int, population: int, budget: float) -> Pois
     weight = np.maximum(np.arange(low.size) - max(flat_bins - 1, 0), 0)
     return PoissonLaws(
         mean=mean,
+        population=population,
         means=means,
         exposure=exposure_probability(means / mean, k=k, population=population),
         atoms=np.concatenate([low, high[wide]]).astype(np.float64),
@@ -156,7 +160,7 @@ def _decisive_counts(mean: float, k: int, population: int, budget: float) -> tup
 
 
 def _flat_bins(first: int) -> NDArray[np.int64]:
-    """Starts of the bins of counts 1 to `first - 1`, which share one weight."""
+    """Start counts of the bins of 1 to `first - 1`, which share one weight."""
     starts = []
     count = 1
     while count < first:
@@ -166,7 +170,7 @@ def _flat_bins(first: int) -> NDArray[np.int64]:
 
 
 def _free_bins(first: int, end: int) -> NDArray[np.int64]:
-    """Starts of the bins of counts `first` to `end - 1`, each with a weight of its own."""
+    """Start counts of the bins of `first` to `end - 1`, each with a weight of its own."""
     edges = np.geomspace(first, end, _FREE_BINS + 1)[:-1]
     singles = np.arange(first, min(end, first + _FREE_BINS))
     wide_enough = edges[np.append(np.diff(edges), np.inf) > 1].astype(np.int64)

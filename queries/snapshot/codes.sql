@@ -1,1 +1,1 @@
-SELECT {columns} FROM {snapshot}
+SELECT {columns} FROM {snapshot} ORDER BY rowid

@@ -1,1 +1,1 @@
-DROP TABLE IF EXISTS {snapshot}
+DROP TABLE {snapshot}

@@ -1,1 +1,1 @@
-SELECT max(batch_id) FROM batch
+SELECT COALESCE(max(batch_id), 0) FROM batch

@@ -1,0 +1,218 @@
+"""The Poisson certificate: finite-sample confidence limits of statistical exposure.
+
+The limits need no support size, no prior and no large-sample approximation, and hold for
+populations below, at and above the number of observed users. Users must be independent draws from
+the population. Theorem, proof and measurements: docs/certificate.md.
+
+All spectra here are of *thinned* users: see `thinning`, with the `mean` of the certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.estimate.chernoff import TailBound, sharpest_bound
+from fpmonitor.estimate.criterion import Criterion, score
+from fpmonitor.estimate.poisson import PoissonLaws, poisson_laws, useful_mean
+from fpmonitor.estimate.thinning import thinning_mean
+from fpmonitor.policy import check_share, check_threshold
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fpmonitor.spectrum import CountSpectrum
+
+THINNING_SHARE = 0.1  # of delta, spent on the thinning
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Certificate:
+    """Confidence limits of the statistical exposure `Q(n, k)` of one API set.
+
+    Each of the two limits is wrong with probability at most `delta`, the thinning included.
+
+    Attributes
+    ----------
+    users
+        `m`, observed users before thinning.
+    mean
+        Mean of the number of users that thinning keeps.
+    delta
+        Tolerated probability of error, for each limit.
+    """
+
+    users: int
+    mean: float
+    delta: float
+    _from_above: TailBound
+    _from_below: TailBound
+
+    def upper(self, spectrum: CountSpectrum) -> float:
+        """Upper limit of the exposure, a share in [0, 1], from the thinned spectrum.
+
+        Raises
+        ------
+        InputError
+            The spectrum has more users than were observed.
+        """
+        return self._limit(self._from_above, spectrum)
+
+    def lower(self, spectrum: CountSpectrum) -> float:
+        """Lower limit of the exposure, a share in [0, 1], from the thinned spectrum.
+
+        Raises
+        ------
+        InputError
+            The spectrum has more users than were observed.
+        """
+        return self._limit(self._from_below, spectrum)
+
+    def _limit(self, bound: TailBound, spectrum: CountSpectrum) -> float:
+        if spectrum.users > self.users:
+            raise InputError(
+                f"spectrum: has {spectrum.users} users, the certificate is for {self.users}"
+            )
+        return bound.limit(score(bound.weights, spectrum), _log_term(self.delta))
+
+
+def certificate(
+    *, users: int, k: int, population: int, delta: float, budget: float = 0.05
+) -> Certificate:
+    """Certificate for one API set, fixed before the data are seen.
+
+    Parameters
+    ----------
+    users
+        `m`, observed users, at least 2.
+    k, population
+        Anonymity threshold and `n`, users.
+    delta
+        Tolerated probability of error of each limit, in (0, 1).
+    budget
+        Exposure near which the limits are sharpest, in (0, 1). They hold everywhere.
+
+    Raises
+    ------
+    PolicyError
+        An argument is out of its range; the error names it.
+    """
+    laws = _laws(users, k, population, budget, delta)
+    log_term = _log_term(delta)
+    return Certificate(
+        users=users,
+        mean=laws.mean,
+        delta=delta,
+        _from_above=sharpest_bound(laws, sign=-1, budget=budget, log_term=log_term),
+        _from_below=sharpest_bound(laws, sign=1, budget=budget, log_term=log_term),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Criteria:
+    """Tests of all subsets of the candidates together, on spectra of thinned users.
+
+    With probability at least `1 - delta` no set that `allow` holds for is above the budget; with
+    probability at least `1 - delta` no set that `block` does not hold for is within it.
+
+    Attributes
+    ----------
+    mean
+        Mean of the number of users that thinning keeps.
+    allow
+        A set is certified within the budget when its score is at most the limit of its size.
+    block
+        A set is certified above the budget when its score exceeds the limit of its size.
+    """
+
+    mean: float
+    allow: Criterion
+    block: Criterion
+
+
+def decision_criteria(
+    *, users: int, k: int, population: int, budget: float, delta: float, candidates: int
+) -> Criteria:
+    """Criteria that certify all subsets of the candidates within or above the budget at once.
+
+    The empty set, which one value of all users describes, is always allowed.
+
+    Parameters
+    ----------
+    users
+        `m`, observed users, at least 2.
+    k, population
+        Anonymity threshold and `n`, users.
+    budget
+        `Q*`, the largest tolerated exposure, in (0, 1).
+    delta
+        Tolerated probability that any allowed set is above the budget; and of the same size,
+        that any blocked set is within it; in (0, 1).
+    candidates
+        `d`, number of APIs that the sets are taken from, at least 1.
+
+    Raises
+    ------
+    PolicyError
+        An argument is out of its range; the error names it.
+
+    Notes
+    -----
+    An allowed set above the budget has a subset that is minimal among the sets above the budget,
+    and is allowed too. Those minimal sets form an antichain, so by the inequality of Lubell (1966),
+    Yamamoto and Meshalkin their `1 / C(d, size)` add up to at most 1: it suffices to test a set
+    at `delta / C(d, size)`. The limits must not increase with the size, so the largest binomial
+    coefficient up to the size stands there. Blocking is the mirror image.
+    """
+    laws = _laws(users, k, population, budget, delta)
+    if isinstance(candidates, bool) or not isinstance(candidates, int) or candidates < 1:
+        raise PolicyError("candidates", f"must be at least one API, got {candidates!r}")
+    middle, sizes = candidates // 2, range(candidates + 1)
+    allow_terms, block_terms = (
+        np.array([_log_term(delta) + _log_choose(candidates, size) for size in tested])
+        for tested in ([min(s, middle) for s in sizes], [max(s, middle) for s in sizes])
+    )
+    above = sharpest_bound(laws, sign=-1, budget=budget, log_term=allow_terms[-1])
+    below = sharpest_bound(laws, sign=1, budget=budget, log_term=block_terms[0])
+    allow_limits = above.critical_scores(budget, allow_terms) * (1 - _ROUNDING)
+    block_limits = below.critical_scores(budget, block_terms) * (1 + _ROUNDING)
+    return Criteria(
+        mean=laws.mean,
+        allow=Criterion(above.weights, _always_for_empty_set(allow_limits, users)),
+        block=Criterion(below.weights, _always_for_empty_set(block_limits, users)),
+    )
+
+
+def _laws(users: int, k: int, population: int, budget: float, delta: float) -> PoissonLaws:
+    """Laws of the counts after the thinning that the arguments, once checked, ask for."""
+    check_threshold(k, population)
+    check_share("budget", budget)
+    check_share("delta", delta)
+    mean = thinning_mean(users, THINNING_SHARE * delta)
+    mean = useful_mean(mean, k=k, population=population, budget=budget)
+    return poisson_laws(mean=mean, k=k, population=population, budget=budget)
+
+
+def _log_term(delta: float) -> float:
+    """`ln(1 / delta)` for what the thinning leaves of delta."""
+    return -math.log((1 - THINNING_SHARE) * delta)
+
+
+def _log_choose(total: int, size: int) -> float:
+    """Natural logarithm of a binomial coefficient."""
+    return math.log(math.comb(total, size))
+
+
+def _always_for_empty_set(limits: NDArray[np.float64], users: int) -> NDArray[np.float64]:
+    """Limits of the score, none below -1 (never) or above the number of users (always).
+
+    No score exceeds the number of users, because no weight exceeds 1.
+    """
+    limits = np.clip(limits, -1, users)
+    limits[0] = users
+    return limits

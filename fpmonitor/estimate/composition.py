@@ -1,0 +1,539 @@
+"""What marginals alone can promise about the exposure of an API set.
+
+The curator knows the law of each API, perhaps of each pair, but not the joint law. Every bound
+here holds for all joint laws with those marginals.
+
+Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
+anonymity: Quantifying reidentification risks without reidentifying users", sections 6 and 8.2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.special import betaincinv
+
+from fpmonitor.errors import InputError
+from fpmonitor.policy import check_share, check_threshold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from fpmonitor.spectrum import CountSpectrum
+
+_Known = TypeVar("_Known")
+
+_PRODUCT_STEPS = 200
+_MULTIPLIERS = 24
+# Covers the rounding of a product of thresholds: the bound is for a slightly larger threshold.
+_ROUNDING = 1 + 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MarginalLaw:
+    """Law of the values of one API or one pair of APIs.
+
+    Attributes
+    ----------
+    probabilities
+        float64, shape (s,), increasing: the distinct probabilities, positive, summing to 1 with
+        their multiplicities.
+    values
+        int64, same shape: how many values have each probability.
+    """
+
+    probabilities: NDArray[np.float64]
+    values: NDArray[np.int64]
+
+    @classmethod
+    def from_spectrum(cls, spectrum: CountSpectrum) -> MarginalLaw:
+        """Law of a user picked from the observed ones."""
+        return cls(probabilities=spectrum.counts / spectrum.users, values=spectrum.values)
+
+    @classmethod
+    def from_probabilities(cls, probabilities: ArrayLike) -> MarginalLaw:
+        """Law of a list of probabilities; zeros are left out.
+
+        Raises
+        ------
+        InputError
+            A probability is negative or not a number, or they do not sum to 1.
+        """
+        shares = np.asarray(probabilities, dtype=np.float64)
+        if not (shares.size and shares.min() >= 0 and abs(shares.sum() - 1) < 1e-6):
+            raise InputError("probabilities: must be at least 0 and sum to 1")
+        distinct, values = np.unique(shares[shares > 0], return_counts=True)
+        return cls(probabilities=distinct, values=values)
+
+    @property
+    def support(self) -> int:
+        """Number of values."""
+        return int(self.values.sum())
+
+    def exposure(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Share of the users on values of probability strictly below each threshold."""
+        mass = np.append(0.0, np.cumsum(self.probabilities * self.values))
+        exposed: NDArray[np.float64] = mass[np.searchsorted(self.probabilities, thresholds)]
+        return np.minimum(exposed, 1.0)
+
+    def sharpened_slack(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`sum_v min(p_v, t (1 - p_v) / (1 - t))` at each threshold `t` in (0, 1]."""
+        complements = (1 - self.probabilities) * self.values
+        frequent = np.append(np.cumsum(complements[::-1])[::-1], 0.0)
+        position = np.searchsorted(self.probabilities, thresholds)
+        odds = thresholds / np.maximum(1 - thresholds, 1e-300)
+        # At t = 1 only a value of probability 1 remains, and it carries nothing.
+        return self.exposure(thresholds) + np.where(thresholds < 1, odds * frequent[position], 0)
+
+    def tails(self) -> SizedTails:
+        """Probability outside of the `r` most frequent values, for every `r` from 1."""
+        descending = np.repeat(self.probabilities[::-1], self.values[::-1])
+        outside = np.cumsum(descending[::-1])[::-1]
+        return SizedTails(
+            sizes=np.arange(1, descending.size + 1, dtype=np.float64),
+            tails=np.append(outside[1:], 0.0),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SizedTails:
+    """Sets of values on offer: how many each keeps, and how much it may leave out.
+
+    Attributes
+    ----------
+    sizes
+        float64, shape (s,), increasing, at least 1: values kept.
+    tails
+        float64, same shape: upper limits of the probability outside of the kept values.
+    """
+
+    sizes: NDArray[np.float64]
+    tails: NDArray[np.float64]
+
+    def cheapest(self, costs: NDArray[np.float64]) -> int:
+        """Position that minimises the tail plus a cost of each size."""
+        return int(np.argmin(self.tails + costs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompositionBound:
+    """Upper bound on the exposure of an API set, and where it comes from.
+
+    Attributes
+    ----------
+    upper
+        Share of the users; 1 says nothing.
+    rule
+        `theorem 2`, `theorem 3`, `sharpened theorem 2`, `top-r` or `join size`.
+    parameters
+        The free parameters at their best: `t` thresholds per API, `c` the extra factor, `r` values
+        kept per marginal, `cover` the weights of the marginals.
+    """
+
+    upper: float
+    rule: str
+    parameters: Mapping[str, tuple[float, ...]]
+
+
+def best_composition(
+    marginals: Sequence[MarginalLaw],
+    *,
+    threshold: float,
+    pairs: Mapping[tuple[int, int], MarginalLaw] | None = None,
+) -> CompositionBound:
+    """Smallest of the bounds of `composition_bounds`; same arguments."""
+    bounds = composition_bounds(marginals, threshold=threshold, pairs=pairs)
+    return min(bounds, key=lambda bound: bound.upper)
+
+
+def composition_bounds(
+    marginals: Sequence[MarginalLaw],
+    *,
+    threshold: float,
+    pairs: Mapping[tuple[int, int], MarginalLaw] | None = None,
+) -> tuple[CompositionBound, ...]:
+    """Bounds of the joint exposure `Q_J(T)` by every rule, marginals known exactly.
+
+    The fixed setting: a law, or the database itself with `T = k / m`.
+
+    Parameters
+    ----------
+    marginals
+        Law of each API, at least one.
+    threshold
+        `T`, in (0, 1).
+    pairs
+        Laws of pairs of APIs `(i, j)`, positions in `marginals`, for the join-size rule.
+
+    Raises
+    ------
+    InputError
+        No marginal, or a pair of unknown APIs.
+    PolicyError
+        `threshold` outside (0, 1).
+    """
+    bounds = [
+        theorem2_composition(marginals, threshold=threshold),
+        theorem3_composition(marginals, threshold=threshold),
+        sharpened_composition(marginals, threshold=threshold),
+        top_r_composition(marginals, threshold=threshold),
+    ]
+    if pairs:
+        known = _with_pairs(marginals, pairs)
+        tails = {apis: law.tails() for apis, law in known.items()}
+        bounds.append(_join_size(tails, threshold, "join size"))
+    return tuple(bounds)
+
+
+def theorem2_composition(marginals: Sequence[MarginalLaw], *, threshold: float) -> CompositionBound:
+    """Bound the joint exposure by thresholds whose product is `threshold`.
+
+    Notes
+    -----
+    "Statistical anonymity", Theorem 2: `Q_J(prod t_j) <= sum_j Q_j(t_j) + sum t_j |V_j|`, the last
+    sum over all APIs but one. Minimised over the thresholds and the API left out.
+    """
+    _check_composition(marginals, threshold)
+
+    def with_slack(law: MarginalLaw) -> _Term:
+        return _Term(lambda t: law.exposure(t) + t * law.support, law.probabilities)
+
+    return _best_pivot(marginals, with_slack, threshold, "theorem 2")
+
+
+def sharpened_composition(
+    marginals: Sequence[MarginalLaw], *, threshold: float
+) -> CompositionBound:
+    """Bound the joint exposure as Theorem 2 does, before its proof rounds up.
+
+    Notes
+    -----
+    "Statistical anonymity", the middle step of the proof of Theorem 2 (Lemma 11, where `< q` in
+    print must be `<= q`): `Q_j(t_j) + t_j |V_j|` becomes `sum_v min(p_v, t (1 - p_v) / (1 - t))`.
+    Never above Theorem 2.
+    """
+    _check_composition(marginals, threshold)
+
+    def with_slack(law: MarginalLaw) -> _Term:
+        return _Term(law.sharpened_slack, law.probabilities)
+
+    return _best_pivot(marginals, with_slack, threshold, "sharpened theorem 2")
+
+
+def theorem3_composition(marginals: Sequence[MarginalLaw], *, threshold: float) -> CompositionBound:
+    """Bound the joint exposure by thresholds and a factor `c` whose product is `threshold`.
+
+    Notes
+    -----
+    "Statistical anonymity", Theorem 3: `Q_J(c prod t_j) <= sum_j Q_j(t_j) + c`. Theorem 4 shows
+    that the slack is needed; its printed construction only reaches equality without slack.
+    """
+    _check_composition(marginals, threshold)
+    terms = [_Term(law.exposure, law.probabilities) for law in marginals]
+    terms.append(_Term(lambda c: c, np.empty(0)))
+    upper, factors = _minimise_over_product(terms, threshold)
+    return CompositionBound(
+        upper=min(upper, 1.0),
+        rule="theorem 3",
+        parameters={"t": tuple(factors[:-1]), "c": (factors[-1],)},
+    )
+
+
+def top_r_composition(marginals: Sequence[MarginalLaw], *, threshold: float) -> CompositionBound:
+    """Bound the joint exposure by keeping the most frequent values of each API.
+
+    Notes
+    -----
+    Sharpens Theorem 3 of "Statistical anonymity" and is never above it or Theorem 2 at their best:
+    users outside of the kept `r_j` values count as exposed, and of the at most `prod r_j` joint
+    values that remain each exposed one carries less than `T`:
+    `Q_J(T) <= sum_j tail_j(r_j) + T prod r_j`.
+    """
+    _check_composition(marginals, threshold)
+    return _join_size(
+        {(api,): law.tails() for api, law in enumerate(marginals)}, threshold, "top-r"
+    )
+
+
+def composition_from_sample(
+    spectra: Sequence[CountSpectrum],
+    *,
+    k: int,
+    population: int,
+    delta: float,
+    rng: np.random.Generator,
+    pairs: Mapping[tuple[int, int], CountSpectrum] | None = None,
+) -> CompositionBound:
+    """Upper limit of the statistical exposure `Q(n, k)` of a set from samples of its marginals.
+
+    The statistical setting: holds with probability at least `1 - delta` over the samples, for any
+    joint law and any population size.
+
+    Parameters
+    ----------
+    spectra
+        Spectrum of each API, from at least 2 users each.
+    k, population
+        Anonymity threshold and `n`, users.
+    delta
+        Tolerated probability that the limit fails, in (0, 1); shared evenly by the marginals.
+    rng
+        Splits each sample in two: one half ranks the values, the other bounds the tails. Derive
+        its seed from the data, so that nobody can draw until the answer pleases.
+    pairs
+        Spectra of pairs of APIs, positions in `spectra`, for the join-size rule.
+
+    Raises
+    ------
+    InputError
+        No spectrum, one of a single user, or a pair of unknown APIs.
+    PolicyError
+        A number is out of its range.
+
+    Notes
+    -----
+    The rule is top-r (join size with pairs), in the form
+    `Q(n, k) <= sum_j P(value not kept) + (k - 1) / n * kept joint values`: of `n` users at most
+    `k - 1` are exposed on each joint value. It is never above Theorems 2 and 3.
+    """
+    check_threshold(k, population)
+    check_share("delta", delta)
+    _check_composition(spectra, 0.5)
+    known = _with_pairs(spectra, pairs or {})
+    tails = {
+        apis: sampled_tails(spectrum, delta=delta / len(known), rng=rng)
+        for apis, spectrum in known.items()
+    }
+    return _join_size(tails, (k - 1) / population, "join size" if pairs else "top-r")
+
+
+def sampled_tails(spectrum: CountSpectrum, *, delta: float, rng: np.random.Generator) -> SizedTails:
+    """Upper limits of the probability outside of `r` values, for a grid of `r` together.
+
+    Parameters
+    ----------
+    spectrum
+        Spectrum of a sample of at least 2 users.
+    delta
+        Tolerated probability that any limit fails, in (0, 1).
+    rng
+        Splits the sample.
+
+    Raises
+    ------
+    InputError
+        The spectrum is of a single user.
+    PolicyError
+        `delta` outside (0, 1).
+
+    Notes
+    -----
+    Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the case
+    of the binomial", on users that had no part in the ranking, with a union bound over the grid.
+    A split of the spectrum at random has the law of a split of the users.
+    """
+    check_share("delta", delta)
+    if spectrum.users < 2:
+        raise InputError("spectrum: one user says nothing about a population")
+    counts = np.repeat(spectrum.counts, spectrum.values)
+    ranking = rng.multivariate_hypergeometric(counts, spectrum.users // 2, method="marginals")
+    order = np.argsort(-ranking, kind="stable")
+    held_out = (counts - ranking)[order]
+    seen = int(np.count_nonzero(ranking))
+    sizes = np.unique(np.geomspace(1, seen, 4 * seen.bit_length()).round())
+    users = int(held_out.sum())
+    outside = users - np.cumsum(held_out)[sizes.astype(np.int64) - 1]
+    tails = np.ones(sizes.shape)
+    some = outside < users
+    tails[some] = betaincinv(outside[some] + 1, users - outside[some], 1 - delta / sizes.size)
+    return SizedTails(sizes=sizes, tails=tails)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Term:
+    """A non-decreasing function of one factor in (0, 1], and where it jumps."""
+
+    value: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    jumps: NDArray[np.float64]
+
+
+def _check_composition(marginals: Sequence[object], threshold: float) -> None:
+    check_share("threshold", threshold)
+    if not marginals:
+        raise InputError("marginals: name at least one API")
+
+
+def _with_pairs(
+    singles: Sequence[_Known], pairs: Mapping[tuple[int, int], _Known]
+) -> dict[tuple[int, ...], _Known]:
+    """Marginals by the APIs that each of them is about."""
+    if any(not 0 <= api < len(singles) for pair in pairs for api in pair):
+        raise InputError(f"pairs: positions must be below {len(singles)}")
+    known: dict[tuple[int, ...], _Known] = {(api,): single for api, single in enumerate(singles)}
+    return known | dict(pairs)
+
+
+def _best_pivot(
+    marginals: Sequence[MarginalLaw],
+    with_slack: Callable[[MarginalLaw], _Term],
+    threshold: float,
+    rule: str,
+) -> CompositionBound:
+    """Best bound over the API that is spared the slack."""
+    candidates = []
+    for pivot in range(len(marginals)):
+        terms = [with_slack(law) for law in marginals]
+        terms[pivot] = _Term(marginals[pivot].exposure, marginals[pivot].probabilities)
+        candidates.append(_minimise_over_product(terms, threshold))
+    upper, factors = min(candidates)
+    return CompositionBound(upper=min(upper, 1.0), rule=rule, parameters={"t": tuple(factors)})
+
+
+def _minimise_over_product(terms: Sequence[_Term], product: float) -> tuple[float, list[float]]:
+    """Minimise a sum of terms over factors in (0, 1] with a given product.
+
+    A dynamic programme over a geometric grid, then exchanges between two factors at their jumps.
+    Any factors give a valid bound; better ones a smaller one.
+    """
+    target = product * _ROUNDING
+    grid = np.minimum(target ** (np.arange(_PRODUCT_STEPS + 1) / _PRODUCT_STEPS), 1.0)
+    factors = [float(grid[step]) for step in _cheapest_steps([term.value(grid) for term in terms])]
+    width = target ** (-1.5 / _PRODUCT_STEPS)
+    improved = True
+    while improved:
+        improved = False
+        for i in range(len(terms)):
+            for j in range(i):
+                improved |= _exchange(terms, factors, i, j, width)
+    return _total(terms, factors), factors
+
+
+def _cheapest_steps(costs: Sequence[NDArray[np.float64]]) -> list[int]:
+    """Choose a step per cost table: least total cost among those that sum to the last index."""
+    size = costs[0].size
+    left = np.subtract.outer(np.arange(size), np.arange(size))
+    best = costs[0]
+    choices = []
+    for cost in costs[1:]:
+        total = np.where(left >= 0, best[left] + cost, np.inf)
+        choices.append(np.argmin(total, axis=1))
+        best = np.min(total, axis=1)
+    steps = []
+    rest = size - 1
+    for choice in reversed(choices):
+        steps.append(int(choice[rest]))
+        rest -= steps[-1]
+    return [rest, *reversed(steps)]
+
+
+def _exchange(terms: Sequence[_Term], factors: list[float], i: int, j: int, width: float) -> bool:
+    """Move two factors, their product kept, to the best jump nearby; tell whether it helped."""
+    product = factors[i] * factors[j]
+    own, other = (_near(terms[at].jumps, factors[at], width) for at in (i, j))
+    candidates = np.concatenate([own, product / other])
+    candidates = candidates[(candidates <= 1) & (candidates >= product)]
+    if not candidates.size:
+        return False
+    costs = terms[i].value(candidates) + terms[j].value(product / candidates)
+    now = terms[i].value(np.array(factors[i])) + terms[j].value(np.array(factors[j]))
+    best = int(np.argmin(costs))
+    if not costs[best] < now - 1e-12:
+        return False
+    factors[i] = float(candidates[best])
+    factors[j] = float(product / candidates[best])
+    return True
+
+
+def _near(jumps: NDArray[np.float64], factor: float, width: float) -> NDArray[np.float64]:
+    first, last = np.searchsorted(jumps, [factor / width, factor * width])
+    return jumps[first:last]
+
+
+def _total(terms: Sequence[_Term], factors: Sequence[float]) -> float:
+    return math.fsum(
+        float(term.value(np.array(factor))) for term, factor in zip(terms, factors, strict=True)
+    )
+
+
+def _join_size(
+    known: Mapping[tuple[int, ...], SizedTails], cell: float, rule: str
+) -> CompositionBound:
+    """Best sum of tails plus `cell` times the number of joint values that remain.
+
+    Joint values whose projections lie in sets of `r_e` values number at most `prod r_e^x_e` for
+    any weights `x` that cover every API at least once (Atserias, Grohe, Marx 2008, "Size bounds
+    and query plans for relational joins"). Marginals of weight 0 are not used.
+    """
+    apis, offers = list(known), list(known.values())
+    candidates = []
+    for multiplier in np.geomspace(cell, 1, _MULTIPLIERS):
+        chosen = [offer.cheapest(multiplier * np.log(offer.sizes)) for offer in offers]
+        costs = [
+            float(offer.tails[at] + multiplier * np.log(offer.sizes[at]))
+            for offer, at in zip(offers, chosen, strict=True)
+        ]
+        cover = _fractional_cover(apis, costs)
+        candidates.append((*_descend(offers, cover, cell, chosen), tuple(cover)))
+    upper, sizes, weights = min(candidates)
+    parameters = {"r": sizes} if rule == "top-r" else {"r": sizes, "cover": weights}
+    return CompositionBound(upper=min(upper, 1.0), rule=rule, parameters=parameters)
+
+
+def _fractional_cover(apis: Sequence[tuple[int, ...]], costs: Sequence[float]) -> list[float]:
+    """Weights of least cost that cover every API with a total of at least 1."""
+    if all(len(part) == 1 for part in apis):
+        return [1.0] * len(apis)
+    covers = np.zeros((1 + max(max(part) for part in apis), len(apis)))
+    for column, part in enumerate(apis):
+        covers[list(part), column] = 1
+    solution = linprog(costs, A_ub=-covers, b_ub=-np.ones(len(covers)), method="highs")
+    if not solution.success:
+        raise ArithmeticError(f"fractional cover: {solution.message}")
+    weights = np.where(solution.x > 1e-9, solution.x, 0)
+    # The solver covers up to its tolerance only.
+    return [float(weight) for weight in weights / min(float((covers @ weights).min()), 1.0)]
+
+
+def _descend(
+    offers: Sequence[SizedTails], cover: Sequence[float], cell: float, chosen: Sequence[int]
+) -> tuple[float, tuple[float, ...]]:
+    """Improve one size at a time until none improves; give the bound and the sizes."""
+    position = list(chosen)
+    bound = math.inf
+    while True:
+        for i, offer in enumerate(offers):
+            if cover[i]:
+                others = _joint_values(offers, cover, position, skip=i)
+                position[i] = offer.cheapest(cell * others * offer.sizes ** cover[i])
+        outside = math.fsum(
+            float(offer.tails[at])
+            for offer, weight, at in zip(offers, cover, position, strict=True)
+            if weight
+        )
+        improved = outside + cell * _joint_values(offers, cover, position)
+        if not improved < bound:
+            return improved, tuple(
+                float(offer.sizes[at]) for offer, at in zip(offers, position, strict=True)
+            )
+        bound = improved
+
+
+def _joint_values(
+    offers: Sequence[SizedTails],
+    cover: Sequence[float],
+    position: Sequence[int],
+    skip: int | None = None,
+) -> float:
+    """Largest possible number of joint values of the kept ones, at most about 10^260."""
+    logarithm = math.fsum(
+        weight * math.log(offer.sizes[at])
+        for i, (offer, weight, at) in enumerate(zip(offers, cover, position, strict=True))
+        if i != skip
+    )
+    return math.exp(min(logarithm, 600))

@@ -1,0 +1,251 @@
+"""Snapshots: one row per user with the latest value of every API, as integers."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.store.sql import quote_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.store.database import Database
+
+ABSENT = 0
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Observations from `since` (included) until `until` (excluded), UTC; null is open."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A table of one row per user and one integer column per API.
+
+    Attributes
+    ----------
+    table
+        Name of the table in the database.
+    columns
+        API -> its column; the code 0 is absent, others are the numbers of the API's values.
+    users
+        Rows.
+    visits
+        Visits of the window, all users together.
+    digest
+        Digest of the multiset of the rows' values: independent of user ids and of the order of
+        ingest.
+    """
+
+    table: str
+    columns: Mapping[str, str]
+    users: int
+    visits: int
+    digest: str
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs, sorted."""
+        return tuple(sorted(self.columns))
+
+    def column(self, api: str) -> str:
+        """Quoted column of an API.
+
+        Raises
+        ------
+        UnknownNameError
+            No observation of such an API; the message lists the nearest names.
+        """
+        if api not in self.columns:
+            raise UnknownNameError("API", api, self.columns)
+        return quote_name(self.columns[api])
+
+
+def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
+    """Snapshot of the window (default: all time); made once and kept until the next batch.
+
+    Raises
+    ------
+    UndecidableError
+        The database, or the window, holds no observation.
+    """
+    window = window or Window()
+    bounds = {"window_from": window.since, "window_to": window.until}
+    columns = {name: f"a{api_id}" for api_id, name in database.rows("snapshot/apis")}
+    found = database.rows("snapshot/find", **bounds)
+    if found:
+        snapshot_id, users, visits, digest = found[0]
+        return Snapshot(f"snapshot_{snapshot_id}", columns, users, visits, digest)
+    frame, visits = _latest_values(database, window, columns)
+    digest = hashlib.sha256(np.sort(frame["word"].to_numpy()).tobytes()).hexdigest()
+    with database.transaction():
+        for (stale,) in database.rows("snapshot/others"):
+            database.run("snapshot/drop", fragments={"snapshot": f"snapshot_{stale}"})
+            database.run("snapshot/forget", snapshot=stale)
+        snapshot_id = database.rows("snapshot/next_id")[0][0]
+        table = f"snapshot_{snapshot_id}"
+        with database.frame("codes", frame):
+            database.run("snapshot/create", fragments={"snapshot": table})
+        database.run(
+            "snapshot/add",
+            snapshot=snapshot_id,
+            last_batch=database.rows("snapshot/last_batch")[0][0],
+            users=len(frame),
+            visits=visits,
+            digest=digest,
+            **bounds,
+        )
+    return Snapshot(table, columns, len(frame), visits, digest)
+
+
+def restrict_to_present(database: Database, snapshot: Snapshot, apis: Sequence[str]) -> Snapshot:
+    """Users that have an observation of every one of `apis`, as a temporary table.
+
+    Raises
+    ------
+    UndecidableError
+        No user has all of them.
+    """
+    present = " AND ".join(f"{snapshot.column(api)} <> {ABSENT}" for api in apis)
+    table = f"{snapshot.table}_present"
+    database.run(
+        "snapshot/restrict",
+        fragments={"restricted": table, "snapshot": snapshot.table, "present": present},
+    )
+    users = database.rows("snapshot/size", fragments={"snapshot": table})[0][0]
+    if users == 0:
+        raise UndecidableError(
+            f"no user has an observation of all {len(apis)} APIs",
+            hint="leave --missing at `value`, or name fewer APIs",
+        )
+    digest = f"{snapshot.digest}/present:{','.join(sorted(apis))}"
+    return Snapshot(table, snapshot.columns, users, snapshot.visits, digest)
+
+
+def read_codes(
+    database: Database, snapshot: Snapshot, apis: Sequence[str]
+) -> list[NDArray[np.unsignedinteger[Any]]]:
+    """Codes of some APIs, one unsigned array per API, in the order of the snapshot's rows."""
+    columns = [snapshot.column(api) for api in apis]
+    selected = ", ".join(f"{column} AS c{i}" for i, column in enumerate(columns))
+    arrays = database.arrays(
+        "snapshot/codes", fragments={"snapshot": snapshot.table, "columns": selected}
+    )
+    return [np.asarray(arrays[f"c{i}"]) for i in range(len(columns))]
+
+
+def read_words(database: Database, snapshot: Snapshot) -> NDArray[np.uint64]:
+    """Pseudo-random word of each user, uint64, from the values of the user alone."""
+    arrays = database.arrays("snapshot/words", fragments={"snapshot": snapshot.table})
+    return np.asarray(arrays["word"], dtype=np.uint64)
+
+
+def _latest_values(
+    database: Database, window: Window, columns: Mapping[str, str]
+) -> tuple[pl.DataFrame, int]:
+    """Codes and word of every user with an observation in the window; number of visits."""
+    visits = _visits(database, window)
+    if not len(visits.ids):
+        raise UndecidableError(
+            "no observation to estimate from",
+            hint="ingest logs, or widen the window",
+        )
+    codes: dict[str, NDArray[np.unsignedinteger[Any]]] = {}
+    content = np.zeros(visits.users, dtype=np.uint64)
+    for column in columns.values():
+        api_id = int(column.removeprefix("a"))
+        values = _latest_of_api(database, visits, api_id)
+        codes[column] = values.astype(np.min_scalar_type(int(values.max())))
+        content += _value_words(database, api_id)[values]
+    seen = np.zeros(visits.users, dtype=np.bool_)
+    for column_codes in codes.values():
+        seen |= column_codes != ABSENT
+    frame = pl.DataFrame(
+        {"word": _user_words(content[seen])}
+        | {column: column_codes[seen] for column, column_codes in codes.items()}
+    )
+    return frame, len(visits.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Visits:
+    """Visits of a window: row of the user of each visit number, and the order in time."""
+
+    ids: NDArray[np.int64]
+    users: int
+    row_of: NDArray[np.int64]
+    order_of: NDArray[np.int64] | None
+
+
+def _visits(database: Database, window: Window) -> _Visits:
+    arrays = database.arrays("snapshot/visits", window_from=window.since, window_to=window.until)
+    ids = np.asarray(arrays["visit_id"], dtype=np.int64)
+    if not len(ids):
+        return _Visits(ids, 0, ids, None)
+    user_ids, rows = np.unique(np.asarray(arrays["user_id"]), return_inverse=True)
+    row_of = np.full(int(ids[-1]) + 1, -1, dtype=np.int64)
+    row_of[ids] = rows
+    if len(user_ids) == len(ids):
+        return _Visits(ids, len(user_ids), row_of, None)
+    time = np.ma.filled(np.ma.asarray(arrays["time"]).astype(np.int64), np.iinfo(np.int64).min)
+    order_of = np.zeros(len(row_of), dtype=np.int64)
+    order_of[ids[np.argsort(time, kind="stable")]] = np.arange(len(ids))
+    return _Visits(ids, len(user_ids), row_of, order_of)
+
+
+def _latest_of_api(database: Database, visits: _Visits, api_id: int) -> NDArray[np.int64]:
+    """Latest value of every user, 0 where absent; of equal times the last that was stored."""
+    arrays = database.arrays("snapshot/observations_of_api", api=api_id)
+    visit_ids = np.asarray(arrays["visit_id"], dtype=np.int64)
+    values = np.asarray(arrays["value_id"], dtype=np.int64)
+    inside = visit_ids < len(visits.row_of)
+    inside[inside] = visits.row_of[visit_ids[inside]] >= 0
+    visit_ids, values = visit_ids[inside], values[inside]
+    if visits.order_of is not None:
+        order = np.argsort(visits.order_of[visit_ids], kind="stable")
+        visit_ids, values = visit_ids[order], values[order]
+    latest = np.zeros(visits.users, dtype=np.int64)
+    # numpy assigns in order: of several values of a user the last one stays.
+    latest[visits.row_of[visit_ids]] = values
+    return latest
+
+
+def _value_words(database: Database, api_id: int) -> NDArray[np.uint64]:
+    """Word of each value number of an API; the word of absent is 0."""
+    arrays = database.arrays("snapshot/value_words", api=api_id)
+    words = np.zeros(int(np.max(arrays["value_id"], initial=0)) + 1, dtype=np.uint64)
+    words[np.asarray(arrays["value_id"], dtype=np.int64)] = arrays["word"]
+    return words
+
+
+def _user_words(content: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """One word per user from the sum of the words of its values; equal users are counted apart."""
+    order = np.argsort(content, kind="stable")
+    ordered = content[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    lengths = np.diff(np.append(starts, len(ordered)))
+    occurrence = np.arange(len(ordered)) - np.repeat(starts, lengths)
+    words = np.empty_like(content)
+    words[order] = _mix(_mix(ordered) + occurrence.astype(np.uint64) * _GOLDEN)
+    return words
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix 64-bit words one to one (the finaliser of SplitMix, Steele, Lea, Flood 2014)."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

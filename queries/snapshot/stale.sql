@@ -1,1 +1,0 @@
-SELECT snapshot_id FROM snapshot WHERE last_batch <> (SELECT max(batch_id) FROM batch)

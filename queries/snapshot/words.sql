@@ -1,0 +1,1 @@
+SELECT word FROM {snapshot} ORDER BY rowid
