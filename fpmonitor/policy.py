@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fpmonitor.errors import PolicyError
+from fpmonitor.errors import PolicyError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAX_POPULATION = 10**10
 MAX_K = 10**6
@@ -62,7 +65,8 @@ class Policy:
     budget
         `Q*`, the largest tolerated exposure, a share of the users in (0, 1).
     delta
-        The tolerated probability that the guarantee fails, in (0, 1).
+        The tolerated probability that the guarantee fails, in (0, 1); null when the observed users
+        are the population, and nothing is estimated.
     candidates
         The APIs that the decision ranges over, sorted, without repetition.
 
@@ -75,16 +79,28 @@ class Policy:
     k: int
     population: int
     budget: float
-    delta: float
+    delta: float | None
     candidates: tuple[str, ...]
 
     def __post_init__(self) -> None:
         check_threshold(self.k, self.population)
         check_share("budget", self.budget)
-        check_share("delta", self.delta)
+        if self.delta is not None:
+            check_share("delta", self.delta)
         if not self.candidates:
             raise PolicyError("candidates", "name at least one API")
         object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))
+
+    def check_candidates(self, apis: Iterable[str]) -> None:
+        """Check that APIs are candidates of this policy.
+
+        Raises
+        ------
+        UnknownNameError
+            One is not; the message lists the nearest.
+        """
+        for api in sorted(set(apis) - set(self.candidates)):
+            raise UnknownNameError("candidate", api, self.candidates)
 
     def to_json(self) -> dict[str, Any]:
         """Give the policy as it stands in a decision file."""

@@ -1,1 +1,111 @@
 """Command line: one file per command family; parses, calls, prints."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fpmonitor.cli import data, lists, questions, start
+from fpmonitor.cli.options import VERSION
+from fpmonitor.errors import FpmonitorError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_USAGE = 2
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+SETTINGS_FILE = "fpmonitor.toml"
+
+app = typer.Typer(
+    name="fpmonitor",
+    help="Which combinations of browser APIs stay k-anonymous, with a guarantee.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("quickstart")(start.quickstart)
+app.command("ingest")(data.ingest)
+app.command("rejects")(data.rejects)
+app.command("apis")(data.apis)
+app.command("exposure")(questions.exposure)
+app.command("decide")(questions.decide)
+app.command("gate")(questions.gate)
+app.command("check")(questions.check)
+app.command("export")(lists.export)
+
+
+@app.callback()
+def _main(version: VERSION = False) -> None:
+    del version
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and give its exit code.
+
+    Every ending is mapped here: an exception that escaped, or typer's own way with an interrupt,
+    would end with 1, which means that a gate failed.
+    """
+    arguments = list(arguments)
+    debug = "--debug" in arguments or bool(os.environ.get("FPMONITOR_DEBUG"))
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        outcome = app(arguments, standalone_mode=False, default_map=_settings())
+    except (typer.Abort, KeyboardInterrupt):
+        print("fpmonitor: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except FpmonitorError as error:
+        if debug:
+            traceback.print_exc()
+        print(f"fpmonitor: error: {error}", file=sys.stderr)
+        return error.exit_code
+    except typer.TyperException as error:
+        print(f"fpmonitor: error: {error.format_message()}", file=sys.stderr)
+        return EXIT_USAGE
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except Exception:  # noqa: BLE001 -- a bug must not exit 1, which means that a gate failed
+        traceback.print_exc()
+        print("fpmonitor: this is a bug of fpmonitor; please report it", file=sys.stderr)
+        return EXIT_BUG
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _settings() -> dict[str, Any]:
+    """Defaults from `fpmonitor.toml` in the working folder; `db`, `format` hold for all commands.
+
+    Raises
+    ------
+    InputError
+        The file is not TOML.
+    """
+    path = Path(SETTINGS_FILE)
+    if not path.is_file():
+        return {}
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}") from error
+    shared = {name: value for name, value in settings.items() if not isinstance(value, dict)}
+    commands = {command.name or "" for command in app.registered_commands}
+    unknown = sorted(
+        name for name, value in settings.items() if isinstance(value, dict) and name not in commands
+    )
+    if unknown:
+        raise InputError(
+            f"{path}: no command {unknown[0]!r}", hint=f"commands: {', '.join(sorted(commands))}"
+        )
+    return {command: shared | settings.get(command, {}) for command in commands}

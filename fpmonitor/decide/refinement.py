@@ -130,7 +130,9 @@ class TableRefinement:
 
     def scores(self, columns: Sequence[int]) -> NDArray[np.float64]:
         """Score of the base with one more column, for each of `columns`."""
+        self.spl=[]
         if not len(self._table.weights):
+            self.spl=[False]*len(columns)
             return np.full(len(columns), self._settled)
         step = max(1, BATCH // len(self._table.weights))
         parts = [
@@ -155,9 +157,11 @@ class TableRefinement:
         if size <= 2 * len(keys):
             sizes = np.bincount(keys, weights, minlength=size)
             gains = self._gain(sizes)
+            self.spl.extend(np.add.reduceat((sizes>0).astype(np.int64), (ends - cardinalities) * groups)>groups)
             return np.add.reduceat(gains, (ends - cardinalities) * groups)
         found, sizes = _count(keys, size, weights)
         starts = np.searchsorted(found, (ends - cardinalities) * groups)
+        self.spl.extend(np.diff(starts,append=len(found))>groups)
         return np.add.reduceat(self._gain(sizes), starts)
 
     def _gain(self, sizes: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
 
+FACT=1
 ApiSet = tuple[str, ...]
 
 
@@ -149,7 +150,7 @@ class _BorderSearch:
 
     def __init__(self, limits: NDArray[np.float64], columns: int, bounds: _Bounds) -> None:
         self.passed, self.failed = Family(columns), Family(columns)
-        self.evaluated = 0
+        self.evaluated = 0; self.sc={}
         self.complete = True
         self._limits, self._bounds = limits.tolist(), bounds
 
@@ -160,38 +161,21 @@ class _BorderSearch:
         (self.passed if passes else self.failed).add(members)
         return passes
 
-    def explore(self, base: int, columns: Sequence[int], data: Refinement) -> None:
+    def explore(self, core: int, base: int, columns: Sequence[int], data: Refinement, bs=0) -> None:
         """Explore the sets between `base`, which passes, and `base` with all `columns`."""
         self._bounds.check(self.evaluated)
         if base.bit_count() >= self._bounds.max_size:
             self.complete = False
             self._keep(base)
             return
-        whole = base | mask(columns)
-        if data.score is not None and whole.bit_count() <= self._bounds.max_size:
-            if self.judge(whole, data.score):
+        m = mask(columns)
+        if data.score is not None and (base|m).bit_count() <= self._bounds.max_size:
+            self.evaluated += 1
+            if data.score<=self._limits[-1]:
+                self.passed.add(base|m)
                 return
-        fitting = self._fitting(base, columns, data)
-        for place, column in enumerate(fitting):
-            self._branch(base | 1 << column, fitting[place + 1 :], column, data)
-        self._keep(base)
-
-    def _branch(self, child: int, columns: Sequence[int], column: int, data: Refinement) -> None:
-        """Explore above `child`, the base of `data` with `column`."""
-        rest = [other for other in columns if not self.failed.within(child | 1 << other)]
-        if self.passed.covers(child | mask(rest)):
-            return
-        if rest:
-            self.explore(child, rest, data.below(column, rest))
-        else:
-            self.passed.add(child)
-
-    def _keep(self, passing: int) -> None:
-        if not self.passed.covers(passing):
-            self.passed.add(passing)
-
-    def _fitting(self, base: int, columns: Sequence[int], data: Refinement) -> list[int]:
-        """Columns that pass together with the base, those with the highest score first."""
+            self.failed.add(core|m)
+            if len(columns)==1: self._keep(base); return
         known = [column for column in columns if self.passed.covers(base | 1 << column)]
         asked = [
             column
@@ -201,10 +185,30 @@ class _BorderSearch:
         limit = self._limits[base.bit_count() + 1]
         scores = data.scores(asked)
         self.evaluated += len(asked)
-        for column in (asked[place] for place in np.flatnonzero(scores > limit)):
-            self.failed.add(base | 1 << column)
-        ordered = [place for place in np.argsort(-scores, kind="stable") if scores[place] <= limit]
-        return [asked[place] for place in ordered] + known
+        good=set(known); det=0
+        sc=dict.fromkeys(columns,bs)
+        for c,x,sp in zip(asked,scores,data.spl):
+            if not sp: det|=1<<c
+            elif x>limit: self.failed.add(core | 1 << c)
+            else: good.add(c); sc[c]=x
+        base|=det
+        fitting=[c for c in columns if c in good and not det>>c&1]
+        for place, column in list(enumerate(fitting)):
+            child=base|1<<column
+            rest = [o for o in fitting[place + 1 :] if not self.failed.within(child | 1 << o)]
+            if self.passed.covers(child | mask(rest)):
+                continue
+            if not rest:
+                self.passed.add(child)
+            else:
+                ch=data.below(column, rest)
+                est=sc[column]+sum(max(0,sc[o]-bs) for o in rest)
+                if len(rest)>1 and est>FACT*limit: ch.score=None
+                self.explore(core|1<<column,child, rest, ch, sc[column])
+        self._keep(base)
+    def _keep(self, passing: int) -> None:
+        if not self.passed.covers(passing):
+            self.passed.add(passing)
 
 
 def search(
@@ -318,11 +322,14 @@ def _run(
     if not border.judge(mask(base), criterion.score(source.spectrum(must))):
         return
     data: Refinement
+    def ent(c):
+        x=source.table_of(apis); b=np.bincount(x.columns[c],x.weights); b=b[b>0]/b.sum(); return float(b@np.log(b))
+    columns.sort(key=ent)
     if isinstance(source, MemorySource):
         data = TableRefinement.of(source.table_of(apis), criterion, base, columns)
     else:
         data = SourceRefinement(source, criterion, must, apis)
-    border.explore(mask(base), columns, data)
+    border.explore(mask(base), mask(base), columns, data)
 
 
 def _borders(apis: Sequence[str], lower: _BorderSearch, upper: _BorderSearch) -> Borders:

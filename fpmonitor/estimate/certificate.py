@@ -45,13 +45,15 @@ class Certificate:
         Mean of the number of users that thinning keeps.
     delta
         Tolerated probability of error, for each limit.
+    from_above, from_below
+        The tail bounds that the limits come from.
     """
 
     users: int
     mean: float
     delta: float
-    _from_above: TailBound
-    _from_below: TailBound
+    from_above: TailBound
+    from_below: TailBound
 
     def upper(self, spectrum: CountSpectrum) -> float:
         """Upper limit of the exposure, a share in [0, 1], from the thinned spectrum.
@@ -61,7 +63,7 @@ class Certificate:
         InputError
             The spectrum has more users than were observed.
         """
-        return self._limit(self._from_above, spectrum)
+        return self._limit(self.from_above, spectrum)
 
     def lower(self, spectrum: CountSpectrum) -> float:
         """Lower limit of the exposure, a share in [0, 1], from the thinned spectrum.
@@ -71,7 +73,7 @@ class Certificate:
         InputError
             The spectrum has more users than were observed.
         """
-        return self._limit(self._from_below, spectrum)
+        return self._limit(self.from_below, spectrum)
 
     def _limit(self, bound: TailBound, spectrum: CountSpectrum) -> float:
         if spectrum.users > self.users:
@@ -108,8 +110,8 @@ def certificate(
         users=users,
         mean=laws.mean,
         delta=delta,
-        _from_above=sharpest_bound(laws, sign=-1, budget=budget, log_term=log_term),
-        _from_below=sharpest_bound(laws, sign=1, budget=budget, log_term=log_term),
+        from_above=sharpest_bound(laws, sign=-1, budget=budget, log_term=log_term),
+        from_below=sharpest_bound(laws, sign=1, budget=budget, log_term=log_term),
     )
 
 
@@ -170,8 +172,8 @@ def decision_criteria(
     coefficient up to the size stands there. Blocking is the mirror image.
     """
     laws = _laws(users, k, population, budget, delta)
-    if isinstance(candidates, bool) or not isinstance(candidates, int) or candidates < 1:
-        raise PolicyError("candidates", f"must be at least one API, got {candidates!r}")
+    if candidates < 1:
+        raise PolicyError("candidates", f"must be at least one API, got {candidates}")
     middle, sizes = candidates // 2, range(candidates + 1)
     allow_terms, block_terms = (
         np.array([_log_term(delta) + _log_choose(candidates, size) for size in tested])

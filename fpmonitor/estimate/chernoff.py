@@ -77,8 +77,10 @@ class TailBound:
             `ln(1 / delta)`, nats, any shape.
         """
         bounds = np.array([np.interp(exposure, *envelope) for envelope in self.envelopes])
-        per_tilt = (bounds[:, np.newaxis] + np.ravel(log_terms) / self.mean) / self.tilts[:, None]
-        return self.sign * self.mean * per_tilt.min(axis=0).reshape(np.shape(log_terms))
+        prices = np.asarray(log_terms, dtype=np.float64) / self.mean
+        per_tilt = np.add.outer(prices, bounds) / self.tilts
+        critical: NDArray[np.float64] = self.sign * self.mean * per_tilt.min(axis=-1)
+        return critical
 
     def limit(self, score: float, log_term: float) -> float:
         """Upper (sign -1) or lower (sign +1) confidence limit of the exposure, a share.
@@ -119,11 +121,11 @@ def sharpest_bound(laws: PoissonLaws, *, sign: Sign, budget: float, log_term: fl
 
     Notes
     -----
-    For `phi = l c h(c)` the conditions `ln E exp(sign phi) / p <= alpha F(p) + beta` are convex, and
-    the certified share of the budget is a ratio of linear functions of (phi, alpha, beta). The
-    linear programme replaces each condition by its tangents at the solutions found so far, and is
-    made linear in the ratio by the substitution of Charnes and Cooper (1962). Whatever it
-    returns, the bound is made valid afterwards for exactly these weights.
+    For `phi = l c h(c)` the conditions `ln E exp(sign phi) / p <= alpha F(p) + beta` are convex,
+    and the certified share of the budget is a ratio of linear functions of (phi, alpha, beta). The
+    linear programme replaces each condition by its tangents at the solutions found so far, and the
+    substitution of Charnes and Cooper (1962) makes it linear in the ratio. Whatever it returns,
+    the bound is made valid afterwards for exactly these weights.
     """
     design = _Design(laws=laws, sign=sign, budget=budget, price=log_term / laws.mean)
     bounds = [_tail_bound(laws, design.first_weights(), sign)]
@@ -161,8 +163,8 @@ class _Design:
     def tilted_weights(self, bound: TailBound) -> NDArray[np.float64]:
         """Free weights times the best tilt."""
         levels = [np.interp(self.budget, *envelope) for envelope in bound.envelopes]
-        best = np.argmin((np.array(levels) + self.price) / bound.tilts)
-        return bound.tilts[best] * bound.weights[self.laws.starts[:-1]]
+        best = int(np.argmin((np.array(levels) + self.price) / bound.tilts))
+        return float(bound.tilts[best]) * bound.weights[self.laws.starts[:-1]]
 
     def tangents(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rows of `A x <= 0` that touch the conditions at tilted `weights`.
@@ -213,7 +215,8 @@ class _Design:
 def _sum_by_weight(laws: PoissonLaws, by_atom: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sum over the atoms of each free weight, along the last axis."""
     chosen = laws.weight_of_atom[:, np.newaxis] == np.arange(laws.starts.size - 1)
-    return by_atom @ chosen.astype(np.float64)
+    by_weight: NDArray[np.float64] = by_atom @ chosen.astype(np.float64)
+    return by_weight
 
 
 def _tail_bound(laws: PoissonLaws, weights: NDArray[np.float64], sign: Sign) -> TailBound:

@@ -59,7 +59,7 @@ class Criterion:
 
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether the score of a set of `size` APIs is within its limit."""
-        return self.score(spectrum) <= self.limits[size]
+        return bool(self.score(spectrum) <= self.limits[size])
 
 
 def score(weights: NDArray[np.float64], spectrum: CountSpectrum) -> float:

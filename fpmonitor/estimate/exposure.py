@@ -71,7 +71,7 @@ def exposure_probability(p: ArrayLike, *, k: int, population: int) -> NDArray[np
     check_threshold(k, population)
     # Not scipy's bdtr, which is wrong in the first digit for populations above 10^9.
     shape = (k - 1, population - k + 1)
-    surely_one, surely_zero = betaincinv(*shape, 1e-17), betainccinv(*shape, 1e-300)
+    surely_one, surely_zero = _saturation(*shape)
     exposed = np.where(shares <= surely_one, 1.0, 0.0)
     open_question = (shares > surely_one) & (shares < surely_zero)
     exposed[open_question] = betaincc(*shape, shares[open_question])
@@ -367,19 +367,32 @@ def limits_within(
     """
     shares = np.asarray(thresholds, dtype=np.float64)
     users_below, values_below = curve.users_below / curve.users, curve.values_below
+    surely, possibly = (curve.position((shares + d) * curve.users) for d in (-gamma, gamma))
     floor = curve.position(gamma * curve.users)
-    surely = np.maximum(curve.position((shares - gamma) * curve.users), floor)
-    own = users_below[surely] - users_below[floor]
-    own -= gamma * (values_below[surely] - values_below[floor])
+    counted = np.maximum(surely, floor)
+    own = users_below[counted] - users_below[floor]
+    own -= gamma * (values_below[counted] - values_below[floor])
     # With t <= gamma an unseen value may be a large one.
     others = users_below[surely] - gamma * (values_below[-1] - values_below[surely])
     lower = np.maximum(own, np.where(shares > gamma, others, 0))
-    possibly = curve.position((shares + gamma) * curve.users)
     unaccounted = values_below[-1] - values_below[possibly]
     if support is not None:
         unaccounted = np.minimum(unaccounted, support - unaccounted)
     upper = users_below[possibly] + gamma * unaccounted
     return np.clip(lower, 0, 1), np.clip(upper, 0, 1)
+
+
+def _saturation(a: int, b: int) -> tuple[float, float]:
+    """Where `betaincc(a, b, p)` is 1 up to, and from where on it is below 1e-290.
+
+    Spares most of a million evaluations. scipy's inverses can be NaN or wrong (seen for a = 1000),
+    so each is believed only after its own check.
+    """
+    one, zero = float(betaincinv(a, b, 1e-17)), float(betainccinv(a, b, 1e-300))
+    return (
+        one if betaincc(a, b, one) == 1 else -math.inf,
+        zero if betaincc(a, b, zero) < 1e-290 else math.inf,
+    )
 
 
 def _hypergeometric_lower_tail(

@@ -86,8 +86,9 @@ class PoissonLaws:
         """
         excess = self.rates @ np.expm1(tilt * scores)
         moment = np.maximum(self.means[1:] * excess[1:], _SMALLEST_MOMENT - 1)
-        cumulants = np.append(excess[0], np.log1p(moment) / self.means[1:])
-        return cumulants + _ROUNDING * np.abs(cumulants)
+        cumulants: NDArray[np.float64] = np.append(excess[0], np.log1p(moment) / self.means[1:])
+        cumulants += _ROUNDING * np.abs(cumulants)
+        return cumulants
 
     def between(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """How far a smooth function may rise above its grid values nearby, shape (P,).
@@ -227,4 +228,5 @@ def _poisson_between(
     before = np.maximum(first - 1, 0)
     from_below = special.pdtr(last, means) - np.where(first > 0, special.pdtr(before, means), 0)
     from_above = np.where(first > 0, special.pdtrc(before, means), 1) - special.pdtrc(last, means)
-    return np.maximum(np.where(first > means, from_above, from_below), 0)
+    between: NDArray[np.float64] = np.where(first > means, from_above, from_below)
+    return np.maximum(between, 0)

@@ -1,0 +1,191 @@
+"""How often do the limits of the certificate miss the true exposure?
+
+    python benchmarks/coverage.py --runs 1000 --markdown coverage.md
+
+simulates samples from laws with a known exposure, through the thinning, and prints JSON: per law
+and population the share of runs in which the upper limit is below the truth and in which the lower
+limit is above it, which may each be at most delta; then the share of runs in which the decision
+over all subsets of six attributes allows or blocks a set wrongly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+from fpmonitor.estimate.certificate import Certificate, certificate, decision_criteria
+from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.estimate.thinning import dropped_positions
+from fpmonitor.spectrum import CountSpectrum
+
+DELTA = 0.05
+K = 5
+
+
+def laws(users: int, population: int) -> dict[str, np.ndarray]:
+    """Probabilities of the values, by the name of the law."""
+    threshold = K / population
+    zipf = np.arange(1, 10 * users + 1) ** -1.1
+    return {
+        "uniform at k/n": uniform(threshold),
+        "one large value, 5 % at k/n": with_rest(uniform(threshold), 0.05),
+        "half at 2k/n": with_rest(uniform(2 * threshold), 0.5),
+        "Zipf(1.1) over 10 m values": zipf / zipf.sum(),
+        "10 % of the users at 1/(100 m)": with_rest(uniform(0.01 / users), 0.1),
+        "geometric": with_rest(0.8 ** np.arange(60), 1.0),
+        "30 % at 1/m": with_rest(uniform(1 / users), 0.3),
+    }
+
+
+def uniform(probability: float) -> np.ndarray:
+    """Values of (nearly) this probability each; at most a million of them."""
+    values = min(max(round(1 / probability), 1), 10**6)
+    return np.full(values, 1 / values)
+
+
+def with_rest(probabilities: np.ndarray, share: float) -> np.ndarray:
+    """Law that gives `share` of the users to values of these probabilities, the rest to one."""
+    size = max(1, round(share * probabilities.size))
+    chosen = probabilities[:size] if np.ptp(probabilities) == 0 else probabilities
+    chosen = chosen * (share / chosen.sum())
+    return chosen if share == 1 else np.append(chosen, 1 - share)
+
+
+def true_exposure(probabilities: np.ndarray, population: int) -> float:
+    """`Q(n, k)` of the law."""
+    return float(probabilities @ exposure_probability(probabilities, k=K, population=population))
+
+
+def misses(
+    limits: Certificate, probabilities: np.ndarray, truth: float, runs: int, rng: np.random.Generator
+) -> dict[str, float]:
+    """Share of the runs in which each limit is on the wrong side, and the mean limits."""
+    upper, lower = np.empty(runs), np.empty(runs)
+    for run in range(runs):
+        kept = min(rng.poisson(limits.mean), limits.users)
+        spectrum = CountSpectrum.from_counts(rng.multinomial(kept, probabilities))
+        upper[run], lower[run] = limits.upper(spectrum), limits.lower(spectrum)
+    return {
+        "truth": truth,
+        "upper_missed": float(np.mean(upper < truth)),
+        "lower_missed": float(np.mean(lower > truth)),
+        "mean_upper": float(upper.mean()),
+        "mean_lower": float(lower.mean()),
+    }
+
+
+def single_sets(users: int, populations: list[int], runs: int, seed: int) -> list[dict[str, object]]:
+    """One row per population and law."""
+    rows: list[dict[str, object]] = []
+    for population in populations:
+        limits = certificate(users=users, k=K, population=population, delta=DELTA)
+        for name, probabilities in laws(users, population).items():
+            rng = np.random.default_rng([seed, population, len(rows)])
+            truth = true_exposure(probabilities, population)
+            row = misses(limits, probabilities, truth, runs, rng)
+            rows.append({"users": users, "population": population, "law": name, **row})
+    return rows
+
+
+def random_table(rng: np.random.Generator, attributes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Codes, shape (cells, attributes), and probabilities of a law of dependent attributes."""
+    sizes = rng.integers(2, 6, size=attributes)
+    cells = rng.integers(0, sizes, size=(400, attributes))
+    probabilities = rng.pareto(0.7, size=400) + 1e-4
+    return cells, probabilities / probabilities.sum()
+
+
+def subsets(attributes: int) -> list[tuple[int, ...]]:
+    """All non-empty sets of columns."""
+    return [
+        chosen
+        for size in range(1, attributes + 1)
+        for chosen in itertools.combinations(range(attributes), size)
+    ]
+
+
+def groups(cells: np.ndarray, chosen: tuple[int, ...]) -> np.ndarray:
+    """Group number of each cell under the chosen attributes."""
+    return np.unique(cells[:, list(chosen)], axis=0, return_inverse=True)[1].ravel()
+
+
+def families(users: int, population: int, runs: int, seed: int) -> dict[str, object]:
+    """Errors of the decision over all subsets of six attributes, through words and positions."""
+    attributes, budget = 6, 0.1
+    criteria = decision_criteria(
+        users=users, k=K, population=population, budget=budget, delta=DELTA, candidates=attributes
+    )
+    false_allow = false_block = allowed = blocked = safe = 0
+    sets = subsets(attributes)
+    for run in range(runs):
+        rng = np.random.default_rng([seed, population, run])
+        cells, probabilities = random_table(rng, attributes)
+        rows = rng.choice(len(cells), size=users, p=probabilities)
+        words = rng.permutation(np.arange(users, dtype=np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        dropped = dropped_positions(words, mean=criteria.mean, seed=run)
+        observed = np.bincount(np.delete(rows, dropped), minlength=len(cells))
+        wrong_allow = wrong_block = False
+        for chosen in sets:
+            group = groups(cells, chosen)
+            truth = true_exposure(np.bincount(group, probabilities), population)
+            spectrum = CountSpectrum.from_counts(np.bincount(group, observed).astype(np.int64))
+            allow = criteria.allow.holds(spectrum, len(chosen))
+            block = not criteria.block.holds(spectrum, len(chosen))
+            wrong_allow |= allow and truth > budget
+            wrong_block |= block and truth <= budget
+            allowed, blocked, safe = allowed + allow, blocked + block, safe + (truth <= budget)
+        false_allow, false_block = false_allow + wrong_allow, false_block + wrong_block
+    total = runs * len(sets)
+    return {
+        "users": users,
+        "population": population,
+        "runs": runs,
+        "any_false_allow": false_allow / runs,
+        "any_false_block": false_block / runs,
+        "allowed_of_safe": allowed / max(safe, 1),
+        "blocked_of_unsafe": blocked / max(total - safe, 1),
+    }
+
+
+def markdown(rows: list[dict[str, object]]) -> str:
+    """Table of the single sets."""
+    lines = [
+        "| n | law | true exposure | upper below it | lower above it | mean upper | mean lower |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row['population']:,} | {row['law']} | {row['truth']:.4f} |"
+            f" {row['upper_missed']:.2%} | {row['lower_missed']:.2%} |"
+            f" {row['mean_upper']:.4f} | {row['mean_lower']:.4f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--family-runs", type=int, default=500)
+    parser.add_argument("--users", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--markdown", type=pathlib.Path)
+    options = parser.parse_args()
+    populations = [options.users // 2, options.users, 100 * options.users]
+    rows = single_sets(options.users, populations, options.runs, options.seed)
+    family = [
+        families(options.users, population, options.family_runs, options.seed)
+        for population in populations
+    ]
+    if options.markdown:
+        options.markdown.write_text(markdown(rows))
+    result = {"delta": DELTA, "k": K, "runs": options.runs, "sets": rows, "families": family}
+    json.dump(result, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Commands on the data: ingest, rejects, apis."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from fpmonitor.cli.options import (
+    DB,
+    DEFAULT_DB,
+    FORMAT,
+    OUTPUT,
+    QUIET,
+    SINCE,
+    UNSAFE_COUNTS,
+    UNTIL,
+    K,
+)
+from fpmonitor.cli.output import emit_rows, note, percent, progress_line
+from fpmonitor.logs import ColumnMap
+from fpmonitor.monitor import Monitor
+from fpmonitor.store.snapshot import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fpmonitor.report.apis import ApiOverview
+    from fpmonitor.store.ingest import BatchReport
+
+
+def ingest(
+    paths: Annotated[
+        list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for stdin.")
+    ],
+    db: DB = DEFAULT_DB,
+    collector: Annotated[
+        str | None, typer.Option("--collector", help="Read with this collector.", metavar="NAME")
+    ] = None,
+    columns: Annotated[
+        Path | None,
+        typer.Option("--columns", help="Column map in TOML for foreign names.", metavar="MAP.toml"),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", help="Column that names the user.", metavar="COLUMN")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option("--time", help="Column that holds the time.", metavar="COLUMN")
+    ] = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Store logs in the database; a file that is already stored adds nothing."""
+    column_map = ColumnMap.from_toml(columns) if columns else ColumnMap()
+    named = {
+        field: name for field, name in (("user", user), ("time", time)) if name is not None
+    }
+    column_map = replace(column_map, columns={**column_map.columns, **named})
+    with Monitor(db, create=True) as monitor, progress_line(quiet) as progress:
+        reports = monitor.ingest(
+            paths,
+            collector=collector,
+            column_map=column_map,
+            progress=lambda source, stage: progress(f"{source}: {stage}"),
+        )
+    rows = [report.to_json() for report in reports]
+    emit_rows(
+        rows,
+        table=lambda: batch_table(reports),
+        wanted=output_format,
+        output=output,
+        document={"batches": rows},
+    )
+    rejected = sum(report.rejected for report in reports)
+    if rejected:
+        note(f"{rejected:,} records were rejected: see `fpmonitor rejects`", quiet=quiet)
+
+
+def batch_table(reports: Sequence[BatchReport]) -> Table:
+    """Table of what became of the logs."""
+    table = Table(title="Ingested")
+    for name in ("log", "collector"):
+        table.add_column(name, overflow="fold")
+    for name in ("read", "stored", "duplicates", "rejected", "users", "APIs", "seconds"):
+        table.add_column(name, justify="right")
+    for report in reports:
+        table.add_row(
+            report.source,
+            report.collector,
+            f"{report.read:,}",
+            f"{report.stored:,}",
+            f"{report.duplicates:,}",
+            f"{report.rejected:,}",
+            f"{report.users:,}",
+            f"{report.apis:,}",
+            f"{report.seconds:.1f}",
+        )
+    return table
+
+
+def rejects(
+    db: DB = DEFAULT_DB,
+    most: Annotated[int, typer.Option("--most", help="How many to list.", min=1)] = 100,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """List records that could not be stored: file, line, reason, and how the record begins."""
+    with Monitor(db) as monitor:
+        listed = monitor.rejects(most=most)
+
+    def table() -> Table:
+        drawn = Table(title="Rejected records")
+        for name in ("log", "line", "reason", "record begins"):
+            drawn.add_column(name, overflow="fold")
+        for reject in listed:
+            drawn.add_row(
+                reject.source, str(reject.line or "–"), reject.reason, _plain(reject.excerpt)
+            )
+        return drawn
+
+    emit_rows(
+        [asdict(reject) for reject in listed], table=table, wanted=output_format, output=output
+    )
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+def apis(
+    db: DB = DEFAULT_DB,
+    k: K = 10,
+    since: SINCE = None,
+    until: UNTIL = None,
+    unsafe_counts: UNSAFE_COUNTS = False,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """List the observed APIs: users, values, entropy and exposure of each alone."""
+    with Monitor(db, window=Window(since, until)) as monitor:
+        overview = monitor.apis(k=k, show_counts_below_k=unsafe_counts)
+    emit_rows(
+        [line.to_json() for line in overview],
+        table=lambda: _overview_table(overview, k),
+        wanted=output_format,
+        output=output,
+    )
+
+
+def _overview_table(overview: Sequence[ApiOverview], k: int) -> Table:
+    table = Table(title=f"APIs, by the share of observed users in groups of fewer than {k}")
+    table.add_column("API", overflow="fold")
+    for name in ("users", "coverage", "values", "entropy, bits", "exposure"):
+        table.add_column(name, justify="right")
+    for line in overview:
+        table.add_row(
+            _plain(line.api),
+            "–" if line.users is None else f"{line.users:,}",
+            percent(line.coverage, 1),
+            "–" if line.values is None else f"{line.values:,}",
+            "–" if line.entropy_bits is None else f"{line.entropy_bits:.3f}",
+            percent(line.exposure),
+        )
+    return table

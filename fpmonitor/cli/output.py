@@ -1,0 +1,132 @@
+"""Printing: tables for people, JSON and CSV for programs, notes on stderr."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from fpmonitor.cli.options import OutputFormat
+from fpmonitor.errors import InputError
+
+Row = Mapping[str, Any]
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """Say something on stderr."""
+    if not quiet:
+        print(text, file=sys.stderr)
+
+
+def chosen_format(wanted: OutputFormat | None, output: Path | None) -> OutputFormat:
+    """Form of output: as asked, else by the file's ending, else a table for a terminal."""
+    if wanted is not None:
+        return wanted
+    if output is not None:
+        return OutputFormat.CSV if output.suffix.lower() == ".csv" else OutputFormat.JSON
+    return OutputFormat.TABLE if sys.stdout.isatty() else OutputFormat.JSON
+
+
+def emit(text: str, output: Path | None) -> None:
+    """Write data to stdout, or to a file that is there whole or not at all."""
+    if output is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    try:
+        descriptor, scratch = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(scratch).chmod(0o644)
+        Path(scratch).replace(output)
+    except OSError as error:
+        raise InputError(f"cannot write {output} ({error.strerror})") from error
+
+
+def emit_rows(
+    rows: Sequence[Row],
+    *,
+    table: Callable[[], Table],
+    wanted: OutputFormat | None,
+    output: Path | None,
+    document: Any = None,
+) -> None:
+    """Write rows as table, JSON (`document` if given, else the rows) or CSV."""
+    match chosen_format(wanted, output):
+        case OutputFormat.JSON:
+            emit(to_json(rows if document is None else document), output)
+        case OutputFormat.CSV:
+            emit(to_csv(rows), output)
+        case OutputFormat.TABLE:
+            emit(render(table(), to_file=output is not None), output)
+
+
+def to_json(content: Any) -> str:
+    """JSON with an end of line; not-a-number is an error rather than a word nobody can read."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """CSV with a header; lists are joined by commas, nested members named with dots."""
+    flat = [_flat(row) for row in rows]
+    output = io.StringIO()
+    if flat:
+        writer = csv.DictWriter(output, fieldnames=list(flat[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(flat)
+    return output.getvalue()
+
+
+def _flat(row: Row, prefix: str = "") -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            cells |= _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list | tuple):
+            cells[prefix + name] = ",".join(str(item) for item in value)
+        else:
+            cells[prefix + name] = value
+    return cells
+
+
+def render(table: Table, *, to_file: bool = False) -> str:
+    """Draw a table; as wide as the terminal, in colour only on one."""
+    on_terminal = sys.stdout.isatty() and not to_file
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        force_terminal=on_terminal,
+        no_color=bool(os.environ.get("NO_COLOR")) or not on_terminal,
+        width=None if on_terminal else 120,
+    )
+    console.print(table)
+    return buffer.getvalue()
+
+
+def percent(share: float | None, digits: int = 2) -> str:
+    """Share as per cent; a dash where there is none."""
+    return "–" if share is None else f"{100 * share:.{digits}f} %"
+
+
+@contextmanager
+def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Line on stderr that shows what is being done; only on a terminal."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda _text: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+        yield lambda text: progress.update(task, description=text)

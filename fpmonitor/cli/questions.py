@@ -1,0 +1,279 @@
+"""Commands that ask: exposure, decide, gate, check."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from fpmonitor.cli.options import (
+    DB,
+    DEFAULT_DB,
+    DELTA,
+    FORMAT,
+    MISSING,
+    OUTPUT,
+    POPULATION,
+    QUIET,
+    SINCE,
+    UNTIL,
+    K,
+    Missing,
+    OutputFormat,
+    Setting,
+    split_names,
+)
+from fpmonitor.cli.output import (
+    chosen_format,
+    emit,
+    emit_rows,
+    note,
+    percent,
+    progress_line,
+    render,
+    to_csv,
+    to_json,
+)
+from fpmonitor.decide.decision import read_decision
+from fpmonitor.errors import InputError
+from fpmonitor.monitor import Monitor
+from fpmonitor.store.snapshot import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.report.exposure import ExposureReport
+
+EXIT_VIOLATED = 1
+EXIT_UNDECIDED = 3
+_SHOWN_SETS = 20
+
+
+def exposure(
+    apis: Annotated[
+        list[str], typer.Option("--apis", help="APIs read together, separated by commas; again for another set.")
+    ],
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    missing: MISSING = Missing.VALUE,
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Estimate the exposure of API sets, with limits that hold."""
+    with Monitor(db, window=Window(since, until)) as monitor:
+        reports = monitor.exposure(
+            [split_names(names) for names in apis],
+            k=k,
+            population=population,
+            delta=delta,
+            missing=missing.value,
+        )
+    emit_rows(
+        [report.to_json() for report in reports],
+        table=lambda: _exposure_table(reports),
+        wanted=output_format,
+        output=output,
+    )
+
+
+def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
+    first = reports[0]
+    table = Table(
+        title=(
+            f"Share of users in groups of fewer than {first.k}, in a population of "
+            f"{first.population:,}"
+        ),
+        caption=(
+            f"{first.users:,} observed users. Each limit holds with probability "
+            f"{1 - first.delta:.6g} if they are independent draws from the population. "
+            "`n/2^H`: group size by the entropy reading; `off by`: how far it overstates the "
+            "group of a typical user."
+        ),
+        caption_justify="left",
+    )
+    table.add_column("API set", overflow="fold")
+    for name in ("values", "observed", "plug-in", "unbiased", "lower", "upper", "bits", "n/2^H", "off by"):  # fmt: skip
+        table.add_column(name, justify="right")
+    for report in reports:
+        table.add_row(
+            "\n".join(report.apis).replace("[", r"\["),
+            f"{report.values:,}",
+            percent(report.empirical),
+            percent(report.plug_in),
+            percent(report.unbiased),
+            percent(report.lower),
+            percent(report.upper),
+            f"{report.entropy_bits:.2f}",
+            f"{report.naive_group_size:,.0f}",
+            f"{report.misleading_factor:.2g}×",
+        )
+    return table
+
+
+def decide(
+    budget: Annotated[
+        float, typer.Option("--budget", help="Largest tolerated exposure, a share of the users.")
+    ],
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    candidates: Annotated[
+        str | None,
+        typer.Option("--candidates", help="APIs to decide on, separated by commas. [default: all]"),
+    ] = None,
+    setting: Annotated[
+        Setting,
+        typer.Option("--setting", help="Certify for a population, or count the observed users."),
+    ] = Setting.POPULATION,
+    missing: MISSING = Missing.VALUE,
+    must: Annotated[str, typer.Option("--must", help="APIs that every set must hold.")] = "",
+    never: Annotated[str, typer.Option("--never", help="APIs that no set may hold.")] = "",
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", help="TOML file: utility of each API.", metavar="FILE"),
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", help="Stop the search after these seconds.")
+    ] = None,
+    max_size: Annotated[
+        int | None, typer.Option("--max-size", help="Only sets of at most so many APIs.")
+    ] = None,
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Decide which API sets stay k-anonymous: allow, block, undecided."""
+    with (
+        Monitor(db, window=Window(since, until)) as monitor,
+        progress_line(quiet) as progress,
+    ):
+        progress("preparing")
+        decision = monitor.decide(
+            k=k,
+            budget=budget,
+            population=population,
+            delta=delta,
+            candidates=None if candidates is None else split_names(candidates),
+            setting=setting.value,
+            missing=missing.value,
+            weights=None if weights is None else _read_weights(weights),
+            must=split_names(must),
+            never=split_names(never),
+            time_limit=time_limit,
+            max_size=max_size,
+            progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
+        )
+    match chosen_format(output_format, output):
+        case OutputFormat.JSON:
+            emit(to_json(decision.to_json()), output)
+        case OutputFormat.CSV:
+            emit(to_csv(_set_rows(decision)), output)
+        case OutputFormat.TABLE:
+            emit(decision_text(decision), output)
+    if output is not None:
+        note(decision_text(decision) + f"written to {output}", quiet=quiet)
+
+
+def _read_weights(path: Path) -> Mapping[str, float]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return {str(api): float(weight) for api, weight in content.items()}
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"weights {path}: {error}", hint='a line an API, for example "Navigator.language" = 2'
+        ) from error
+
+
+def _set_rows(decision: Decision) -> list[dict[str, Any]]:
+    return [
+        {"verdict": verdict, "apis": list(apis)}
+        for verdict, sets in (
+            ("recommended", [decision.recommended]),
+            ("allow", decision.allow),
+            ("block", decision.block),
+            ("undecided", decision.undecided),
+        )
+        for apis in sets
+    ]
+
+
+def decision_text(decision: Decision) -> str:
+    """Decision for people: the guarantee, the recommended set, and the borders."""
+    table = Table(title="Decision", caption=decision.guarantee, caption_justify="left")
+    table.add_column("verdict")
+    table.add_column("size", justify="right")
+    table.add_column("API set", overflow="fold")
+
+    def add(verdict: str, sets: Sequence[Sequence[str]]) -> None:
+        for apis in sorted(sets, key=lambda apis: (-len(apis), apis))[:_SHOWN_SETS]:
+            table.add_row(verdict, str(len(apis)), ", ".join(apis).replace("[", r"\["))
+        if len(sets) > _SHOWN_SETS:
+            table.add_row(verdict, "", f"... {len(sets):,} sets in all")
+
+    add("recommended", [decision.recommended] if decision.recommended else [])
+    add("allow, and all subsets", decision.allow)
+    table.add_section()
+    add("block, and all supersets", sorted(decision.block, key=len)[:])
+    table.add_section()
+    add("undecided", decision.undecided)
+    ending = "" if decision.complete else "The search was stopped early: more sets may be allowed.\n"
+    return render(table) + (
+        f"{len(decision.policy.candidates)} candidates, {len(decision.allow):,} maximal allowed, "
+        f"{len(decision.block):,} minimal blocked, {len(decision.undecided):,} undecided sets; "
+        f"{decision.evaluated:,} sets evaluated in {decision.seconds:.1f} s\n{ending}"
+    )
+
+
+def gate(
+    decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
+    want: Annotated[str, typer.Option("--want", help="APIs that the site asks for now.")],
+    have: Annotated[str, typer.Option("--have", help="APIs that it has read before.")] = "",
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Answer whether a site that has read some APIs may read more."""
+    verdict, because = read_decision(decision).verdict([*split_names(have), *split_names(want)])
+    answer = {"verdict": verdict, "because": list(because)}
+
+    def table() -> Table:
+        drawn = Table("verdict", "because of the set")
+        drawn.add_row(verdict, ", ".join(because) or "–")
+        return drawn
+
+    emit_rows([answer], table=table, wanted=output_format, output=output, document=answer)
+
+
+def check(
+    decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> int:
+    """Test the allow list of a decision on the data of now: 0 holds, 1 violated, 3 cannot tell."""
+    with Monitor(db, window=Window(since, until)) as monitor:
+        verdicts = monitor.check(read_decision(decision))
+    rows = [{"verdict": verdict, "apis": list(apis)} for apis, verdict in verdicts.items()]
+
+    def table() -> Table:
+        drawn = Table("verdict now", "set on the allow list")
+        for apis, verdict in verdicts.items():
+            drawn.add_row(verdict, ", ".join(apis).replace("[", r"\["))
+        return drawn
+
+    emit_rows(rows, table=table, wanted=output_format, output=output)
+    if "block" in verdicts.values():
+        return EXIT_VIOLATED
+    return EXIT_UNDECIDED if "undecided" in verdicts.values() else 0

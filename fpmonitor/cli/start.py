@@ -1,0 +1,64 @@
+"""The whole way on the fixture logs: logs in, an allow list out."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fpmonitor.cli.data import batch_table
+from fpmonitor.cli.options import QUIET
+from fpmonitor.cli.output import emit, progress_line, render, to_json
+from fpmonitor.cli.questions import decision_text
+from fpmonitor.errors import InputError
+from fpmonitor.monitor import Monitor
+from fpmonitor.plugins import EXPORTERS, load_plugin
+
+_POLICY = {"k": 10, "population": 20_000, "budget": 0.05, "delta": 0.05}
+_CANDIDATES = 12
+
+
+def quickstart(
+    folder: Annotated[Path, typer.Argument(help="Folder to make.")] = Path("quickstart"),
+    quiet: QUIET = False,
+) -> None:
+    """Go the whole way on the logs that come with fpmonitor, and leave all results in a folder."""
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(
+            f"{folder} is there and not empty", hint="name another folder, or remove this one"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    console = Console(stderr=True, quiet=quiet)
+    database, decision_file = folder / "fpmonitor.duckdb", folder / "decision.json"
+    with resources.as_file(resources.files("fpmonitor.fixtures") / "logs") as logs:
+        console.print("1. Store the logs of 20,000 browsers, some lines broken on purpose:")
+        console.print(f"   fpmonitor ingest {logs} --db {database}", soft_wrap=True)
+        with Monitor(database, create=True) as monitor:
+            with progress_line(quiet) as progress:
+                reports = monitor.ingest([str(logs)], progress=lambda _log, stage: progress(stage))
+            print(render(batch_table(reports)), end="")
+            candidates = [line.api for line in monitor.apis(k=_POLICY["k"])][:_CANDIDATES]
+            console.print("2. Decide which sets of its most exposing APIs a site may read:")
+            console.print(
+                f"   fpmonitor decide --k {_POLICY['k']} --population {_POLICY['population']} "
+                f"--budget {_POLICY['budget']} --delta {_POLICY['delta']} --db {database} "
+                f"--candidates '{','.join(candidates)}' -o {decision_file}",
+                soft_wrap=True,
+            )
+            with progress_line(quiet) as progress:
+                decision = monitor.decide(
+                    **_POLICY,
+                    candidates=candidates,
+                    progress=lambda sets: progress(f"{sets:,} sets evaluated"),
+                )
+    print(decision_text(decision), end="")
+    emit(to_json(decision.to_json()), decision_file)
+    console.print("3. Write the allow/block list:")
+    for name in ("json", "csv"):
+        target = folder / f"allow-block-list.{name}"
+        console.print(f"   fpmonitor export {decision_file} --to {name} -o {target}")
+        emit(load_plugin(EXPORTERS, name)(decision), target)
+    print(f"In {folder}: fpmonitor.duckdb, decision.json, allow-block-list.json and .csv")

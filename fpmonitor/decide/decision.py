@@ -1,0 +1,347 @@
+"""The decision: which API sets are allowed, which are blocked, and what is guaranteed."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from fpmonitor.decide.search import search
+from fpmonitor.decide.utility import recommend
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.certificate import decision_criteria
+from fpmonitor.estimate.criterion import Criterion
+from fpmonitor.estimate.thinning import dropped_positions, seed_of
+from fpmonitor.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.decide.search import ApiSet, Borders
+    from fpmonitor.engine.memory import MemorySource
+
+Setting = Literal["population", "sample"]
+Missing = Literal["value", "drop"]
+Verdict = Literal["allow", "block", "undecided"]
+_LISTS = ("allow", "block", "undecided")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The answer to a policy, as it stands in a decision file.
+
+    Attributes
+    ----------
+    policy
+        The question.
+    setting
+        `population`: certified for a population of `policy.population`; `sample`: exact, for the
+        observed users alone.
+    missing
+        Whether absent was a value, or users lacking a candidate were left out.
+    users
+        Observed users.
+    digest
+        Digest of the data that was decided on.
+    guarantee
+        What holds, in one sentence.
+    allow, block, undecided
+        Maximal allowed sets; minimal blocked sets; minimal sets that are neither. Every set that
+        contains no blocked or undecided one is within an allowed one, if `complete`.
+    recommended
+        The allowed set of the greatest utility, empty when no API is allowed.
+    complete
+        Whether the search went to its end; if not, the lists hold what is proven.
+    evaluated
+        Number of sets whose exposure was computed.
+    seconds
+        Wall time.
+    """
+
+    policy: Policy
+    setting: Setting
+    missing: Missing
+    users: int
+    digest: str
+    guarantee: str
+    allow: tuple[ApiSet, ...]
+    block: tuple[ApiSet, ...]
+    undecided: tuple[ApiSet, ...]
+    recommended: ApiSet
+    complete: bool
+    evaluated: int
+    seconds: float
+
+    def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
+        """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
+
+        Raises
+        ------
+        UnknownNameError
+            One of them is no candidate of the policy.
+        """
+        asked = set(apis)
+        self.policy.check_candidates(asked)
+        for blocked in self.block:
+            if asked >= set(blocked):
+                return "block", blocked
+        for allowed in self.allow:
+            if asked <= set(allowed):
+                return "allow", allowed
+        for open_set in self.undecided:
+            if asked >= set(open_set):
+                return "undecided", open_set
+        return ("allow", ()) if not asked else ("undecided", ())
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the decision as it stands in a decision file."""
+        return {
+            "policy": self.policy.to_json(),
+            "setting": self.setting,
+            "missing": self.missing,
+            "data": {"users": self.users, "digest": self.digest},
+            "guarantee": self.guarantee,
+            "allow": [list(apis) for apis in self.allow],
+            "block": [list(apis) for apis in self.block],
+            "undecided": [list(apis) for apis in self.undecided],
+            "recommended": list(self.recommended),
+            "complete": self.complete,
+            "evaluated": self.evaluated,
+            "seconds": self.seconds,
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> Decision:
+        """Read what `to_json` gave.
+
+        Raises
+        ------
+        InputError
+            Not a decision: a member is missing or of the wrong kind.
+        PolicyError
+            A number of its policy is out of range.
+        """
+        try:
+            policy = content["policy"]
+            return cls(
+                policy=Policy(
+                    k=policy["k"],
+                    population=policy["population"],
+                    budget=policy["budget"],
+                    delta=policy["delta"],
+                    candidates=tuple(policy["candidates"]),
+                ),
+                setting=_one_of("setting", content["setting"], ("population", "sample")),
+                missing=_one_of("missing", content["missing"], ("value", "drop")),
+                users=int(content["data"]["users"]),
+                digest=str(content["data"]["digest"]),
+                guarantee=str(content["guarantee"]),
+                **{name: _sets(content[name]) for name in _LISTS},
+                recommended=tuple(content["recommended"]),
+                complete=bool(content["complete"]),
+                evaluated=int(content["evaluated"]),
+                seconds=float(content["seconds"]),
+            )
+        except KeyError as error:
+            raise InputError(f"not a decision: {error.args[0]!r} is missing") from error
+        except (TypeError, AttributeError) as error:
+            raise InputError(f"not a decision: {error}") from error
+
+
+def read_decision(path: Path) -> Decision:
+    """Read a decision file.
+
+    Raises
+    ------
+    InputError
+        No such file, not JSON, or not a decision.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: no readable decision file ({error})",
+            hint="make one with `fpmonitor decide ... -o decision.json`",
+        ) from error
+    try:
+        return Decision.from_json(content)
+    except InputError as error:
+        raise InputError(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def decide(
+    source: MemorySource,
+    policy: Policy,
+    *,
+    words: NDArray[np.uint64],
+    digest: str,
+    setting: Setting = "population",
+    missing: Missing = "value",
+    weights: Mapping[str, float] | None = None,
+    must: Iterable[str] = (),
+    never: Iterable[str] = (),
+    time_limit: float | None = None,
+    max_size: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Decision:
+    """Decide all subsets of the policy's candidates.
+
+    Parameters
+    ----------
+    source
+        The observed users, one row each, over the candidates.
+    policy
+        The question; in the setting `sample` its population is the number of users, its delta null.
+    words
+        uint64, a pseudo-random word per user, in the order of the rows of the source.
+    digest
+        Digest of the data; with the policy it fixes the draw of the thinning.
+    setting, missing
+        See `Decision`; `missing` is noted only.
+    weights
+        Utility of each API, 1 where not named.
+    must, never
+        Only sets with all of `must` and none of `never` are searched.
+    time_limit, max_size
+        Seconds and number of APIs at which the search stops; what is proven stays valid.
+    progress
+        Called now and then with the number of sets evaluated so far.
+
+    Raises
+    ------
+    PolicyError
+        The policy asks more than the data can carry, for example fewer than two users.
+    """
+    started = time.perf_counter()
+    source, allow, block = _tests(source, policy, words=words, digest=digest, setting=setting)
+    borders = search(
+        source,
+        allow=allow,
+        block=block,
+        must=must,
+        never=never,
+        time_limit=time_limit,
+        max_size=max_size,
+        progress=progress,
+    )
+    allowed = _without_empty(borders.allow)
+    return Decision(
+        policy=policy,
+        setting=setting,
+        missing=missing,
+        users=len(words),
+        digest=digest,
+        guarantee=guarantee(policy, setting, len(words)),
+        allow=allowed,
+        block=_without_empty(borders.block),
+        undecided=_without_empty(borders.undecided),
+        recommended=_recommended(borders, weights),
+        complete=borders.complete,
+        evaluated=borders.evaluated,
+        seconds=round(time.perf_counter() - started, 3),
+    )
+
+
+def recheck(
+    decision: Decision, source: MemorySource, *, words: NDArray[np.uint64], digest: str
+) -> dict[ApiSet, Verdict]:
+    """Test every set on the allow list of a decision again, on the users of now.
+
+    Parameters
+    ----------
+    decision
+        The decision; its policy and setting are kept.
+    source, words, digest
+        The users of now, as in `decide`.
+
+    Raises
+    ------
+    PolicyError
+        The policy asks more than the data of now can carry.
+    """
+    source, allow, block = _tests(
+        source, decision.policy, words=words, digest=digest, setting=decision.setting
+    )
+    verdicts: dict[ApiSet, Verdict] = {}
+    for apis in decision.allow:
+        spectrum = source.spectrum(apis)
+        if allow.holds(spectrum, len(apis)):
+            verdicts[apis] = "allow"
+        else:
+            verdicts[apis] = "undecided" if block.holds(spectrum, len(apis)) else "block"
+    return verdicts
+
+
+def _tests(
+    source: MemorySource,
+    policy: Policy,
+    *,
+    words: NDArray[np.uint64],
+    digest: str,
+    setting: Setting,
+) -> tuple[MemorySource, Criterion, Criterion]:
+    """Users to test on, and the criteria to allow and to block by."""
+    if setting == "sample" or policy.delta is None:
+        criterion = exact_criterion(policy, source.users)
+        return source, criterion, criterion
+    criteria = decision_criteria(
+        users=source.users,
+        k=policy.k,
+        population=policy.population,
+        budget=policy.budget,
+        delta=policy.delta,
+        candidates=len(policy.candidates),
+    )
+    seed = seed_of(json.dumps(policy.to_json(), sort_keys=True), digest)
+    dropped = dropped_positions(words, mean=criteria.mean, seed=seed)
+    return source.without(dropped), criteria.allow, criteria.block
+
+
+def exact_criterion(policy: Policy, users: int) -> Criterion:
+    """Count the users in groups smaller than k; the limit is the whole number within the budget."""
+    weights = np.ones(policy.k + 1)
+    weights[policy.k] = 0
+    # The budget is the decimal number that was written: 0.29 of 100 users are 29, not 28.
+    limit = math.floor(Fraction(repr(policy.budget)) * users)
+    return Criterion(weights, np.full(len(policy.candidates) + 1, float(limit)))
+
+
+def guarantee(policy: Policy, setting: Setting, users: int) -> str:
+    """Say in one sentence what holds, for whom, and on what assumption."""
+    exposed = (
+        f"exposes at most {100 * policy.budget:.6g} % of the users, by putting them into groups "
+        f"of fewer than {policy.k}"
+    )
+    if setting == "sample" or policy.delta is None:
+        return f"Among the {users:,} observed users, every set on the allow list {exposed}: exact."
+    return (
+        f"With probability at least {1 - policy.delta:.6g}, every set on the allow list {exposed}, "
+        f"in a population of {policy.population:,}, provided that the {users:,} observed users "
+        "are independent draws from it."
+    )
+
+
+def _recommended(borders: Borders, weights: Mapping[str, float] | None) -> ApiSet:
+    return recommend(borders.allow, weights=weights or {}).apis if borders.allow else ()
+
+
+def _without_empty(sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
+    return tuple(apis for apis in sets if apis)
+
+
+def _one_of(name: str, word: Any, words: tuple[str, ...]) -> Any:
+    if word not in words:
+        raise InputError(f"not a decision: {name} is none of {', '.join(words)}")
+    return word
+
+
+def _sets(content: Any) -> tuple[ApiSet, ...]:
+    return tuple(tuple(apis) for apis in content)

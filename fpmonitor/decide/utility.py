@@ -1,0 +1,132 @@
+"""The recommended set: of all allowed API sets the one of the greatest utility."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendedSet:
+    """An allowed API set and its utility.
+
+    Attributes
+    ----------
+    apis
+        Sorted names; empty when no allowed set holds all that must be in it.
+    weight
+        Sum of the weights of `apis`.
+    """
+
+    apis: tuple[str, ...]
+    weight: float
+
+
+def recommend(
+    allow: Iterable[Collection[str]],
+    *,
+    weights: Mapping[str, float] | None = None,
+    must: Iterable[str] = (),
+    never: Iterable[str] = (),
+) -> RecommendedSet:
+    """Choose the allowed set of the greatest total weight.
+
+    Of equal weights the set with more APIs wins, then the first in alphabetical order. Weights are
+    not negative, so the best set is one of `allow` without `never`.
+
+    Parameters
+    ----------
+    allow
+        Maximal allowed sets. When the list is complete, no allowed set has a greater weight.
+    weights
+        Utility of each API, finite and not negative; 1 where not named.
+    must, never
+        The set holds all of `must` and none of `never`.
+
+    Raises
+    ------
+    InputError
+        A weight that is negative or not finite, or an API in both `must` and `never`.
+    """
+    weight_of = _checked(weights)
+    must, never = set(must), set(never)
+    if must & never:
+        raise InputError(f"{', '.join(sorted(must & never))}: both must and must not be in the set")
+    best = RecommendedSet(apis=(), weight=0.0)
+    for apis in (tuple(sorted(set(apis) - never)) for apis in allow if must <= set(apis)):
+        weight = math.fsum(weight_of.get(api, 1.0) for api in apis)
+        if (-weight, -len(apis), apis) < (-best.weight, -len(best.apis), best.apis):
+            best = RecommendedSet(apis=apis, weight=weight)
+    return best
+
+
+def weight_bound(
+    candidates: Sequence[str],
+    refused: Sequence[Collection[str]],
+    *,
+    weights: Mapping[str, float] | None = None,
+    must: Collection[str] = (),
+    seconds: float = 5.0,
+) -> float:
+    """Weight that no allowed set exceeds: what a search that was cut short may have missed.
+
+    An allowed set contains none of the `refused` sets (those proven not allowed). The greatest
+    weight under these conditions is a whole-number programme; when it is not solved in time, its
+    bound so far is returned, which errs high.
+
+    Parameters
+    ----------
+    candidates
+        All APIs that a set may hold.
+    refused
+        Sets proven not allowed: the blocked and the undecided ones.
+    weights
+        As in `recommend`.
+    must
+        APIs that every set holds.
+    seconds
+        Wall time after which the bound so far is taken.
+
+    Raises
+    ------
+    InputError
+        A weight that is negative or not finite.
+    """
+    weight_of = _checked(weights)
+    gain = np.array([weight_of.get(api, 1.0) for api in candidates])
+    place = {api: column for column, api in enumerate(candidates)}
+    sets = [apis for apis in refused if place.keys() >= set(apis)]
+    if not sets:
+        return float(gain.sum())
+    rows = np.repeat(np.arange(len(sets)), [len(apis) for apis in sets])
+    columns = [place[api] for apis in sets for api in apis]
+    holds = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(sets), len(candidates)))
+    solved = milp(
+        -gain,
+        integrality=np.ones(len(candidates)),
+        bounds=Bounds([float(api in must) for api in candidates], np.ones(len(candidates))),
+        constraints=LinearConstraint(holds, ub=[len(apis) - 1 for apis in sets]),
+        options={"time_limit": seconds},
+    )
+    infeasible = 2
+    if solved.status == infeasible:
+        return 0.0
+    bound = solved.mip_dual_bound
+    return float(gain.sum() if bound is None else min(gain.sum(), -bound))
+
+
+def _checked(weights: Mapping[str, float] | None) -> Mapping[str, float]:
+    for api, weight in (weights or {}).items():
+        if not (math.isfinite(weight) and weight >= 0):
+            raise InputError(f"weight of {api}: must be at least 0 and finite, got {weight}")
+    return weights or {}

@@ -1,0 +1,1 @@
+"""Tables of what was measured: one API set, all APIs."""
