@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor.cli.options import (
@@ -118,17 +119,13 @@ def rejects(
             drawn.add_column(name, overflow="fold")
         for reject in listed:
             drawn.add_row(
-                reject.source, str(reject.line or "–"), reject.reason, _plain(reject.excerpt)
+                reject.source, str(reject.line or "–"), reject.reason, escape(reject.excerpt)
             )
         return drawn
 
     emit_rows(
         [asdict(reject) for reject in listed], table=table, wanted=output_format, output=output
     )
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", r"\[")
 
 
 def apis(
@@ -158,7 +155,7 @@ def _overview_table(overview: Sequence[ApiOverview], k: int) -> Table:
         table.add_column(name, justify="right")
     for line in overview:
         table.add_row(
-            _plain(line.api),
+            escape(line.api),
             "–" if line.users is None else f"{line.users:,}",
             percent(line.coverage, 1),
             "–" if line.values is None else f"{line.values:,}",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor.cli.options import (
@@ -39,6 +40,7 @@ from fpmonitor.cli.output import (
 )
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
+from fpmonitor.export.lists import api_actions
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.snapshot import Window
 
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 
 EXIT_VIOLATED = 1
 EXIT_UNDECIDED = 3
-_SHOWN_SETS = 20
+_SHOWN_SETS = 5
 
 
 def exposure(
@@ -104,7 +106,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
         table.add_column(name, justify="right")
     for report in reports:
         table.add_row(
-            "\n".join(report.apis).replace("[", r"\["),
+            _plain("\n".join(report.apis)),
             f"{report.values:,}",
             percent(report.empirical),
             percent(report.plug_in),
@@ -182,7 +184,7 @@ def decide(
         case OutputFormat.TABLE:
             emit(decision_text(decision), output)
     if output is not None:
-        note(decision_text(decision) + f"written to {output}", quiet=quiet)
+        note(f"{decision_text(decision)}written to {output}", quiet=quiet)
 
 
 def _read_weights(path: Path) -> Mapping[str, float]:
@@ -209,30 +211,41 @@ def _set_rows(decision: Decision) -> list[dict[str, Any]]:
 
 
 def decision_text(decision: Decision) -> str:
-    """Decision for people: the guarantee, the recommended set, and the borders."""
-    table = Table(title="Decision", caption=decision.guarantee, caption_justify="left")
-    table.add_column("verdict")
-    table.add_column("size", justify="right")
-    table.add_column("API set", overflow="fold")
+    """Decision for people: the guarantee, an action per API, and the beginning of each border."""
+    actions = Table(title="What one site may read together", caption_justify="left")
+    for name in ("API", "action", "why"):
+        actions.add_column(name, overflow="fold")
+    for entry in api_actions(decision):
+        colour = "green" if entry.action == "allow" else "red"
+        actions.add_row(_plain(entry.api), f"[{colour}]{entry.action}[/]", _plain(entry.reason))
+    sets = Table(title="Borders", caption=_borders_caption(decision), caption_justify="left")
+    for name, justify in (("verdict", "left"), ("sets", "right"), ("for example", "left")):
+        sets.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type] -- rich names the words in a Literal
+    largest, smallest = decision.allow, (decision.block, decision.undecided)
+    _add_examples(sets, "allow, with all subsets", sorted(largest, key=lambda apis: -len(apis)))
+    for verdict, border in zip(("block, with all supersets", "undecided"), smallest, strict=True):
+        _add_examples(sets, verdict, sorted(border, key=len))
+    return decision.guarantee + "\n\n" + render(actions) + render(sets)
 
-    def add(verdict: str, sets: Sequence[Sequence[str]]) -> None:
-        for apis in sorted(sets, key=lambda apis: (-len(apis), apis))[:_SHOWN_SETS]:
-            table.add_row(verdict, str(len(apis)), ", ".join(apis).replace("[", r"\["))
-        if len(sets) > _SHOWN_SETS:
-            table.add_row(verdict, "", f"... {len(sets):,} sets in all")
 
-    add("recommended", [decision.recommended] if decision.recommended else [])
-    add("allow, and all subsets", decision.allow)
+def _add_examples(table: Table, verdict: str, sets: Sequence[Sequence[str]]) -> None:
+    shown = [_plain(", ".join(apis)) for apis in sets[:_SHOWN_SETS]]
+    more = [f"... and {len(sets) - len(shown):,} more"] if len(sets) > len(shown) else []
+    table.add_row(verdict, f"{len(sets):,}", "\n".join(shown + more) or "–")
     table.add_section()
-    add("block, and all supersets", sorted(decision.block, key=len)[:])
-    table.add_section()
-    add("undecided", decision.undecided)
-    ending = "" if decision.complete else "The search was stopped early: more sets may be allowed.\n"
-    return render(table) + (
-        f"{len(decision.policy.candidates)} candidates, {len(decision.allow):,} maximal allowed, "
-        f"{len(decision.block):,} minimal blocked, {len(decision.undecided):,} undecided sets; "
-        f"{decision.evaluated:,} sets evaluated in {decision.seconds:.1f} s\n{ending}"
+
+
+def _borders_caption(decision: Decision) -> str:
+    ending = "" if decision.complete else " The search was stopped early: more may be allowed."
+    return (
+        f"{decision.evaluated:,} sets of {len(decision.policy.candidates)} candidates evaluated in "
+        f"{decision.seconds:.1f} s.{ending}"
     )
+
+
+def _plain(text: str) -> str:
+    """Text without the markup that rich would read."""
+    return escape(text)
 
 
 def gate(
@@ -248,7 +261,7 @@ def gate(
 
     def table() -> Table:
         drawn = Table("verdict", "because of the set")
-        drawn.add_row(verdict, ", ".join(because) or "–")
+        drawn.add_row(verdict, _plain(", ".join(because)) or "–")
         return drawn
 
     emit_rows([answer], table=table, wanted=output_format, output=output, document=answer)
@@ -270,7 +283,7 @@ def check(
     def table() -> Table:
         drawn = Table("verdict now", "set on the allow list")
         for apis, verdict in verdicts.items():
-            drawn.add_row(verdict, ", ".join(apis).replace("[", r"\["))
+            drawn.add_row(verdict, _plain(", ".join(apis)))
         return drawn
 
     emit_rows(rows, table=table, wanted=output_format, output=output)

@@ -140,6 +140,11 @@ class TableRefinement:
         ]
         return self._settled + np.concatenate([np.empty(0), *parts])
 
+    def union(self, columns: Sequence[int]) -> float:
+        if not len(self._table.weights): return self._settled
+        sizes=self._table.sizes([0,*(self._place[c] for c in columns)])
+        return self._settled+float(self._gain(sizes).sum())
+
     def _score(self, columns: Sequence[int]) -> NDArray[np.float64]:
         """Gains of all groups after each of `columns`, all columns counted by one call."""
         places = [self._place[column] for column in columns]

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import SpectrumSource
 
 FACT=1
+FACT2=1
+STAT=[0,0,0]
 ApiSet = tuple[str, ...]
 
 
@@ -161,7 +163,7 @@ class _BorderSearch:
         (self.passed if passes else self.failed).add(members)
         return passes
 
-    def explore(self, core: int, base: int, columns: Sequence[int], data: Refinement, bs=0) -> None:
+    def explore(self, core: int, base: int, columns: Sequence[int], data: Refinement, bs=0, psc=None) -> None:
         """Explore the sets between `base`, which passes, and `base` with all `columns`."""
         self._bounds.check(self.evaluated)
         if base.bit_count() >= self._bounds.max_size:
@@ -176,6 +178,18 @@ class _BorderSearch:
                 return
             self.failed.add(core|m)
             if len(columns)==1: self._keep(base); return
+        limit = self._limits[base.bit_count() + 1]
+        if psc:
+            grp=[];tot=bs
+            for o in sorted(columns,key=lambda o:psc[o]):
+                tot+=psc[o]
+                if tot>FACT2*limit: break
+                if not self.failed.within(base|1<<o): grp.append(o)
+            if len(grp)>=3 and len(grp)<len(columns) and not self.passed.covers(base|mask(grp)) and not self.failed.within(base|mask(grp)):
+                self.evaluated+=1
+                sco=data.union(grp)
+                if sco<=limit: self.passed.add(base|mask(grp)); STAT[0]+=1; STAT[2]+=len(grp)
+                else: self.failed.add(core|mask(grp)); STAT[1]+=1
         known = [column for column in columns if self.passed.covers(base | 1 << column)]
         asked = [
             column
@@ -186,7 +200,7 @@ class _BorderSearch:
         scores = data.scores(asked)
         self.evaluated += len(asked)
         good=set(known); det=0
-        sc=dict.fromkeys(columns,bs)
+        sc={o:bs+psc[o] if psc else bs for o in columns}
         for c,x,sp in zip(asked,scores,data.spl):
             if not sp: det|=1<<c
             elif x>limit: self.failed.add(core | 1 << c)
@@ -204,7 +218,7 @@ class _BorderSearch:
                 ch=data.below(column, rest)
                 est=sc[column]+sum(max(0,sc[o]-bs) for o in rest)
                 if len(rest)>1 and est>FACT*limit: ch.score=None
-                self.explore(core|1<<column,child, rest, ch, sc[column])
+                self.explore(core|1<<column,child, rest, ch, sc[column], {o:max(0,sc[o]-bs) for o in rest})
         self._keep(base)
     def _keep(self, passing: int) -> None:
         if not self.passed.covers(passing):

@@ -46,7 +46,7 @@ def exposure_probability(p: ArrayLike, *, k: int, population: int) -> NDArray[np
 
     Returns
     -------
-    float64 of the shape of `p`, shares. Below 1e-290 the answer is 0.
+    float64 of the shape of `p`, shares, to about 10 digits; below 1e-290 the answer is 0.
 
     Raises
     ------
