@@ -25,6 +25,8 @@ from fpmonitor.spectrum import CountSpectrum
 
 DELTA = 0.05
 K = 5
+BUDGET = 0.1  # of the decision over all sets
+ATTRIBUTES = 6
 
 
 def laws(users: int, population: int) -> dict[str, np.ndarray]:
@@ -62,7 +64,11 @@ def true_exposure(probabilities: np.ndarray, population: int) -> float:
 
 
 def misses(
-    limits: Certificate, probabilities: np.ndarray, truth: float, runs: int, rng: np.random.Generator
+    limits: Certificate,
+    probabilities: np.ndarray,
+    truth: float,
+    runs: int,
+    rng: np.random.Generator,
 ) -> dict[str, float]:
     """Share of the runs in which each limit is on the wrong side, and the mean limits."""
     upper, lower = np.empty(runs), np.empty(runs)
@@ -79,7 +85,9 @@ def misses(
     }
 
 
-def single_sets(users: int, populations: list[int], runs: int, seed: int) -> list[dict[str, object]]:
+def single_sets(
+    users: int, populations: list[int], runs: int, seed: int
+) -> list[dict[str, object]]:
     """One row per population and law."""
     rows: list[dict[str, object]] = []
     for population in populations:
@@ -92,64 +100,76 @@ def single_sets(users: int, populations: list[int], runs: int, seed: int) -> lis
     return rows
 
 
-def random_table(rng: np.random.Generator, attributes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Codes, shape (cells, attributes), and probabilities of a law of dependent attributes."""
-    sizes = rng.integers(2, 6, size=attributes)
-    cells = rng.integers(0, sizes, size=(400, attributes))
-    probabilities = rng.pareto(0.7, size=400) + 1e-4
-    return cells, probabilities / probabilities.sum()
+def random_table(population: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of six dependent attributes, shape (cells, 6), and the probabilities of the cells.
+
+    Made so that small sets are within a budget of 10 % and large ones above it.
+    """
+    rng = np.random.default_rng([seed, population])
+    cells = 4 * population // K
+    device = rng.zipf(1.3, size=cells).clip(max=40)
+    most = rng.integers(2, 3 + int(population**0.3), size=ATTRIBUTES)
+    own = rng.integers(0, most, size=(cells, ATTRIBUTES))
+    follows = rng.random((cells, ATTRIBUTES)) < rng.uniform(0.3, 0.9, size=ATTRIBUTES)
+    codes = np.where(follows, device[:, np.newaxis] % (3 + 2 * np.arange(ATTRIBUTES)), own)
+    probabilities = rng.pareto(1.0, size=cells) + 1e-3
+    return codes, probabilities / probabilities.sum()
 
 
-def subsets(attributes: int) -> list[tuple[int, ...]]:
-    """All non-empty sets of columns."""
+def groups(codes: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """Size of each non-empty set of attributes, and the group number of each cell under it."""
+    sets = itertools.chain.from_iterable(
+        itertools.combinations(range(ATTRIBUTES), size) for size in range(1, ATTRIBUTES + 1)
+    )
+    radix = 64 ** np.arange(ATTRIBUTES)
     return [
-        chosen
-        for size in range(1, attributes + 1)
-        for chosen in itertools.combinations(range(attributes), size)
+        (len(chosen), np.unique((codes * radix)[:, chosen].sum(axis=1), return_inverse=True)[1])
+        for chosen in sets
     ]
 
 
-def groups(cells: np.ndarray, chosen: tuple[int, ...]) -> np.ndarray:
-    """Group number of each cell under the chosen attributes."""
-    return np.unique(cells[:, list(chosen)], axis=0, return_inverse=True)[1].ravel()
-
-
 def families(users: int, population: int, runs: int, seed: int) -> dict[str, object]:
-    """Errors of the decision over all subsets of six attributes, through words and positions."""
-    attributes, budget = 6, 0.1
+    """Errors of the decision over all sets of six attributes, thinned by words and positions."""
     criteria = decision_criteria(
-        users=users, k=K, population=population, budget=budget, delta=DELTA, candidates=attributes
+        users=users,
+        k=K,
+        population=population,
+        budget=BUDGET,
+        delta=DELTA,
+        candidates=ATTRIBUTES,
     )
-    false_allow = false_block = allowed = blocked = safe = 0
-    sets = subsets(attributes)
+    codes, probabilities = random_table(population, seed)
+    sets = groups(codes)
+    exposures = [true_exposure(np.bincount(group, probabilities), population) for _, group in sets]
+    safe = np.array(exposures) <= BUDGET
+    allowed, blocked = np.zeros((2, runs, len(sets)), dtype=bool)
     for run in range(runs):
         rng = np.random.default_rng([seed, population, run])
-        cells, probabilities = random_table(rng, attributes)
-        rows = rng.choice(len(cells), size=users, p=probabilities)
-        words = rng.permutation(np.arange(users, dtype=np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        cell_of_user = rng.choice(len(codes), size=users, p=probabilities)
+        words = rng.integers(0, 2**64, size=users, dtype=np.uint64)
         dropped = dropped_positions(words, mean=criteria.mean, seed=run)
-        observed = np.bincount(np.delete(rows, dropped), minlength=len(cells))
-        wrong_allow = wrong_block = False
-        for chosen in sets:
-            group = groups(cells, chosen)
-            truth = true_exposure(np.bincount(group, probabilities), population)
-            spectrum = CountSpectrum.from_counts(np.bincount(group, observed).astype(np.int64))
-            allow = criteria.allow.holds(spectrum, len(chosen))
-            block = not criteria.block.holds(spectrum, len(chosen))
-            wrong_allow |= allow and truth > budget
-            wrong_block |= block and truth <= budget
-            allowed, blocked, safe = allowed + allow, blocked + block, safe + (truth <= budget)
-        false_allow, false_block = false_allow + wrong_allow, false_block + wrong_block
-    total = runs * len(sets)
+        counts = np.bincount(np.delete(cell_of_user, dropped), minlength=len(codes))
+        for position, (size, group) in enumerate(sets):
+            sizes = np.bincount(group, counts).astype(np.int64)
+            spectrum = CountSpectrum.from_counts(sizes)
+            allowed[run, position] = criteria.allow.holds(spectrum, size)
+            blocked[run, position] = not criteria.block.holds(spectrum, size)
     return {
         "users": users,
         "population": population,
         "runs": runs,
-        "any_false_allow": false_allow / runs,
-        "any_false_block": false_block / runs,
-        "allowed_of_safe": allowed / max(safe, 1),
-        "blocked_of_unsafe": blocked / max(total - safe, 1),
+        "safe_sets": int(safe.sum()),
+        "unsafe_sets": int((~safe).sum()),
+        "any_false_allow": float((allowed & ~safe).any(axis=1).mean()),
+        "any_false_block": float((blocked & safe).any(axis=1).mean()),
+        "allowed_of_safe": share(allowed[:, safe]),
+        "blocked_of_unsafe": share(blocked[:, ~safe]),
     }
+
+
+def share(answers: np.ndarray) -> float | None:
+    """Share of true answers; None when nothing was asked."""
+    return float(answers.mean()) if answers.size else None
 
 
 def markdown(rows: list[dict[str, object]]) -> str:

@@ -101,7 +101,7 @@ def test_chao_shen_survives_a_sample_of_singletons_and_of_one_value() -> None:
 
 
 def test_grassberger_follows_its_recurrence() -> None:
-    # G(1) = -gamma - ln 2, G(2) = 2 - gamma - ln 2, G(2j + 1) = G(2j), G(2j + 2) = G(2j) + 2/(2j + 1).
+    # G(2j + 1) = G(2j) and G(2j + 2) = G(2j) + 2 / (2j + 1), from the two values at the start.
     g = {1: -np.euler_gamma - math.log(2), 2: 2 - np.euler_gamma - math.log(2)}
     for count in range(3, 40):
         g[count] = g[count - 1] if count % 2 else g[count - 2] + 2 / (count - 1)

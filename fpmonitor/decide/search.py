@@ -95,6 +95,26 @@ class Family:
                 others |= holders
         return others != (1 << len(self.sets)) - 1
 
+    def extended(self, members: int, columns: Sequence[int]) -> list[int]:
+        """Those of `columns` with which `members` is within some set of the family."""
+        holders = (1 << len(self.sets)) - 1
+        for column in positions(members):
+            holders &= self._holders[column]
+        return [column for column in columns if holders & self._holders[column]]
+
+    def completed(self, members: int, columns: Sequence[int]) -> set[int]:
+        """Those of `columns` with which `members` contains some set, as it does not by itself."""
+        others = 0
+        chosen = members | mask(columns)
+        for column, holders in enumerate(self._holders):
+            if not chosen >> column & 1:
+                others |= holders
+        once, twice = 0, others
+        for column in columns:
+            twice |= once & self._holders[column]
+            once |= self._holders[column]
+        return {column for column in columns if self._holders[column] & ~twice}
+
     def maximal(self) -> list[int]:
         """List the sets that are within no other one."""
         kept = Family(len(self._holders))
@@ -163,63 +183,81 @@ class _BorderSearch:
         (self.passed if passes else self.failed).add(members)
         return passes
 
-    def explore(self, core: int, base: int, columns: Sequence[int], data: Refinement, bs=0, psc=None) -> None:
-        """Explore the sets between `base`, which passes, and `base` with all `columns`."""
+    def explore(
+        self, core: int, base: int, hopes: dict[int, float], score: float, data: Refinement
+    ) -> None:
+        """Explore the sets between `base`, which passes, and `base` with all columns of `hopes`.
+
+        `core` is the part of the base without columns that add nothing to it. `hopes` estimates,
+        errring low, what each column adds to the score of the base, which is `score`.
+        """
         self._bounds.check(self.evaluated)
-        if base.bit_count() >= self._bounds.max_size:
-            self.complete = False
-            self._keep(base)
-            return
+        limit = self._limits[-1]
+        columns = [*hopes]
         m = mask(columns)
-        if data.score is not None and (base|m).bit_count() <= self._bounds.max_size:
+        data, whole = data.narrowed(columns)
+        if whole is None and (len(columns)==1 or score + sum(hopes.values()) <= limit):
+            whole = data.union(columns)
+        if whole is not None:
             self.evaluated += 1
-            if data.score<=self._limits[-1]:
-                self.passed.add(base|m)
+            if whole <= limit:
+                self.passed.add(base | m)
                 return
-            self.failed.add(core|m)
-            if len(columns)==1: self._keep(base); return
-        limit = self._limits[base.bit_count() + 1]
-        if psc:
-            grp=[];tot=bs
-            for o in sorted(columns,key=lambda o:psc[o]):
-                tot+=psc[o]
-                if tot>FACT2*limit: break
-                if not self.failed.within(base|1<<o): grp.append(o)
-            if len(grp)>=3 and len(grp)<len(columns) and not self.passed.covers(base|mask(grp)) and not self.failed.within(base|mask(grp)):
-                self.evaluated+=1
-                sco=data.union(grp)
-                if sco<=limit: self.passed.add(base|mask(grp)); STAT[0]+=1; STAT[2]+=len(grp)
-                else: self.failed.add(core|mask(grp)); STAT[1]+=1
-        known = [column for column in columns if self.passed.covers(base | 1 << column)]
-        asked = [
-            column
-            for column in columns
-            if column not in known and not self.failed.within(base | 1 << column)
-        ]
-        limit = self._limits[base.bit_count() + 1]
-        scores = data.scores(asked)
+            self.failed.add(core | m)
+            if len(columns) == 1:
+                self._keep(base)
+                return
+        self._probe(core, base, hopes, score, data)
+        known = self.passed.extended(base, columns)
+        asked = [column for column in columns if column not in known]
+        steps = data.steps(asked)
         self.evaluated += len(asked)
-        good=set(known); det=0
-        sc={o:bs+psc[o] if psc else bs for o in columns}
-        for c,x,sp in zip(asked,scores,data.spl):
-            if not sp: det|=1<<c
-            elif x>limit: self.failed.add(core | 1 << c)
-            else: good.add(c); sc[c]=x
-        base|=det
-        fitting=[c for c in columns if c in good and not det>>c&1]
-        for place, column in list(enumerate(fitting)):
-            child=base|1<<column
-            rest = [o for o in fitting[place + 1 :] if not self.failed.within(child | 1 << o)]
+        good = set(known)
+        det = 0
+        sc = dict(hopes)
+        for c, x, sp in zip(asked, steps.scores.tolist(), steps.splits.tolist()):
+            if not sp:
+                det |= 1 << c
+            elif x > limit:
+                self.failed.add(core | 1 << c)
+            else:
+                good.add(c)
+                sc[c] = x-score
+        base |= det
+        fitting = [c for c in columns if c in good]
+        for place, column in enumerate(fitting):
+            child = base | 1 << column
+            rest = fitting[place + 1 :]
+            bad = self.failed.completed(child, rest)
+            if core != base:
+                for o in bad:
+                    if not self.failed.within(core | 1 << column | 1 << o):
+                        self.failed.add(core | 1 << column | 1 << o)
+            rest = [o for o in rest if o not in bad]
             if self.passed.covers(child | mask(rest)):
                 continue
             if not rest:
                 self.passed.add(child)
             else:
-                ch=data.below(column, rest)
-                est=sc[column]+sum(max(0,sc[o]-bs) for o in rest)
-                if len(rest)>1 and est>FACT*limit: ch.score=None
-                self.explore(core|1<<column,child, rest, ch, sc[column], {o:max(0,sc[o]-bs) for o in rest})
+                self.explore(core | 1 << column, child, {o: sc[o] for o in rest}, score+sc[column], data.joined(column))
         self._keep(base)
+
+    def _probe(self, core, base, hopes, score, data):
+        limit = self._limits[-1]
+        group = []
+        for column in sorted(hopes, key=hopes.get):
+            score += hopes[column]
+            if score > limit:
+                break
+            group.append(column)
+        m=mask(group)
+        if 3 <= len(group) < len(hopes) and not self.passed.covers(base | m) and not self.failed.within(base|m):
+            self.evaluated += 1
+            if data.union(group) <= limit:
+                self.passed.add(base | m)
+            else:
+                self.failed.add(core | m)
+
     def _keep(self, passing: int) -> None:
         if not self.passed.covers(passing):
             self.passed.add(passing)
@@ -343,7 +381,7 @@ def _run(
         data = TableRefinement.of(source.table_of(apis), criterion, base, columns)
     else:
         data = SourceRefinement(source, criterion, must, apis)
-    border.explore(mask(base), mask(base), columns, data)
+    border.explore(mask(base), mask(base), dict.fromkeys(columns,0.), 0., data)
 
 
 def _borders(apis: Sequence[str], lower: _BorderSearch, upper: _BorderSearch) -> Borders:

@@ -73,7 +73,7 @@ class Certificate:
         InputError
             The spectrum has more users than were observed.
         """
-        return self._limit(self.from_below, spectrum)
+        return min(self._limit(self.from_below, spectrum), self.upper(spectrum))
 
     def _limit(self, bound: TailBound, spectrum: CountSpectrum) -> float:
         if spectrum.users > self.users:
@@ -110,8 +110,8 @@ def certificate(
         users=users,
         mean=laws.mean,
         delta=delta,
-        from_above=sharpest_bound(laws, sign=-1, budget=budget, log_term=log_term),
-        from_below=sharpest_bound(laws, sign=1, budget=budget, log_term=log_term),
+        from_above=sharpest_bound(laws, sign=-1, budget=budget, log_term=log_term, monotone=False),
+        from_below=sharpest_bound(laws, sign=1, budget=budget, log_term=log_term, monotone=False),
     )
 
 

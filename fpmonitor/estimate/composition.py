@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _Known = TypeVar("_Known")
 
-_PRODUCT_STEPS = 200
+_PRODUCT_STEPS = 120
 _MULTIPLIERS = 24
 # Covers the rounding of a product of thresholds: the bound is for a slightly larger threshold.
 _ROUNDING = 1 + 1e-12
@@ -84,7 +84,8 @@ class MarginalLaw:
 
     def sharpened_slack(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
         """`sum_v min(p_v, t (1 - p_v) / (1 - t))` at each threshold `t` in (0, 1]."""
-        complements = (1 - self.probabilities) * self.values
+        # A probability may be rounded above 1, and its odds are huge.
+        complements = np.maximum(1 - self.probabilities, 0) * self.values
         frequent = np.append(np.cumsum(complements[::-1])[::-1], 0.0)
         position = np.searchsorted(self.probabilities, thresholds)
         odds = thresholds / np.maximum(1 - thresholds, 1e-300)
@@ -336,16 +337,15 @@ def sampled_tails(spectrum: CountSpectrum, *, delta: float, rng: np.random.Gener
     -----
     Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the case
     of the binomial", on users that had no part in the ranking, with a union bound over the grid.
-    A split of the spectrum at random has the law of a split of the users.
+    Tossing a coin for every user of the spectrum has the law of tossing it for the users.
     """
     check_share("delta", delta)
     if spectrum.users < 2:
         raise InputError("spectrum: one user says nothing about a population")
     counts = np.repeat(spectrum.counts, spectrum.values)
-    ranking = rng.multivariate_hypergeometric(counts, spectrum.users // 2, method="marginals")
-    order = np.argsort(-ranking, kind="stable")
-    held_out = (counts - ranking)[order]
-    seen = int(np.count_nonzero(ranking))
+    ranking = rng.binomial(counts, 0.5)
+    held_out = (counts - ranking)[np.argsort(-ranking, kind="stable")]
+    seen = max(int(np.count_nonzero(ranking)), 1)
     sizes = np.unique(np.geomspace(1, seen, 4 * seen.bit_length()).round())
     users = int(held_out.sum())
     outside = users - np.cumsum(held_out)[sizes.astype(np.int64) - 1]

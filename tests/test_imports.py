@@ -1,0 +1,62 @@
+"""The rooms: who may import whom, checked on the source."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "fpmonitor"
+ROOMS = ["estimate", "store", "engine", "decide", "release", "private", "export", "report", "serve", "cli"]  # fmt: skip
+WORDS = {"errors", "policy", "spectrum", "vocabulary"}
+ABOVE_WORDS = {"plugins", "logs", "queries", "collectors", "fixtures"}
+
+
+def imported_rooms(path: Path) -> set[str]:
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules.add(node.module)
+        elif isinstance(node, ast.Import):
+            modules.update(alias.name for alias in node.names)
+    return {module.split(".")[1] for module in modules if module.startswith("fpmonitor.")}
+
+
+def files_of(room: str) -> list[Path]:
+    return sorted((PACKAGE / room).rglob("*.py"))
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if (PACKAGE / room).is_dir()])
+def test_rooms_import_downward_only(room: str) -> None:
+    allowed = {*ROOMS[: ROOMS.index(room) + 1], *WORDS, *ABOVE_WORDS}
+    allowed |= {"monitor"} if room in {"cli", "serve"} else set()
+    for path in files_of(room):
+        assert imported_rooms(path) <= allowed, path
+
+
+def test_estimates_import_words_only() -> None:
+    for path in files_of("estimate"):
+        assert imported_rooms(path) <= {*WORDS, "estimate"} - {"vocabulary"}, path
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(PACKAGE.rglob("*.py")) if "store" not in path.parts]
+)
+def test_only_store_logs_and_collectors_touch_duckdb(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    if path.name != "logs.py":
+        assert "import duckdb" not in source
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(PACKAGE.rglob("*.py")) if "cli" not in path.parts]
+)
+def test_only_the_command_line_prints(path: Path) -> None:
+    calls = [
+        node.func.id
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    assert "print" not in calls
