@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from fpmonitor.decide.decision import decide, recheck
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision, Missing, Setting, Verdict
     from fpmonitor.decide.search import ApiSet
+
 
 @dataclass(frozen=True, slots=True)
 class RejectedRecord:
@@ -108,16 +110,14 @@ class Monitor:
                     log,
                     reader,
                     column_map,
-                    progress=lambda stage, log=log: progress(log.label, stage),  # type: ignore[misc] -- the default binds the log of this turn
+                    progress=partial(progress, log.label),
                 )
                 for log, reader in recognised
             ]
 
     def rejects(self, *, most: int = 100) -> list[RejectedRecord]:
         """List records that were not stored, the first of each batch."""
-        return [
-            RejectedRecord(*row) for row in self._database.rows("report/rejects", most=most)
-        ]
+        return [RejectedRecord(*row) for row in self._database.rows("report/rejects", most=most)]
 
     def snapshot(self, *, missing: Missing = "value", apis: Sequence[str] = ()) -> Snapshot:
         """Latest value of every API of every user.
@@ -258,7 +258,7 @@ class Monitor:
             population=snapshot.users if exact or population is None else population,
             budget=budget,
             delta=None if exact else delta,
-            candidates=chosen,
+            candidates=tuple(chosen),
         )
         return decide(
             self._source(snapshot, policy.candidates),

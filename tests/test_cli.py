@@ -57,7 +57,8 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2)
 def test_ingest_reports_every_record_of_the_fixture_logs(database: str) -> None:
     batches = json.loads(Path(database).with_suffix(".json").read_text())["batches"]
     expected = json.loads((ROOT / "fixtures" / "logs.json").read_text())["files"]
-    members = ["source", "collector", "read", "stored", "duplicates", "rejected", "users", "apis", "seconds"]  # fmt: skip
+    members = ["source", "collector", "read", "stored", "duplicates", "rejected"]
+    members += ["users", "apis", "seconds"]
     assert [list(batch) for batch in batches] == [members] * 3
     for batch in batches:
         wanted = expected[Path(batch["source"]).name]
@@ -105,7 +106,8 @@ def test_exposure_has_the_members_of_the_contract(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--apis", "Navigator.userAgent", "--apis", "Screen.height,Navigator.userAgent"]
-    reports = output_of(capsys, "exposure", *arguments, "--k", "10", "--population", "1000000", "--delta", "0.05", "--db", database)  # fmt: skip
+    arguments += ["--k", "10", "--population", "1000000", "--delta", "0.05"]
+    reports = output_of(capsys, "exposure", *arguments, "--db", database)
     assert isinstance(reports, list)
     assert [report["apis"] for report in reports] == [
         ["Navigator.userAgent"],
@@ -235,7 +237,8 @@ def test_environment_names_the_database(
 def test_sample_setting_counts_the_observed_users_exactly(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = output_of(capsys, "decide", "--setting", "sample", "--budget", "0.05", "--candidates", CANDIDATES, "--db", database)  # fmt: skip
+    arguments = ["--setting", "sample", "--budget", "0.05", "--candidates", CANDIDATES]
+    answer = output_of(capsys, "decide", *arguments, "--db", database)
     assert isinstance(answer, dict)
     assert answer["undecided"] == []
     assert answer["policy"]["delta"] is None
@@ -346,7 +349,10 @@ def test_a_database_in_use_is_an_error_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "busy.duckdb"
-    hold = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+    hold = (
+        "import duckdb, sys; held = duckdb.connect(sys.argv[1]); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(path)],
         stdin=subprocess.PIPE,
@@ -366,9 +372,12 @@ def test_a_database_in_use_is_an_error_in_one_line(
         ("{", "no readable decision file"),
         ("[]", "not a decision"),
         ("{}", "missing"),
-        ('{"policy": {"k": 1, "population": 5, "budget": 0.1, "delta": 0.1, "candidates": ["a"]}}', "k"),
+        (
+            '{"policy": {"k": 1, "population": 5, "budget": 0.1, "delta": 0.1, "candidates": []}}',
+            "k",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_bad_decision_file_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, word: str
 ) -> None:

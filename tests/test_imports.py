@@ -9,7 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "fpmonitor"
-ROOMS = ["estimate", "store", "engine", "decide", "release", "private", "export", "report", "serve", "cli"]  # fmt: skip
+ROOMS = [
+    *("estimate", "store", "engine", "decide", "release"),
+    *("private", "export", "report", "serve", "cli"),
+]
 WORDS = {"errors", "policy", "spectrum", "vocabulary"}
 ABOVE_WORDS = {"plugins", "logs", "queries", "collectors", "fixtures"}
 

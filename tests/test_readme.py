@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fpmonitor.cli import run
+import fpmonitor
+from fpmonitor.cli import app, run
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -57,8 +58,6 @@ def test_readme_python_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_every_command_is_described_in_the_readme_or_docs() -> None:
-    from fpmonitor.cli import app
-
     pages = README + "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     for command in app.registered_commands:
         assert f"fpmonitor {command.name}" in pages, command.name
@@ -71,7 +70,5 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 
 
 def test_changelog_speaks_of_the_version() -> None:
-    import fpmonitor
-
     assert f"## {fpmonitor.__version__}" in (ROOT / "CHANGELOG.md").read_text()
     assert f'version = "{fpmonitor.__version__}"' in (ROOT / "pyproject.toml").read_text()

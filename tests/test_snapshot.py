@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.engine.duckdb import DuckDBSource
@@ -22,6 +22,9 @@ from fpmonitor.store.snapshot import (
     restrict_to_present,
     take_snapshot,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def store(folder: Path, *logs: str, name: str = "x.duckdb") -> Path:
@@ -136,7 +139,7 @@ def test_a_user_without_any_observation_is_not_counted(tmp_path: Path) -> None:
         assert take_snapshot(opened).users == 1
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_duckdb_and_memory_give_the_same_spectra(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

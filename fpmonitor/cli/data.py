@@ -57,9 +57,7 @@ def ingest(
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
     column_map = ColumnMap.from_toml(columns) if columns else ColumnMap()
-    named = {
-        field: name for field, name in (("user", user), ("time", time)) if name is not None
-    }
+    named = {field: name for field, name in (("user", user), ("time", time)) if name is not None}
     column_map = replace(column_map, columns={**column_map.columns, **named})
     with Monitor(db, create=True) as monitor, progress_line(quiet) as progress:
         reports = monitor.ingest(

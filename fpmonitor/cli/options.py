@@ -56,9 +56,7 @@ OUTPUT = Annotated[
     typer.Option("-o", "--output", help="Write to this file.", metavar="FILE"),
 ]
 QUIET = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
-K = Annotated[
-    int, typer.Option("--k", help="A user is exposed in a group of fewer than K users.")
-]
+K = Annotated[int, typer.Option("--k", help="A user is exposed in a group of fewer than K users.")]
 POPULATION = Annotated[
     int | None,
     typer.Option(

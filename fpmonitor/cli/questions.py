@@ -53,11 +53,25 @@ if TYPE_CHECKING:
 EXIT_VIOLATED = 1
 EXIT_UNDECIDED = 3
 _SHOWN_SETS = 5
+_EXPOSURE_COLUMNS = (
+    "values",
+    "observed",
+    "plug-in",
+    "unbiased",
+    "lower",
+    "upper",
+    "bits",
+    "n/2^H",
+    "off by",
+)
 
 
 def exposure(
     apis: Annotated[
-        list[str], typer.Option("--apis", help="APIs read together, separated by commas; again for another set.")
+        list[str],
+        typer.Option(
+            "--apis", help="APIs read together, separated by commas; again for another set."
+        ),
     ],
     k: K = 10,
     population: POPULATION = None,
@@ -102,7 +116,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
         caption_justify="left",
     )
     table.add_column("API set", overflow="fold")
-    for name in ("values", "observed", "plug-in", "unbiased", "lower", "upper", "bits", "n/2^H", "off by"):  # fmt: skip
+    for name in _EXPOSURE_COLUMNS:
         table.add_column(name, justify="right")
     for report in reports:
         table.add_row(
@@ -219,8 +233,9 @@ def decision_text(decision: Decision) -> str:
         colour = "green" if entry.action == "allow" else "red"
         actions.add_row(_plain(entry.api), f"[{colour}]{entry.action}[/]", _plain(entry.reason))
     sets = Table(title="Borders", caption=_borders_caption(decision), caption_justify="left")
-    for name, justify in (("verdict", "left"), ("sets", "right"), ("for example", "left")):
-        sets.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type] -- rich names the words in a Literal
+    sets.add_column("verdict", overflow="fold")
+    sets.add_column("sets", justify="right")
+    sets.add_column("for example", overflow="fold")
     largest, smallest = decision.allow, (decision.block, decision.undecided)
     _add_examples(sets, "allow, with all subsets", sorted(largest, key=lambda apis: -len(apis)))
     for verdict, border in zip(("block, with all supersets", "undecided"), smallest, strict=True):

@@ -17,7 +17,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin
 
-_POLICY = {"k": 10, "population": 20_000, "budget": 0.05, "delta": 0.05}
+_K, _POPULATION, _BUDGET, _DELTA = 10, 20_000, 0.05, 0.05
 _CANDIDATES = 12
 
 
@@ -40,17 +40,20 @@ def quickstart(
             with progress_line(quiet) as progress:
                 reports = monitor.ingest([str(logs)], progress=lambda _log, stage: progress(stage))
             print(render(batch_table(reports)), end="")
-            candidates = [line.api for line in monitor.apis(k=_POLICY["k"])][:_CANDIDATES]
+            candidates = [line.api for line in monitor.apis(k=_K)][:_CANDIDATES]
             console.print("2. Decide which sets of its most exposing APIs a site may read:")
             console.print(
-                f"   fpmonitor decide --k {_POLICY['k']} --population {_POLICY['population']} "
-                f"--budget {_POLICY['budget']} --delta {_POLICY['delta']} --db {database} "
+                f"   fpmonitor decide --k {_K} --population {_POPULATION} --budget {_BUDGET} "
+                f"--delta {_DELTA} --db {database} "
                 f"--candidates '{','.join(candidates)}' -o {decision_file}",
                 soft_wrap=True,
             )
             with progress_line(quiet) as progress:
                 decision = monitor.decide(
-                    **_POLICY,
+                    k=_K,
+                    population=_POPULATION,
+                    budget=_BUDGET,
+                    delta=_DELTA,
                     candidates=candidates,
                     progress=lambda sets: progress(f"{sets:,} sets evaluated"),
                 )

@@ -137,6 +137,7 @@ class TableRefinement:
         self, gains: Gains, table: CodeTable, columns: Sequence[int], settled: float
     ) -> None:
         self._gains, self._table, self._columns, self._settled = gains, table, columns, settled
+        self.groups = table.cardinalities[0]
 
     @classmethod
     def of(
@@ -183,14 +184,14 @@ class TableRefinement:
             row += table.columns[0]
             row += size
             size += groups * table.cardinalities[place]
-        weights = np.tile(table.weights, len(places))
+        weights = np.broadcast_to(table.weights, keys.shape).ravel()
         found, sizes = _count(keys.ravel(), size, weights)
         if found is None:
             added = np.add.reduceat(self._gain(sizes), starts)
-            return Steps(self._settled + added, np.add.reduceat(sizes > 0, starts, dtype=np.intp) > groups)
+            return Steps(self._settled + added, np.add.reduceat(sizes > 0, starts, dtype=np.intp))
         starts = np.searchsorted(found, starts)
         added = np.add.reduceat(self._gain(sizes), starts)
-        return Steps(self._settled + added, np.diff(starts, append=len(found)) > groups)
+        return Steps(self._settled + added, np.diff(starts, append=len(found)))
 
     def _gain(self, sizes: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
         return self._gains.of_group[np.minimum(sizes, self._gains.cap).astype(np.intp)]

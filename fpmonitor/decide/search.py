@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import SpectrumSource
 
 FACT=1
+ORD=3
 FACT2=1
 STAT=[0,0,0]
 ApiSet = tuple[str, ...]
@@ -213,10 +214,13 @@ class _BorderSearch:
         steps = data.steps(asked)
         self.evaluated += len(asked)
         good = set(known)
+        if ORD==1 and base==0 or ORD==2 or ORD==3 and base:
+            gg={**dict.fromkeys(known,0),**dict(zip(asked,steps.splits.tolist()))}
+            columns=sorted(columns,key=lambda c:-gg[c])
         det = 0
         sc = dict(hopes)
         for c, x, sp in zip(asked, steps.scores.tolist(), steps.splits.tolist()):
-            if not sp:
+            if sp <= data.groups:
                 det |= 1 << c
             elif x > limit:
                 self.failed.add(core | 1 << c)
@@ -376,7 +380,7 @@ def _run(
     data: Refinement
     def ent(c):
         x=source.table_of(apis); b=np.bincount(x.columns[c],x.weights); b=b[b>0]/b.sum(); return float(b@np.log(b))
-    columns.sort(key=ent)
+    if ORD in (0,3): columns.sort(key=ent)
     if isinstance(source, MemorySource):
         data = TableRefinement.of(source.table_of(apis), criterion, base, columns)
     else:

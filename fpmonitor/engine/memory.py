@@ -95,9 +95,11 @@ class CodeTable:
         Returns the number of each row, a bound that all are below, and whether they are the plain
         mixed-radix numbers (false where ranks had to replace a part, to stay within 63 bits).
         """
-        keys = np.zeros(len(self.weights), dtype=np.int64)
-        size, plain = 1, True
-        for column in columns:
+        if not columns:
+            return np.zeros(len(self.weights), dtype=np.int64), 1, True
+        keys = self.columns[columns[0]].astype(np.int64)
+        size, plain = self.cardinalities[columns[0]], True
+        for column in columns[1:]:
             cardinality = self.cardinalities[column]
             if size * cardinality >= 1 << KEY_BITS:
                 keys, size = rank_keys(keys, size)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
-import polars as pl
 
 from fpmonitor.errors import StoreError
 from fpmonitor.store.sql import parameters_of, schema_statements, statement
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import numpy as np
+    import polars as pl
     from numpy.typing import NDArray
 
 SCHEMA_VERSION = 1

@@ -84,7 +84,7 @@ def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
         The database, or the window, holds no observation.
     """
     window = window or Window()
-    bounds = {"window_from": window.since, "window_to": window.until}
+    bounds: dict[str, Any] = {"window_from": window.since, "window_to": window.until}
     columns = {name: f"a{api_id}" for api_id, name in database.rows("snapshot/apis")}
     found = database.rows("snapshot/find", **bounds)
     if found:
