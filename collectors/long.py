@@ -9,9 +9,9 @@ from fpmonitor.collectors.tables import Column
 from fpmonitor.logs import Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from fpmonitor.logs import ColumnMap, LogFile, Reject
+    from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
 
 _STATUSES = "('value', 'undefined', 'error')"
 
@@ -71,6 +71,8 @@ class LongCollector:
         """  # noqa: S608 -- names are quoted where the table is made
         return Scan(select, None, values_are_json=log.format == "jsonl")
 
-    def locate(self, log: LogFile, rows: Mapping[int, str]) -> list[Reject]:
-        """Find the records that the store could not use."""
-        return tables.locate(log, rows)
+    def locate(
+        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+    ) -> list[Reject]:
+        """Find the records that could not be stored."""
+        return tables.locate(log, rows, refused)

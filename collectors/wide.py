@@ -12,7 +12,7 @@ from fpmonitor.logs import Scan
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.logs import ColumnMap, LogFile, Reject
+    from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
 
 
 class WideCollector:
@@ -71,9 +71,11 @@ class WideCollector:
             values_are_json=log.format == "jsonl",
         )
 
-    def locate(self, log: LogFile, rows: Mapping[int, str]) -> list[Reject]:
-        """Find the records that the store could not use."""
-        return tables.locate(log, rows)
+    def locate(
+        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+    ) -> list[Reject]:
+        """Find the records that could not be stored."""
+        return tables.locate(log, rows, refused)
 
 
 def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Column]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Format = Literal["jsonl", "csv", "parquet"]
 _HEAD_BYTES = 1 << 18
+MAX_RECORD_BYTES = 16_000_000
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 _COMPRESSED_ENDINGS = ("", ".gz", ".zst")
 _FIELDS = ("user", "time", "api", "value", "status", "source")
@@ -86,11 +88,20 @@ class ColumnMap:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A record that was not stored: its line (or row), why, and its beginning."""
+    """A record that was not stored: its line (Parquet: row) from 1, why, and its beginning."""
 
-    line: int | None
+    line: int
     reason: str
     excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A record that DuckDB's CSV reader refused: its first byte in the unpacked log, why, text."""
+
+    offset: int
+    reason: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +142,20 @@ class Collector(Protocol):
             The log is not what the collector reads.
         """
 
-    def locate(self, log: LogFile, rows: Mapping[int, str]) -> list[Reject]:
-        """Find the records that the store could not use: row of the scan -> reason."""
+    def locate(
+        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+    ) -> list[Reject]:
+        """Find the records that could not be stored.
+
+        Parameters
+        ----------
+        log
+            The log that was scanned.
+        rows
+            Row of the scan, from 0 -> reason.
+        refused
+            Records that are no row of the scan, in their order.
+        """
 
 
 @dataclass(frozen=True)
@@ -165,7 +188,8 @@ class LogFile:
                 return self._zstd_head()
             opener = gzip.open if self.compression == "gzip" else open
             with cast("IO[bytes]", opener(self.path, "rb")) as file:
-                return file.read(_HEAD_BYTES)
+                head = file.read(_HEAD_BYTES)
+                return head if b"\n" in head else head + file.readline(MAX_RECORD_BYTES)
         except (OSError, EOFError, duckdb.Error) as error:
             raise InputError(f"{self.label}: cannot be read ({error})") from error
 
@@ -260,10 +284,14 @@ def _expand(text: str, scratch: Path) -> list[LogFile]:
         spooled = scratch / "stdin"
         with spooled.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        return [LogFile(spooled, "<stdin>")]
+        return [_log_file(spooled, "<stdin>", scratch)]
     path = Path(text)
     if path.is_dir():
-        logs = [LogFile(file, str(file)) for file in sorted(path.rglob("*")) if _is_log(file)]
+        logs = [
+            _log_file(file, str(file), scratch)
+            for file in sorted(path.rglob("*"))
+            if _is_log(file)
+        ]
         if not logs:
             raise InputError(
                 f"{path}: no logs in this folder",
@@ -274,10 +302,25 @@ def _expand(text: str, scratch: Path) -> list[LogFile]:
         matches = [Path(match) for match in sorted(glob(text, recursive=True))]  # noqa: PTH207 -- Path.glob takes no absolute pattern
         if not matches:
             raise InputError(f"{text}: no file matches")
-        return [LogFile(file, str(file)) for file in matches if file.is_file()]
+        return [_log_file(file, str(file), scratch) for file in matches if file.is_file()]
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
-    return [LogFile(path, str(path))]
+    return [_log_file(path, str(path), scratch)]
+
+
+def _log_file(path: Path, label: str, scratch: Path) -> LogFile:
+    """Give the log; JSON lines behind a byte order mark, which no reader takes, as a copy."""
+    try:
+        with path.open("rb") as file:
+            if file.read(3) != _BYTE_ORDER_MARK or file.read(1) != b"{":
+                return LogFile(path, label)
+            file.seek(len(_BYTE_ORDER_MARK))
+            descriptor, copy = tempfile.mkstemp(dir=scratch)
+            with open(descriptor, "wb") as target:  # noqa: PTH123 -- a descriptor has no path
+                shutil.copyfileobj(file, target)
+    except OSError as error:
+        raise InputError(f"{label}: cannot be read ({error.strerror})") from error
+    return LogFile(Path(copy), label)
 
 
 def _is_log(file: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import runpy
 from pathlib import Path
@@ -70,7 +69,8 @@ def log_moments(bound: TailBound, tilt: float, p: NDArray[np.float64]) -> NDArra
     excess = np.expm1(bound.sign * tilt * counts * bound.weights[1:])
     used = np.flatnonzero(excess)
     law = stats.poisson.pmf(counts[used], (bound.mean * p)[:, np.newaxis])
-    return np.log1p(law @ excess[used]) / (bound.mean * p)
+    moment = np.maximum(law @ excess[used], 1e-13 - 1)
+    return np.log1p(moment) / (bound.mean * p)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -83,15 +83,15 @@ def test_the_moment_bound_holds_between_the_grid_points(
     rng = np.random.default_rng(7)
     p = np.concatenate(
         [
-            np.exp(rng.uniform(np.log(1e-7 * threshold), 0, 400)),
-            np.clip(threshold * np.exp(rng.uniform(-1, 1, 400)), 0, 1),
+            np.exp(rng.uniform(np.log(1e-7 * threshold), 0, 300)),
+            np.clip(threshold * np.exp(rng.uniform(-1, 1, 300)), 0, 1),
             1 - np.exp(rng.uniform(-16, 0, 50)),
             [threshold, 1.0],
         ]
     )
     exposure = exposure_probability(p, k=k, population=population)
     for bound in bounds_of(size, monotone=monotone):
-        for tilt, envelope in list(zip(bound.tilts, bound.envelopes, strict=True))[::6]:
+        for tilt, envelope in list(zip(bound.tilts, bound.envelopes, strict=True))[::8]:
             allowed = np.interp(exposure, *envelope)
             assert np.all(log_moments(bound, tilt, p) <= allowed + 1e-15), (bound.sign, tilt)
 
@@ -251,7 +251,7 @@ def test_levels_of_minimal_unsafe_sets_add_up_to_delta_at_most(
 
 def test_the_documented_share_of_the_budget_is_certified() -> None:
     benchmark = runpy.run_path(str(BENCHMARK))
-    for size, (shifted, programme) in itertools.islice(benchmark["TABLE"].items(), 6):
+    for size, (shifted, programme) in benchmark["TABLE"].items():
         share = benchmark["shares"](size, 1)["allow"]
         assert share >= shifted
         assert programme is None or share >= programme - 0.003

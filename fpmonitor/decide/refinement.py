@@ -7,11 +7,12 @@ source, asked set by set.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from fpmonitor.engine.memory import DENSE, KEY_BITS, CodeTable, merge_keys, rank_keys, run_starts
+from fpmonitor.engine.memory import CodeTable, count_keys, rank_keys, run_starts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,23 +22,30 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
-SMALL = 4096
+SMALL = 8192
 BATCH = 1 << 16  # cells refined by one call
 
 
 class Steps(NamedTuple):
     """What each of some columns does to a base set when it joins.
 
-    `scores` are those of the base with the column (float64); `splits` tells whether the column
-    splits any group of the base (bool): one that does not adds nothing to any larger set either.
+    `scores` (float64) are those of the base with the column, `groups` (int64) the numbers of its
+    groups. A column that leaves their number as it is adds nothing to any larger set either.
     """
 
     scores: NDArray[np.float64]
-    splits: NDArray[np.bool_]
+    groups: NDArray[np.intp]
 
 
 class Refinement(Protocol):
-    """A base set, columns that may join it, and the data to score the sets in between."""
+    """A base set, columns that may join it, and the data to score the sets in between.
+
+    `groups` is the number of groups of the base, as `steps` counts them.
+    """
+
+    @property
+    def groups(self) -> int:
+        """Number of groups of the base."""
 
     def steps(self, columns: Sequence[int]) -> Steps:
         """Try each of `columns` alone with the base."""
@@ -59,10 +67,14 @@ class SourceRefinement:
     """Refinement by asking a spectrum source for each set."""
 
     def __init__(
-        self, source: SpectrumSource, criterion: Criterion, base: Sequence[str], apis: Sequence[str]
+        self, source: SpectrumSource, criterion: Criterion, apis: Sequence[str], base: Sequence[str]
     ) -> None:
-        self._source, self._criterion, self._apis = source, criterion, apis
-        self._base = [*base]
+        self._source, self._criterion, self._apis, self._base = source, criterion, apis, base
+
+    @cached_property
+    def groups(self) -> int:
+        """Number of groups of the base."""
+        return self._spectrum([]).support
 
     def _spectrum(self, columns: Sequence[int]) -> CountSpectrum:
         return self._source.spectrum([*self._base, *(self._apis[column] for column in columns)])
@@ -70,10 +82,9 @@ class SourceRefinement:
     def steps(self, columns: Sequence[int]) -> Steps:
         """Try each of `columns` alone with the base."""
         spectra = [self._spectrum([column]) for column in columns]
-        support = self._spectrum([]).support
         return Steps(
             np.array([self._criterion.score(spectrum) for spectrum in spectra]),
-            np.array([spectrum.support > support for spectrum in spectra], dtype=np.bool_),
+            np.array([spectrum.support for spectrum in spectra], dtype=np.intp),
         )
 
     def union(self, columns: Sequence[int]) -> float:
@@ -83,7 +94,7 @@ class SourceRefinement:
     def joined(self, column: int) -> SourceRefinement:
         """Let `column` join the base."""
         base = [*self._base, self._apis[column]]
-        return SourceRefinement(self._source, self._criterion, base, self._apis)
+        return SourceRefinement(self._source, self._criterion, self._apis, base)
 
     def narrowed(self, columns: Sequence[int]) -> tuple[SourceRefinement, float | None]:  # noqa: ARG002
         """Change nothing: a source has no rows to leave out."""
@@ -134,40 +145,47 @@ class TableRefinement:
     """
 
     def __init__(
-        self, gains: Gains, table: CodeTable, columns: Sequence[int], settled: float
+        self,
+        gains: Gains,
+        table: CodeTable,
+        columns: Sequence[int],
+        *,
+        settled: float,
+        distinct: bool,
     ) -> None:
-        self._gains, self._table, self._columns, self._settled = gains, table, columns, settled
-        self.groups = table.cardinalities[0]
+        self._gains, self._table, self._columns = gains, table, columns
+        self._settled, self._distinct = settled, distinct
 
     @classmethod
-    def of(
-        cls, table: CodeTable, criterion: Criterion, base: Sequence[int], columns: Sequence[int]
-    ) -> TableRefinement:
-        """Begin at a set of columns of a table."""
+    def of(cls, table: CodeTable, criterion: Criterion, base: Sequence[int]) -> TableRefinement:
+        """Begin at a set of columns of a table; all others may join."""
         gains = Gains.of(criterion, int(table.weights.sum()))
+        columns = [column for column in range(len(table.columns)) if column not in base]
         groups, count = rank_keys(*table.keys(base)[:2])
         grouped = CodeTable(
             (groups, *(table.columns[column] for column in columns)),
             (count, *(table.cardinalities[column] for column in columns)),
             np.minimum(table.weights, gains.cap),
         )
-        return cls(gains, grouped, columns, gains.floor)
+        return cls(gains, grouped, columns, settled=gains.floor, distinct=False)
+
+    @property
+    def groups(self) -> int:
+        """Number of groups of the base, without those that are settled."""
+        return self._table.cardinalities[0]
 
     def steps(self, columns: Sequence[int]) -> Steps:
         """Try each of `columns` alone with the base."""
         rows = len(self._table.weights)
-        if not rows:
+        if not rows or not columns:
             settled = np.full(len(columns), self._settled)
-            return Steps(settled, np.zeros(len(columns), dtype=np.bool_))
+            return Steps(settled, np.zeros(len(columns), dtype=np.intp))
         step = max(1, BATCH // rows)
         places = self._places(columns)
         parts = [
             self._steps(places[start : start + step]) for start in range(0, len(places), step)
         ]
-        if len(parts) == 1:
-            return parts[0]
-        scores, splits = zip(*parts, strict=True) if parts else ([np.empty(0)], [np.empty(0, bool)])
-        return Steps(np.concatenate(scores), np.concatenate(splits))
+        return Steps(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _places(self, columns: Sequence[int]) -> list[int]:
         return [self._columns.index(column) + 1 for column in columns]
@@ -175,23 +193,21 @@ class TableRefinement:
     def _steps(self, places: Sequence[int]) -> Steps:
         """Try the columns at `places`, all counted by one call."""
         table = self._table
-        groups = table.cardinalities[0]
-        keys = np.empty((len(places), len(table.weights)), dtype=np.int64)
-        starts, size = [], 0
-        for row, place in zip(keys, places, strict=True):
-            starts.append(size)
-            np.multiply(table.columns[place], groups, out=row, dtype=np.int64)
-            row += table.columns[0]
-            row += size
-            size += groups * table.cardinalities[place]
+        cardinalities = np.array([table.cardinalities[place] for place in places])
+        ends = np.cumsum(cardinalities) * self.groups
+        starts = ends - cardinalities * self.groups
+        keys = np.array([table.columns[place] for place in places], dtype=np.int64)
+        keys *= self.groups
+        keys += table.columns[0]
+        keys += starts[:, np.newaxis]
         weights = np.broadcast_to(table.weights, keys.shape).ravel()
-        found, sizes = _count(keys.ravel(), size, weights)
+        found, sizes = count_keys(keys.ravel(), int(ends[-1]), weights)
         if found is None:
-            added = np.add.reduceat(self._gain(sizes), starts)
-            return Steps(self._settled + added, np.add.reduceat(sizes > 0, starts, dtype=np.intp))
-        starts = np.searchsorted(found, starts)
-        added = np.add.reduceat(self._gain(sizes), starts)
-        return Steps(self._settled + added, np.diff(starts, append=len(found)))
+            groups = np.add.reduceat(sizes > 0, starts, dtype=np.intp)
+        else:
+            starts = np.searchsorted(found, starts)
+            groups = np.diff(starts, append=len(found))
+        return Steps(self._settled + np.add.reduceat(self._gain(sizes), starts), groups)
 
     def _gain(self, sizes: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
         return self._gains.of_group[np.minimum(sizes, self._gains.cap).astype(np.intp)]
@@ -212,19 +228,28 @@ class TableRefinement:
         keys, size, _ = table.keys([0, place])
         groups, count = rank_keys(keys, size)
         joined = CodeTable(
-            (groups, *table.columns[1:]), (count, *table.cardinalities[1:]), table.weights
+            (groups, *table.columns[1:place], *table.columns[place + 1 :]),
+            (count, *table.cardinalities[1:place], *table.cardinalities[place + 1 :]),
+            table.weights,
         )
-        return TableRefinement(self._gains, joined, self._columns, self._settled)
+        columns = [other for other in self._columns if other != column]
+        return TableRefinement(
+            self._gains, joined, columns, settled=self._settled, distinct=self._distinct
+        )
 
     def narrowed(self, columns: Sequence[int]) -> tuple[TableRefinement, float | None]:
-        """Keep only `columns` as those that may join."""
+        """Keep only `columns` as those that may join, on merged rows where there are many."""
         places = [0, *self._places(columns)]
-        if len(self._table.weights) <= SMALL or not self._table.fits(places):
+        merged = self._distinct and len(columns) == len(self._columns)
+        if merged or len(self._table.weights) <= SMALL or not self._table.fits(places):
             return self, None
         table = self._table.merged(places, cap=self._gains.cap)
         score = self._settled + float(self._gain(table.weights).sum())
         table, settled = self._unsettled(table)
-        return TableRefinement(self._gains, table, columns, self._settled + settled), score
+        narrowed = TableRefinement(
+            self._gains, table, columns, settled=self._settled + settled, distinct=True
+        )
+        return narrowed, score
 
     def _unsettled(self, table: CodeTable) -> tuple[CodeTable, float]:
         """Leave out the groups in which every user has its final weight, and what they add."""
@@ -240,20 +265,3 @@ class TableRefinement:
         cardinalities = (int(changing.sum()), *table.cardinalities[1:])
         kept = CodeTable(columns, cardinalities, table.weights[keep])
         return kept, float(self._gains.of_group[totals[~changing]].sum())
-
-
-def _count(
-    keys: NDArray[np.int64], size: int, weights: NDArray[np.int64]
-) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | NDArray[np.float64]]:
-    """Total weight of each distinct key, in increasing order.
-
-    Keys are below `size`. Where all keys below it have a place in the answer, even those that do
-    not occur, the distinct keys are None.
-    """
-    if size <= DENSE * len(keys):
-        return None, np.bincount(keys, weights, minlength=size)
-    shift = int(weights.max()).bit_length()
-    if size < 1 << (KEY_BITS - shift):
-        return merge_keys(keys, weights, shift)
-    distinct, ranks = np.unique(keys, return_inverse=True)
-    return distinct, np.bincount(ranks, weights)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,18 +20,14 @@ from fpmonitor.engine.memory import MemorySource
 from fpmonitor.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from fpmonitor.decide.refinement import Refinement
     from fpmonitor.estimate.criterion import Criterion
-    from fpmonitor.spectrum import SpectrumSource
+    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
-FACT=1
-ORD=3
-FACT2=1
-STAT=[0,0,0]
 ApiSet = tuple[str, ...]
 
 
@@ -70,9 +66,11 @@ class Family:
     question is then a few logical operations, whatever the number of sets.
     """
 
-    def __init__(self, columns: int) -> None:
+    def __init__(self, columns: int, sets: Iterable[int] = ()) -> None:
         self.sets: list[int] = []
         self._holders = [0] * columns
+        for members in sets:
+            self.add(members)
 
     def add(self, members: int) -> None:
         """Add one set."""
@@ -83,38 +81,38 @@ class Family:
 
     def covers(self, members: int) -> bool:
         """Whether some set of the family contains `members`."""
-        holders = (1 << len(self.sets)) - 1
+        return self._covering(members) != 0
+
+    def extended(self, members: int, columns: Iterable[int]) -> set[int]:
+        """Those of `columns` with which `members` is still within some set."""
+        covering = self._covering(members)
+        return {column for column in columns if covering & self._holders[column]}
+
+    def _covering(self, members: int) -> int:
+        covering = (1 << len(self.sets)) - 1
         for column in positions(members):
-            holders &= self._holders[column]
-        return holders != 0
+            covering &= self._holders[column]
+        return covering
 
     def within(self, members: int) -> bool:
         """Whether `members` contains some set of the family."""
-        others = 0
-        for column, holders in enumerate(self._holders):
-            if not members >> column & 1:
-                others |= holders
-        return others != (1 << len(self.sets)) - 1
-
-    def extended(self, members: int, columns: Sequence[int]) -> list[int]:
-        """Those of `columns` with which `members` is within some set of the family."""
-        holders = (1 << len(self.sets)) - 1
-        for column in positions(members):
-            holders &= self._holders[column]
-        return [column for column in columns if holders & self._holders[column]]
+        return self._beyond(members) != (1 << len(self.sets)) - 1
 
     def completed(self, members: int, columns: Sequence[int]) -> set[int]:
-        """Those of `columns` with which `members` contains some set, as it does not by itself."""
-        others = 0
-        chosen = members | mask(columns)
-        for column, holders in enumerate(self._holders):
-            if not chosen >> column & 1:
-                others |= holders
-        once, twice = 0, others
+        """Those of `columns` that make `members`, which contains no set, contain one."""
+        once, twice = 0, self._beyond(members | mask(columns))
         for column in columns:
             twice |= once & self._holders[column]
             once |= self._holders[column]
         return {column for column in columns if self._holders[column] & ~twice}
+
+    def _beyond(self, members: int) -> int:
+        """Sets of the family that hold a column outside `members`."""
+        beyond = 0
+        for column, holders in enumerate(self._holders):
+            if not members >> column & 1:
+                beyond |= holders
+        return beyond
 
     def maximal(self) -> list[int]:
         """List the sets that are within no other one."""
@@ -133,17 +131,22 @@ class Family:
         return kept.sets
 
 
-def positions(members: int) -> Iterator[int]:
+def positions(members: int) -> list[int]:
     """Columns of a bit mask, in increasing order."""
+    columns = []
     while members:
         lowest = members & -members
-        yield lowest.bit_length() - 1
+        columns.append(lowest.bit_length() - 1)
         members ^= lowest
+    return columns
 
 
 def mask(columns: Iterable[int]) -> int:
     """Bit mask of some columns."""
-    return sum(1 << column for column in columns)
+    members = 0
+    for column in columns:
+        members |= 1 << column
+    return members
 
 
 class _StopError(Exception):
@@ -165,6 +168,41 @@ class _Bounds:
             raise _StopError
 
 
+class _Node(NamedTuple):
+    """The sets between `base`, which passes, and `base` with all columns of `hopes`.
+
+    Attributes
+    ----------
+    core
+        The base without the columns that add nothing to it: it has the same score.
+    base
+        Columns of every set of the node.
+    score
+        Score of the base.
+    hopes
+        For each column that may join, in the order of the search, what it is known to add to the
+        score of a part of the base: an estimate that mostly errs low.
+    data
+        Gives the scores of these sets.
+    """
+
+    core: int
+    base: int
+    score: float
+    hopes: dict[int, float]
+    data: Refinement
+
+    @property
+    def whole(self) -> int:
+        """The largest set of the node."""
+        return self.base | mask(self.hopes)
+
+    def narrowed(self) -> tuple[_Node, float | None]:
+        """The node on fewer rows where that pays, and then the score of its whole."""
+        data, whole = self.data.narrowed([*self.hopes])
+        return self._replace(data=data), whole
+
+
 class _BorderSearch:
     """Search for one border: which sets pass (score within the limit) and which fail.
 
@@ -173,94 +211,114 @@ class _BorderSearch:
 
     def __init__(self, limits: NDArray[np.float64], columns: int, bounds: _Bounds) -> None:
         self.passed, self.failed = Family(columns), Family(columns)
-        self.evaluated = 0; self.sc={}
+        self.evaluated = 0
         self.complete = True
         self._limits, self._bounds = limits.tolist(), bounds
+        # A column that adds nothing may join for free only where size itself costs nothing.
+        self._absorb = limits[0] == limits[columns] and bounds.max_size == columns
 
-    def judge(self, members: int, score: float) -> bool:
-        """Note the score of a set; whether it passes."""
+    def judge(self, passing: int, failing: int, score: float) -> bool:
+        """Note the score of a set; `failing` is what is proven to fail if the set does."""
         self.evaluated += 1
-        passes = bool(score <= self._limits[members.bit_count()])
-        (self.passed if passes else self.failed).add(members)
-        return passes
+        if score <= self._limits[passing.bit_count()]:
+            self.passed.add(passing)
+            return True
+        self.failed.add(failing)
+        return False
 
-    def explore(
-        self, core: int, base: int, hopes: dict[int, float], score: float, data: Refinement
-    ) -> None:
-        """Explore the sets between `base`, which passes, and `base` with all columns of `hopes`.
-
-        `core` is the part of the base without columns that add nothing to it. `hopes` estimates,
-        errring low, what each column adds to the score of the base, which is `score`.
-        """
+    def explore(self, node: _Node) -> None:
+        """Explore all sets of a node."""
         self._bounds.check(self.evaluated)
-        limit = self._limits[-1]
-        columns = [*hopes]
-        m = mask(columns)
-        data, whole = data.narrowed(columns)
-        if whole is None and (len(columns)==1 or score + sum(hopes.values()) <= limit):
-            whole = data.union(columns)
-        if whole is not None:
-            self.evaluated += 1
-            if whole <= limit:
-                self.passed.add(base | m)
+        if node.base.bit_count() >= self._bounds.max_size:
+            self.complete = False
+            self._keep(node.base)
+            return
+        node, score = node.narrowed()
+        if self._look_ahead(node, score):
+            return
+        self._probe(node)
+        node = self._tried(node)
+        while node.hopes and not self.passed.covers(node.whole):
+            column, *rest = node.hopes
+            self._take(node, column, rest)
+            node = node._replace(hopes={other: node.hopes[other] for other in rest})
+            node, score = node.narrowed()
+            if score is not None and self._look_ahead(node, score):
                 return
-            self.failed.add(core | m)
-            if len(columns) == 1:
-                self._keep(base)
-                return
-        self._probe(core, base, hopes, score, data)
-        known = self.passed.extended(base, columns)
-        asked = [column for column in columns if column not in known]
-        steps = data.steps(asked)
-        self.evaluated += len(asked)
-        good = set(known)
-        if ORD==1 and base==0 or ORD==2 or ORD==3 and base:
-            gg={**dict.fromkeys(known,0),**dict(zip(asked,steps.splits.tolist()))}
-            columns=sorted(columns,key=lambda c:-gg[c])
-        det = 0
-        sc = dict(hopes)
-        for c, x, sp in zip(asked, steps.scores.tolist(), steps.splits.tolist()):
-            if sp <= data.groups:
-                det |= 1 << c
-            elif x > limit:
-                self.failed.add(core | 1 << c)
-            else:
-                good.add(c)
-                sc[c] = x-score
-        base |= det
-        fitting = [c for c in columns if c in good]
-        for place, column in enumerate(fitting):
-            child = base | 1 << column
-            rest = fitting[place + 1 :]
-            bad = self.failed.completed(child, rest)
-            if core != base:
-                for o in bad:
-                    if not self.failed.within(core | 1 << column | 1 << o):
-                        self.failed.add(core | 1 << column | 1 << o)
-            rest = [o for o in rest if o not in bad]
-            if self.passed.covers(child | mask(rest)):
-                continue
-            if not rest:
-                self.passed.add(child)
-            else:
-                self.explore(core | 1 << column, child, {o: sc[o] for o in rest}, score+sc[column], data.joined(column))
-        self._keep(base)
+        self._keep(node.base)
 
-    def _probe(self, core, base, hopes, score, data):
+    def _look_ahead(self, node: _Node, score: float | None) -> bool:
+        """Whether all sets of the node pass, tried only where the hopes allow it."""
+        whole = node.whole
+        limit = self._limits[whole.bit_count()]
+        if node.score + sum(node.hopes.values()) > limit or whole.bit_count() > self._bounds.max_size:
+            return False
+        if self.failed.within(whole):
+            return False
+        if score is None:
+            score = node.data.union([*node.hopes])
+        return self.judge(whole, node.core | mask(node.hopes), score)
+
+    def _probe(self, node: _Node) -> None:
+        """Try the columns that seem to add least all together, to save asking for each."""
         limit = self._limits[-1]
-        group = []
-        for column in sorted(hopes, key=hopes.get):
-            score += hopes[column]
+        group, score = [], node.score
+        for column in sorted(node.hopes, key=node.hopes.__getitem__):
+            score += node.hopes[column]
             if score > limit:
                 break
             group.append(column)
-        m=mask(group)
-        if 3 <= len(group) < len(hopes) and not self.passed.covers(base | m) and not self.failed.within(base|m):
-            self.evaluated += 1
-            if data.union(group) <= limit:
-                self.passed.add(base | m)
+        members = node.base | mask(group)
+        if (
+            3 <= len(group) < len(node.hopes)
+            and members.bit_count() <= self._bounds.max_size
+            and not self.passed.covers(members)
+            and not self.failed.within(members)
+        ):
+            self.judge(members, node.core | mask(group), node.data.union(group))
+
+    def _tried(self, node: _Node) -> _Node:
+        """Try each column alone with the base; keep those that pass, the finest first.
+
+        Columns that split no group add nothing to any set of the node, and join the base.
+        """
+        known = self.passed.extended(node.base, node.hopes)
+        asked = [column for column in node.hopes if column not in known]
+        steps = node.data.steps(asked)
+        base, limit = node.base, self._limits[node.base.bit_count() + 1]
+        hopes = {}
+        for place in np.argsort(-steps.groups, kind="stable").tolist():
+            column, score = asked[place], float(steps.scores[place])
+            if self._absorb and steps.groups[place] == node.data.groups:
+                base |= 1 << column
+            elif score <= limit:
+                hopes[column] = score - node.score
             else:
-                self.failed.add(core | m)
+                self.failed.add(node.core | 1 << column)
+        self.evaluated += len(asked)
+        hopes |= {column: node.hopes[column] for column in node.hopes if column in known}
+        return node._replace(base=base, hopes=hopes)
+
+    def _take(self, node: _Node, column: int, rest: Sequence[int]) -> None:
+        """Explore the sets of the node that hold `column`."""
+        core, base = node.core | 1 << column, node.base | 1 << column
+        refused = self.failed.completed(base, rest)
+        if core != base:
+            # What the base fails with, its core fails with too: note it, it is the smaller set.
+            for other in refused - self.failed.completed(core, rest):
+                self.failed.add(core | 1 << other)
+        hopes = {other: node.hopes[other] for other in rest if other not in refused}
+        if self.passed.covers(base | mask(hopes)):
+            return
+        if not hopes:
+            self.passed.add(base)
+        elif len(hopes) == 1 and base.bit_count() < self._bounds.max_size:
+            score = node.data.union([column, *hopes])
+            if not self.judge(base | mask(hopes), core | mask(hopes), score):
+                self._keep(base)
+        else:
+            score = node.score + node.hopes[column]
+            self.explore(_Node(core, base, score, hopes, node.data.joined(column)))
 
     def _keep(self, passing: int) -> None:
         if not self.passed.covers(passing):
@@ -320,6 +378,8 @@ def search(
     apis = [api for api in source.apis if api not in never]
     if min(len(allow.limits), len(block.limits)) <= len(apis):
         raise InputError(f"search: {len(apis)} APIs need {len(apis) + 1} limits")
+    if isinstance(source, MemorySource):
+        source = source.selected(apis)
     deadline = float("inf") if time_limit is None else time.monotonic() + time_limit
     bounds = _Bounds(deadline, len(apis) if max_size is None else max_size, progress)
     lower = _BorderSearch(allow.limits, len(apis), bounds)
@@ -373,34 +433,48 @@ def _run(
     must: Sequence[str],
 ) -> None:
     """Search one border among the sets of `apis` that hold all of `must`."""
-    base = [place for place, api in enumerate(apis) if api in must]
-    columns = [place for place, api in enumerate(apis) if api not in must]
-    if not border.judge(mask(base), criterion.score(source.spectrum(must))):
+    base = mask(apis.index(api) for api in must)
+    columns = [column for column in range(len(apis)) if not base >> column & 1]
+    score = criterion.score(source.spectrum(must))
+    if not border.judge(base, base, score):
         return
-    data: Refinement
-    def ent(c):
-        x=source.table_of(apis); b=np.bincount(x.columns[c],x.weights); b=b[b>0]/b.sum(); return float(b@np.log(b))
-    if ORD in (0,3): columns.sort(key=ent)
+    spectra = {column: source.spectrum([*must, apis[column]]) for column in columns}
+    columns.sort(key=lambda column: -_entropy(spectra[column]))
+    hopes = {}
+    for column in columns:
+        joint = criterion.score(spectra[column])
+        if border.judge(base | 1 << column, base | 1 << column, joint):
+            hopes[column] = joint - score
+    border.explore(_Node(base, base, score, hopes, _refinement(source, criterion, apis, base)))
+
+
+def _entropy(spectrum: CountSpectrum) -> float:
+    """Entropy of the values, nats: how much a column can be expected to split."""
+    shares = spectrum.counts / spectrum.users
+    return -float(spectrum.values @ (shares * np.log(shares)))
+
+
+def _refinement(
+    source: SpectrumSource, criterion: Criterion, apis: Sequence[str], base: int
+) -> Refinement:
     if isinstance(source, MemorySource):
-        data = TableRefinement.of(source.table_of(apis), criterion, base, columns)
-    else:
-        data = SourceRefinement(source, criterion, must, apis)
-    border.explore(mask(base), mask(base), dict.fromkeys(columns,0.), 0., data)
+        return TableRefinement.of(source.table, criterion, [*positions(base)])
+    return SourceRefinement(source, criterion, apis, [apis[column] for column in positions(base)])
 
 
 def _borders(apis: Sequence[str], lower: _BorderSearch, upper: _BorderSearch) -> Borders:
     """Put the proven sets into words."""
-    blocked = Family(len(apis))
-    for members in upper.failed.minimal():
-        blocked.add(members)
-    allowed = lower.passed.maximal()
-    if any(blocked.within(members) for members in allowed):
-        raise InputError("search: the criteria allow and block the same set")
-    refused = [members for members in lower.failed.minimal() if not blocked.within(members)]
+    allowed, blocked = lower.passed.maximal(), upper.failed.minimal()
+    undecided = []
+    if upper is not lower:
+        if any(map(Family(len(apis), blocked).within, allowed)):
+            raise InputError("search: the criteria allow and block the same set")
+        refused = lower.failed.minimal()
+        undecided = [members for members in refused if not upper.failed.within(members)]
     return Borders(
         allow=_names(apis, allowed),
-        block=_names(apis, blocked.sets),
-        undecided=_names(apis, refused),
+        block=_names(apis, blocked),
+        undecided=_names(apis, undecided),
         complete=lower.complete and upper.complete,
         evaluated=lower.evaluated + (0 if upper is lower else upper.evaluated),
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.unsignedinteger[Any]]
 
 KEY_BITS = 63  # keys are int64 and not negative
-DENSE = 4  # count by direct addressing up to this many possible keys per row
+DENSE = 2  # count by direct addressing up to this many possible keys per row
 MAX_USERS = 1 << 53  # sums of whole numbers below it are exact in float64
 
 
@@ -69,6 +69,23 @@ def rank_keys(keys: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], in
     ranks = np.cumsum(present)
     ranks -= 1
     return ranks[keys], int(ranks[-1]) + 1
+
+
+def count_keys(
+    keys: NDArray[np.int64], size: int, weights: NDArray[np.int64]
+) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | NDArray[np.float64]]:
+    """Total weight of each key; keys are below `size`.
+
+    Returns the distinct keys in increasing order and their totals, or None and the totals of all
+    keys below `size`, zeros among them, where there are few enough.
+    """
+    if size <= DENSE * len(keys):
+        return None, np.bincount(keys, weights, minlength=size)
+    shift = int(weights.max()).bit_length()
+    if size < 1 << (KEY_BITS - shift):
+        return merge_keys(keys, weights, shift)
+    distinct, ranks = np.unique(keys, return_inverse=True)
+    return distinct, np.bincount(ranks, weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,11 +134,8 @@ class CodeTable:
     def sizes(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """Users of each group of `columns`, in the order of the tuples."""
         keys, size, _ = self.keys(columns)
-        shift = int(self.weights.max()).bit_length()
-        if size > DENSE * len(keys) and size < 1 << (KEY_BITS - shift):
-            return merge_keys(keys, self.weights, shift)[1]
-        ranks, groups = rank_keys(keys, size)
-        return np.bincount(ranks, self.weights, minlength=groups).astype(np.int64)
+        _, sizes = count_keys(keys, size, self.weights)
+        return sizes[sizes > 0].astype(np.int64)
 
     def merged(self, columns: Sequence[int], *, cap: int | None = None) -> CodeTable:
         """Keep `columns` only and one row for each of their distinct tuples, in their order.
@@ -245,12 +259,15 @@ class MemorySource:
         table = CodeTable(columns, self.table.cardinalities, self.table.weights[keep])
         return self._of(self.apis, table)
 
-    def table_of(self, apis: Sequence[str]) -> CodeTable:
-        """Columns of `apis`, in that order, as they are: rows are not merged."""
-        places = [self.apis.index(api) for api in apis]
+    def selected(self, apis: Sequence[str]) -> MemorySource:
+        """Source of fewer APIs; equal rows are merged only where that is cheap."""
+        apis = sorted(set(apis))
+        places = self._positions(apis)
+        if self.table.fits(places):
+            return self._of(apis, self.table.merged(places))
         columns = tuple(self.table.columns[place] for place in places)
         cardinalities = tuple(self.table.cardinalities[place] for place in places)
-        return CodeTable(columns, cardinalities, self.table.weights)
+        return self._of(apis, CodeTable(columns, cardinalities, self.table.weights))
 
     def _positions(self, apis: Sequence[str]) -> list[int]:
         for api in apis:

@@ -110,7 +110,7 @@ def certificate(
         users=users,
         mean=laws.mean,
         delta=delta,
-        from_above=sharpest_bound(laws, sign=-1, budget=budget, log_term=log_term, monotone=False),
+        from_above=sharpest_bound(laws, sign=-1, budget=budget, log_term=log_term),
         from_below=sharpest_bound(laws, sign=1, budget=budget, log_term=log_term, monotone=False),
     )
 

@@ -39,6 +39,7 @@ _SMALLEST_FACTOR = 1e-9
 _DESIGN_POINTS = 150
 _RAREST_MEMBER = 1e-3  # the reference law starts at this many users of the population
 _RARE_SHARE = 1e-3  # share of the reference law that no user of the population has in common
+_EXPOSURE_ROUNDING = 1e-9  # F(p) has no digits left for what it lacks to 1
 _WEIGHT_UNIT = 2.0**-20  # sums of such weights are exact for 10^8 users, in any order
 
 
@@ -237,9 +238,9 @@ class _Design:
         self, weights: NDArray[np.float64], inside: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Tilted weights without scores far beyond those of the weights `inside`."""
-        starts = self.laws.starts[:-1]
-        largest = max(5.0, 2 * float(np.abs(inside * starts).max()))
-        return np.clip(weights, -largest / starts, largest / starts)
+        counts = self.laws.starts[1:] - 1
+        largest = max(5.0, 2 * float(np.abs(inside * counts).max()))
+        return np.clip(weights, -largest / counts, largest / counts)
 
     def _reference(self) -> NDArray[np.float64]:
         """Shares of the users of the reference law at the means of the grid, shape (P,)."""
@@ -279,7 +280,8 @@ def _tail_bound(laws: PoissonLaws, weights: NDArray[np.float64], sign: Sign) -> 
     largest = _LARGEST_EXPONENT / size
     smallest = min(1e-3 / math.sqrt(laws.mean * size), largest / 100)
     tilts = np.geomspace(smallest, min(largest, 8), _TILTS)
-    exposure = np.clip(laws.exposure - sign * laws.between(laws.exposure), 0, 1)
+    margin = laws.between(laws.exposure) + _EXPOSURE_ROUNDING
+    exposure = np.clip(laws.exposure - sign * margin, 0, 1)
     envelopes = []
     for tilt in tilts:
         cumulants = laws.cumulants(scores, sign * tilt)

@@ -148,7 +148,7 @@ def best_composition(
     threshold: float,
     pairs: Mapping[tuple[int, int], MarginalLaw] | None = None,
 ) -> CompositionBound:
-    """Smallest of the bounds of `composition_bounds`; same arguments."""
+    """Smallest of the bounds of `composition_bounds`; same arguments and errors."""
     bounds = composition_bounds(marginals, threshold=threshold, pairs=pairs)
     return min(bounds, key=lambda bound: bound.upper)
 
@@ -195,6 +195,8 @@ def composition_bounds(
 def theorem2_composition(marginals: Sequence[MarginalLaw], *, threshold: float) -> CompositionBound:
     """Bound the joint exposure by thresholds whose product is `threshold`.
 
+    Arguments and errors as in `composition_bounds`.
+
     Notes
     -----
     "Statistical anonymity", Theorem 2: `Q_J(prod t_j) <= sum_j Q_j(t_j) + sum t_j |V_j|`, the last
@@ -213,6 +215,8 @@ def sharpened_composition(
 ) -> CompositionBound:
     """Bound the joint exposure as Theorem 2 does, before its proof rounds up.
 
+    Arguments and errors as in `composition_bounds`.
+
     Notes
     -----
     "Statistical anonymity", the middle step of the proof of Theorem 2 (Lemma 11, where `< q` in
@@ -229,6 +233,8 @@ def sharpened_composition(
 
 def theorem3_composition(marginals: Sequence[MarginalLaw], *, threshold: float) -> CompositionBound:
     """Bound the joint exposure by thresholds and a factor `c` whose product is `threshold`.
+
+    Arguments and errors as in `composition_bounds`.
 
     Notes
     -----
@@ -248,6 +254,8 @@ def theorem3_composition(marginals: Sequence[MarginalLaw], *, threshold: float) 
 
 def top_r_composition(marginals: Sequence[MarginalLaw], *, threshold: float) -> CompositionBound:
     """Bound the joint exposure by keeping the most frequent values of each API.
+
+    Arguments and errors as in `composition_bounds`.
 
     Notes
     -----

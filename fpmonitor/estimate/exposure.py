@@ -434,8 +434,8 @@ def _hypergeometric_log_pmf(
         (rest - draws + members, rest * left, excess),
     )
     logarithm = _factorial_remainder(group) + _factorial_remainder(rest)
-    logarithm += _factorial_remainder(np.array(draws)) - _factorial_remainder(np.array(total))
-    logarithm += _factorial_remainder(np.array(total - draws))
+    in_draw, out_of_draw, in_all = _factorial_remainder(np.array([draws, total - draws, total]))
+    logarithm += in_draw + out_of_draw - in_all
     for cell, mean, difference in cells:
         logarithm -= _factorial_remainder(cell) + _deviance(cell, mean, difference)
     return logarithm
@@ -444,22 +444,23 @@ def _hypergeometric_log_pmf(
 def _factorial_remainder(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """`ln x! - x ln x + x`, without cancellation for large `x`."""
     large = np.maximum(x, 16)
-    inverse_square = large**-2.0
     series = np.polynomial.polynomial.polyval(
-        inverse_square, (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
+        large**-2.0, (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
     )
-    stirling = 0.5 * np.log(2 * np.pi * large) + series / large
-    small = np.minimum(x, 16)
-    return np.where(x < 16, gammaln(small + 1) - xlogy(small, small) + small, stirling)
+    remainder = 0.5 * np.log(2 * np.pi * large) + series / large
+    few = x < 16
+    small = x[few]
+    remainder[few] = gammaln(small + 1) - xlogy(small, small) + small
+    return remainder
 
 
 def _deviance(
     x: NDArray[np.float64], mean: NDArray[np.float64], difference: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """`x ln(x / mean) - x + mean` for `x = mean + difference`, without cancellation."""
-    relative = difference / (x + mean)
-    near = np.abs(relative) < 0.1
-    v = np.where(near, relative, 0)
+    v = difference / (x + mean)
     series = np.polynomial.polynomial.polyval(v * v, [1 / (2 * j + 3) for j in range(8)])
-    far: NDArray[np.float64] = xlogy(x, x / mean) - difference
-    return np.where(near, 2 * x * v**3 * series + v * difference, far)
+    deviance = 2 * x * v**3 * series + v * difference
+    far = np.abs(v) >= 0.1
+    deviance[far] = xlogy(x[far], x[far] / mean[far]) - difference[far]
+    return deviance

@@ -32,7 +32,6 @@ _MAX_ROOT_POINTS = 600
 _EXPOSURE_POINTS = 241
 _SMALLEST_STEP = 1e-9  # of ln p; closer grid points would make differences meaningless
 _ROUNDING = 1e-9  # relative, far above what the sums lose
-_SMALLEST_MOMENT = 1e-12  # below this, 1 + (moment - 1) has no digits left
 _TAIL_SDS = 6.0
 
 
@@ -85,10 +84,9 @@ class PoissonLaws:
             Any sign; `tilt * scores` at most 600.
         """
         excess = self.rates @ np.expm1(tilt * scores)
-        moment = np.maximum(self.means[1:] * excess[1:], _SMALLEST_MOMENT - 1)
-        cumulants: NDArray[np.float64] = np.append(excess[0], np.log1p(moment) / self.means[1:])
-        cumulants += _ROUNDING * np.abs(cumulants)
-        return cumulants
+        excess += _ROUNDING * np.abs(excess)
+        moment = np.maximum(self.means[1:] * excess[1:], _ROUNDING - 1)
+        return np.append(excess[0], np.log1p(moment) / self.means[1:])
 
     def between(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """How far a smooth function may rise above its grid values nearby, shape (P,).
@@ -100,7 +98,7 @@ class PoissonLaws:
         slope = np.diff(values[1:]) / step
         bend = 2 * np.abs(np.diff(slope)) / (step[:-1] + step[1:])
         rise = 2 * bend * np.maximum(step[:-1], step[1:]) ** 2 / 8
-        return np.concatenate([[0.0, 0.0], rise, [0.0]])
+        return np.pad(rise, (2, 1), mode="edge")
 
     def weight_by_count(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weight of one user for each count 0, 1, ..., from the free weights, shape (W,)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -14,19 +15,18 @@ import duckdb
 import polars as pl
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs import ColumnMap, Reject, describe_names, excerpt
+from fpmonitor.logs import ColumnMap, Refused, describe_names, excerpt
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
-from fpmonitor.store.sql import quote_name, statement
+from fpmonitor.store.sql import quote_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from fpmonitor.logs import Collector, LogFile, Scan
+    from fpmonitor.logs import Collector, LogFile, Reject, Scan
     from fpmonitor.store.database import Database
 
 LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000
-_COLUMNS_AT_ONCE = 64
 _BLOCK = 1 << 22
 
 
@@ -105,25 +105,50 @@ def ingest(
     """
     column_map = column_map or ColumnMap()
     started = time.perf_counter()
-    progress("hashing")
-    digest = _digest(log, collector, column_map)
-    known = database.rows("ingest/batch_by_digest", digest=digest)
-    if known:
-        _, _, name, read, users, apis = known[0]
-        return BatchReport(
-            source=log.label, collector=name, read=read, stored=0, duplicates=read, rejected=0,
-            users=users, apis=apis, seconds=round(time.perf_counter() - started, 3),
-        )  # fmt: skip
-    progress("reading")
-    scan = collector.scan(log, column_map)
+    progress("surveying")
     try:
+        with ThreadPoolExecutor(1) as pool:  # hashing lets other threads run
+            digest = pool.submit(_digest, log, collector, column_map)
+            scan = collector.scan(log, column_map)
+        known = database.rows("ingest/batch_by_digest", digest=digest.result())
+        if known:
+            return _repeated(log, known[0], started)
+        progress("reading")
+        _stage(database, scan)
         with database.transaction():
-            return _store(database, log, collector, scan, digest, started, progress)
-    except duckdb.Error as error:
-        reason = excerpt(str(error).split("\n", 1)[0])
-        raise InputError(
-            f"{log.label}: cannot be read ({reason})", hint="nothing of this file was stored"
-        ) from error
+            return _store(database, log, collector, scan, digest.result(), started, progress)
+    except (duckdb.Error, OSError) as error:
+        raise _unreadable(log, error) from error
+    finally:
+        database.run("ingest/forget_staged")
+
+
+def _repeated(log: LogFile, batch: tuple[Any, ...], started: float) -> BatchReport:
+    collector, read, users, apis = batch
+    return BatchReport(
+        source=log.label,
+        collector=collector,
+        read=read,
+        stored=0,
+        duplicates=read,
+        rejected=0,
+        users=users,
+        apis=apis,
+        seconds=_seconds_since(started),
+    )
+
+
+def _seconds_since(started: float) -> float:
+    return round(time.perf_counter() - started, 3)
+
+
+def _unreadable(log: LogFile, error: Exception) -> InputError:
+    hint = "nothing of this file was stored"
+    if log.format == "csv" and isinstance(error, duckdb.InvalidInputException):
+        hint += "; CSV lines must all end alike, in LF or in CRLF"
+    # The first line of a message of DuckDB tells the cause, the others show data.
+    reason = excerpt(str(error).split("\n", 1)[0])
+    return InputError(f"{log.label}: cannot be read ({reason})", hint=hint)
 
 
 def _digest(log: LogFile, collector: Collector, column_map: ColumnMap) -> str:
@@ -151,34 +176,24 @@ def _store(
     started: float,
     progress: Callable[[str], None],
 ) -> BatchReport:
-    _stage(database, scan)
-    rejects, rejected_by_reader = _rejects(database, log, collector)
+    rejects, refused = _rejects(database, log, collector)
     apis = _number_apis(database, scan)
     progress("coding values")
     _number_values(database, scan, apis)
     progress("storing")
     batch = database.rows("ingest/next_batch_id")[0][0]
-    _number_visits(database, batch, wide=scan.apis is not None)
-    database.run("ingest/create_contested")
-    if scan.apis is None:
-        database.run("ingest/add_contested_long")
-    else:
-        _add_wide_observations(database, [apis[name] for name in scan.apis])
-    database.run("ingest/create_kept")
-    if database.rows("ingest/any_known")[0][0]:
-        database.run("ingest/drop_stored")
-    database.run("ingest/add_kept_observations")
+    _store_observations(database, scan, apis, batch)
     staged, problems, stored, users = database.rows("ingest/count_records")[0]
     report = BatchReport(
         source=log.label,
         collector=collector.name,
-        read=staged + rejected_by_reader,
+        read=staged + refused,
         stored=stored,
         duplicates=staged - problems - stored,
-        rejected=problems + rejected_by_reader,
+        rejected=problems + refused,
         users=users,
         apis=len(apis),
-        seconds=round(time.perf_counter() - started, 3),
+        seconds=_seconds_since(started),
     )
     database.run(
         "ingest/add_batch",
@@ -187,14 +202,7 @@ def _store(
         ingested_at=datetime.now(UTC).replace(tzinfo=None),
         **report.to_json(),
     )
-    if rejects:
-        frame = pl.DataFrame(
-            [(reject.line, reject.reason, reject.excerpt) for reject in rejects],
-            schema={"line": pl.Int64, "reason": pl.String, "excerpt": pl.String},
-            orient="row",
-        )
-        with database.frame("rejects", frame):
-            database.run("ingest/add_rejects", batch=batch)
+    _store_rejects(database, batch, rejects)
     return report
 
 
@@ -214,17 +222,24 @@ def _stage(database: Database, scan: Scan) -> None:
 def _rejects(
     database: Database, log: LogFile, collector: Collector
 ) -> tuple[list[Reject], int]:
-    """List the first rejects of the log; count those that the reader itself refused."""
-    refused: list[tuple[int, str, str]] = []
+    """List the first rejects of the log; count the records that the reader itself refused."""
+    refused = []
     if database.has_table("reject_errors"):
-        refused = database.rows("ingest/reader_rejects")
-        database.run("ingest/forget_reader_rejects")
-    listed = [Reject(line, reason, excerpt(text)) for line, reason, text in refused]
-    problems = dict(database.rows("ingest/problem_rows", most=_LISTED_REJECTS))
-    if problems:
-        listed.extend(collector.locate(log, problems))
-    listed.sort(key=lambda reject: reject.line or 0)
-    return listed[:_LISTED_REJECTS], len(refused)
+        refused = [Refused(*row) for row in database.rows("ingest/refused_records")]
+        database.run("ingest/forget_refused")
+    rows = dict(database.rows("ingest/problem_rows", most=_LISTED_REJECTS))
+    listed = collector.locate(log, rows, refused) if rows or refused else []
+    return sorted(listed, key=lambda reject: reject.line)[:_LISTED_REJECTS], len(refused)
+
+
+def _store_rejects(database: Database, batch: int, rejects: Sequence[Reject]) -> None:
+    frame = pl.DataFrame(
+        [(reject.line, reject.reason, reject.excerpt) for reject in rejects],
+        schema={"line": pl.Int64, "reason": pl.String, "excerpt": pl.String},
+        orient="row",
+    )
+    with database.frame("rejects", frame):
+        database.run("ingest/add_rejects", batch=batch)
 
 
 def _number_apis(database: Database, scan: Scan) -> dict[str, int]:
@@ -270,26 +285,34 @@ def canonical_json(text: str) -> str:
         return text
 
 
-def _number_visits(database: Database, batch: int, *, wide: bool) -> None:
+def _store_observations(
+    database: Database, scan: Scan, apis: Mapping[str, int], batch: int
+) -> None:
+    wide = scan.apis is not None
+    last = database.rows("ingest/last_visit_id")[0][0]
+    database.run("ingest/stage_visits")
     database.run("ingest/add_users")
     database.run("ingest/add_sources")
-    database.run("ingest/stage_visits")
+    database.run("ingest/number_visits", last=last, wide=wide)
     database.run("ingest/add_visits", batch=batch)
-    database.run("ingest/stage_record_visits", wide=wide)
-
-
-def _add_wide_observations(database: Database, api_ids: Sequence[int]) -> None:
+    database.run("ingest/find_repeats", wide=wide)
+    database.run("ingest/create_kept")
+    repeats, known = database.rows("ingest/count_repeats")[0]
+    if scan.apis is None:
+        database.run("ingest/contest_long")
+        _store_contested(database, any_known=known > 0)
+        return
     # API by API: neighbouring rows then differ in the visit alone, which packs ten times better.
-    for start in range(0, len(api_ids), _COLUMNS_AT_ONCE):
-        block = list(enumerate(api_ids))[start : start + _COLUMNS_AT_ONCE]
-        columns = ", ".join(f"d{i}.value_id AS a{i}" for i, _ in block)
-        joins = "\n".join(
-            statement(
-                "ingest/code_wide_join", api=str(api), alias=f"d{i}", column=quote_name(f"v{i}")
-            )
-            for i, api in block
-        )
-        database.run("ingest/code_wide", fragments={"columns": columns, "joins": joins})
-        for i, api in block:
-            for name in ("ingest/add_fresh_observations", "ingest/add_contested_wide"):
-                database.run(name, fragments={"column": quote_name(f"a{i}")}, api=api)
+    for i, name in enumerate(scan.apis):
+        column = {"column": quote_name(f"v{i}")}
+        database.run("ingest/add_fresh_observations", fragments=column, api=apis[name], last=last)
+        if repeats:
+            database.run("ingest/contest_wide", fragments=column, api=apis[name])
+            _store_contested(database, any_known=known > 0)
+
+
+def _store_contested(database: Database, *, any_known: bool) -> None:
+    if any_known:
+        database.run("ingest/drop_stored")
+    database.run("ingest/add_kept_rows")
+    database.run("ingest/add_kept_observations")

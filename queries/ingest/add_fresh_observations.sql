@@ -1,1 +1,7 @@
-INSERT INTO observation SELECT visit_id, $api::INTEGER, {column} FROM coded WHERE fresh AND {column} IS NOT NULL
+-- Observations of one API in the records of a wide log that are alone in a new visit.
+INSERT INTO observation
+SELECT ($last + staged.rowid + 1)::INTEGER, $api::INTEGER, coded_value.value_id
+FROM staged
+JOIN coded_value ON coded_value.raw = staged.{column} AND coded_value.api_id = $api::INTEGER
+ANTI JOIN repeat ON repeat.row = staged.rowid
+WHERE staged.problem IS NULL

@@ -1,6 +1,6 @@
--- Observations that are stored already; run only where a visit was known, since it reads all observations.
-DELETE FROM kept USING observation
-WHERE kept.known
-    AND observation.visit_id = kept.visit_id
-    AND observation.api_id = kept.api_id
-    AND observation.value_id = kept.value_id
+-- Observations that are stored already.
+DELETE FROM contested USING observation
+WHERE contested.known
+    AND observation.visit_id = contested.visit_id
+    AND observation.api_id = contested.api_id
+    AND observation.value_id = contested.value_id

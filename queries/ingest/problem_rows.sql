@@ -1,2 +1,2 @@
--- Staged records that cannot be stored, numbered from 0. Inside a transaction row ids do not start at 0.
-SELECT rowid - (SELECT min(rowid) FROM staged) AS row, problem FROM staged WHERE problem IS NOT NULL ORDER BY row LIMIT $most
+-- Staged records that cannot be stored, numbered from 0.
+SELECT rowid AS row, problem FROM staged WHERE problem IS NOT NULL ORDER BY rowid LIMIT $most

@@ -1,11 +1,12 @@
--- One row per record of the log, with what is wrong with it; the user's id stays behind.
+-- One row per record of the log, in its order, with what is wrong with it; the user's id stays behind.
 CREATE OR REPLACE TEMP TABLE staged AS
 SELECT
     COALESCE(
         problem,
         CASE
             WHEN "user" IS NULL OR "user" = '' THEN 'user is missing'
-            WHEN "time" IS NOT NULL AND parsed_time IS NULL THEN 'time is neither ISO 8601 nor seconds or milliseconds since 1970'
+            WHEN "time" IS NOT NULL AND (parsed_time IS NULL OR NOT isfinite(parsed_time))
+                THEN 'time is neither ISO 8601 nor seconds or milliseconds since 1970'
         END
     ) AS problem,
     ('0x' || sha256($key || "user")[:16])::UBIGINT AS digest,

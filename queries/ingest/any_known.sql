@@ -1,1 +1,0 @@
-SELECT count(*) > 0 FROM kept WHERE known

@@ -1,0 +1,1 @@
+SELECT count(*), count(*) FILTER (known) FROM repeat

@@ -1,0 +1,1 @@
+SELECT COALESCE(max(visit_id), 0) FROM visit

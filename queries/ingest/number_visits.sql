@@ -1,0 +1,20 @@
+-- Visits that are stored already keep their number. Others follow in the order of the log: in a wide log by the place of
+-- their first record, so that no join is needed to find the visit of a record; in a long log without gaps.
+CREATE OR REPLACE TEMP TABLE numbered_visit AS
+SELECT
+    arrived.*,
+    visit.visit_id IS NOT NULL AS known,
+    COALESCE(
+        visit.visit_id,
+        $last + CASE WHEN $wide THEN first_row + 1 ELSE row_number() OVER (PARTITION BY visit.visit_id IS NULL ORDER BY first_row) END
+    )::INTEGER AS visit_id
+FROM (
+    SELECT staged_visit.*, user.user_id, source.source_id
+    FROM staged_visit
+    JOIN user USING (digest)
+    LEFT JOIN source ON source.name = staged_visit.source
+) AS arrived
+LEFT JOIN visit
+    ON visit.user_id = arrived.user_id
+    AND visit."time" IS NOT DISTINCT FROM arrived."time"
+    AND visit.source_id IS NOT DISTINCT FROM arrived.source_id
