@@ -125,7 +125,7 @@ def speed() -> dict[str, object]:
         "baseline": "np.sort of 1,000,000 random uint64",
         "baseline_seconds": round(baseline, 4),
         "seconds": {name: round(value, 6) for name, value in timed.items()},
-        "ratio": {name: round(value / baseline, 4) for name, value in timed.items()},
+        "ratio": {name: round(value / baseline, 6) for name, value in timed.items()},
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import runpy
 from pathlib import Path
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
 
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "certificate.py"
 SIZES = [  # users, k, population, budget
-    (2, 2, 2, 0.5),
     (300, 5, 150, 0.1),
-    (2_000, 10, 2_000, 0.05),
+    (2_000, 3, 2_000, 0.003),
     (2_000, 10, 200_000, 0.05),
     (50_000, 300, 50_000, 0.02),
     (50_000, 2, 1_000, 0.01),
@@ -49,6 +49,7 @@ EXTREME = [
 ]
 
 
+@functools.cache
 def bounds_of(
     size: tuple[int, int, int, float], delta: float = 0.05, *, monotone: bool = True
 ) -> list[TailBound]:
@@ -73,8 +74,9 @@ def log_moments(bound: TailBound, tilt: float, p: NDArray[np.float64]) -> NDArra
     return np.log1p(moment) / (bound.mean * p)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.parametrize(
+    ("size", "monotone"), [*((size, True) for size in SIZES), (SIZES[2], False)]
+)
 def test_the_moment_bound_holds_between_the_grid_points(
     size: tuple[int, int, int, float], monotone: bool
 ) -> None:
@@ -97,9 +99,9 @@ def test_the_moment_bound_holds_between_the_grid_points(
 
 
 def test_the_moment_bound_is_tight_somewhere() -> None:
-    bound = bounds_of((2_000, 10, 2_000, 0.05))[0]
+    bound = bounds_of((2_000, 10, 200_000, 0.05))[0]
     p = np.geomspace(1e-6, 1, 4000)
-    exposure = exposure_probability(p, k=10, population=2_000)
+    exposure = exposure_probability(p, k=10, population=200_000)
     for tilt, envelope in zip(bound.tilts[10:30:5], bound.envelopes[10:30:5], strict=True):
         gap = np.interp(exposure, *envelope) - log_moments(bound, tilt, p)
         assert gap.min() < 1e-3 * np.abs(envelope[1]).max()
@@ -107,7 +109,7 @@ def test_the_moment_bound_is_tight_somewhere() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_weights_make_the_score_grow_with_the_api_set(size: tuple[int, int, int, float]) -> None:
-    for bound in bounds_of(size):
+    for bound in bounds_of(size, monotone=True):
         assert np.all(np.diff(bound.weights) <= 0)
         assert bound.weights[0] == bound.weights[1] == 1
         assert bound.weights[-1] == 0
@@ -115,7 +117,7 @@ def test_weights_make_the_score_grow_with_the_api_set(size: tuple[int, int, int,
 
 @given(
     counts=st.lists(st.integers(1, 60), min_size=1, max_size=40),
-    delta=st.sampled_from([1e-9, 0.01, 0.05, 0.5]),
+    delta=st.sampled_from([1e-9, 0.05]),
 )
 @settings(deadline=None, max_examples=40)
 def test_limits_are_shares_in_order_and_widen_with_smaller_delta(
@@ -130,13 +132,11 @@ def test_limits_are_shares_in_order_and_widen_with_smaller_delta(
 
 
 CERTIFICATES = {
-    delta: certificate(users=2_500, k=5, population=2_500, delta=delta)
-    for delta in (1e-9, 0.01, 0.05, 0.5)
+    delta: certificate(users=2_500, k=5, population=2_500, delta=delta) for delta in (1e-9, 0.05)
 }
 
 
-@pytest.mark.parametrize("size", EXTREME)
-@pytest.mark.parametrize("delta", [1e-9, 0.3])
+@pytest.mark.parametrize(("size", "delta"), list(zip(EXTREME, [0.3, 1e-9] * 3, strict=True)))
 def test_extreme_sizes_give_limits_that_are_numbers(
     size: tuple[int, int, int, float], delta: float
 ) -> None:
@@ -188,7 +188,7 @@ def test_bad_arguments_are_named(argument: str, value: float) -> None:
     assert caught.value.argument == argument
 
 
-@pytest.fixture(scope="module", params=[1, 2, 7])
+@pytest.fixture(scope="module", params=[1, 7])
 def criteria(request: pytest.FixtureRequest) -> Criteria:
     return decision_criteria(
         users=20_000, k=10, population=20_000, budget=0.05, delta=0.05, candidates=request.param
@@ -251,7 +251,7 @@ def test_levels_of_minimal_unsafe_sets_add_up_to_delta_at_most(
 
 def test_the_documented_share_of_the_budget_is_certified() -> None:
     benchmark = runpy.run_path(str(BENCHMARK))
-    for size, (shifted, programme) in benchmark["TABLE"].items():
+    for size, (shifted, programme) in list(benchmark["TABLE"].items())[:5]:
         share = benchmark["shares"](size, 1)["allow"]
         assert share >= shifted
         assert programme is None or share >= programme - 0.003

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpmonitor.decide.decision import Decision, exact_criterion, read_decision
-from fpmonitor.errors import InputError, PolicyError, UnknownNameError
+from fpmonitor.errors import InputError, PolicyError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
@@ -30,6 +30,7 @@ CANDIDATES = (
     "WebGLRenderingContext.getParameter#UNMASKED_RENDERER_WEBGL",
     "Window.devicePixelRatio",
 )
+PAIR = ("Screen.width", "Window.devicePixelRatio")
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +123,26 @@ def test_gate_refuses_an_api_that_was_no_candidate(database: Path) -> None:
         decision = monitor.decide(k=10, budget=0.05, candidates=CANDIDATES[:2], setting="sample")
     with pytest.raises(UnknownNameError, match="Screen"):
         decision.verdict(["Screen.height"])
+
+
+def test_forecast_names_more_users_for_every_undecided_set(database: Path) -> None:
+    with Monitor(database) as monitor:
+        decision = monitor.decide(
+            k=10, population=20_000, budget=0.05, candidates=PAIR, forecast=True
+        )
+    assert decision.users_needed is not None
+    assert len(decision.users_needed) == len(decision.undecided) > 0
+    assert all(needed is None or needed > 20_000 for needed in decision.users_needed)
+    assert Decision.from_json(decision.to_json()) == decision
+
+
+def test_two_users_cannot_decide(tmp_path: Path) -> None:
+    log = tmp_path / "two.csv"
+    log.write_text("user,a\nu,1\nw,2\n")
+    with Monitor(tmp_path / "two.duckdb", create=True) as monitor:
+        monitor.ingest([str(log)])
+        with pytest.raises(UndecidableError, match="too few"):
+            monitor.decide(k=10, population=1000, budget=0.05, delta=0.05)
 
 
 def test_weights_choose_the_recommended_set(database: Path) -> None:

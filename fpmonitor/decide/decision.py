@@ -13,9 +13,10 @@ import numpy as np
 
 from fpmonitor.decide.search import search
 from fpmonitor.decide.utility import recommend
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.certificate import decision_criteria
 from fpmonitor.estimate.criterion import Criterion
+from fpmonitor.estimate.sample_size import users_needed
 from fpmonitor.estimate.thinning import dropped_positions, seed_of
 from fpmonitor.policy import Policy
 
@@ -64,6 +65,9 @@ class Decision:
         Number of sets whose exposure was computed.
     seconds
         Wall time.
+    users_needed
+        For each undecided set a forecast of the observed users that would decide it, null where
+        100 million would not; null as a whole when it was not asked for.
     """
 
     policy: Policy
@@ -79,6 +83,7 @@ class Decision:
     complete: bool
     evaluated: int
     seconds: float
+    users_needed: tuple[int | None, ...] | None = None
 
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
@@ -103,6 +108,7 @@ class Decision:
 
     def to_json(self) -> dict[str, Any]:
         """Give the decision as it stands in a decision file."""
+        forecast = {} if self.users_needed is None else {"users_needed": [*self.users_needed]}
         return {
             "policy": self.policy.to_json(),
             "setting": self.setting,
@@ -112,6 +118,7 @@ class Decision:
             "allow": [list(apis) for apis in self.allow],
             "block": [list(apis) for apis in self.block],
             "undecided": [list(apis) for apis in self.undecided],
+            **forecast,
             "recommended": list(self.recommended),
             "complete": self.complete,
             "evaluated": self.evaluated,
@@ -149,6 +156,7 @@ class Decision:
                 complete=bool(content["complete"]),
                 evaluated=int(content["evaluated"]),
                 seconds=float(content["seconds"]),
+                users_needed=tuple(content["users_needed"]) if "users_needed" in content else None,
             )
         except KeyError as error:
             raise InputError(f"not a decision: {error.args[0]!r} is missing") from error
@@ -190,6 +198,7 @@ def decide(
     never: Iterable[str] = (),
     time_limit: float | None = None,
     max_size: int | None = None,
+    forecast: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Decision:
     """Decide all subsets of the policy's candidates.
@@ -212,6 +221,8 @@ def decide(
         Only sets with all of `must` and none of `never` are searched.
     time_limit, max_size
         Seconds and number of APIs at which the search stops; what is proven stays valid.
+    forecast
+        Say for each undecided set how many users would decide it.
     progress
         Called now and then with the number of sets evaluated so far.
 
@@ -219,6 +230,8 @@ def decide(
     ------
     PolicyError
         The policy asks more than the data can carry, for example fewer than two users.
+    UndecidableError
+        So few users that the thinning keeps none.
     """
     started = time.perf_counter()
     source, allow, block = _tests(source, policy, words=words, digest=digest, setting=setting)
@@ -232,7 +245,7 @@ def decide(
         max_size=max_size,
         progress=progress,
     )
-    allowed = _without_empty(borders.allow)
+    undecided = _without_empty(borders.undecided)
     return Decision(
         policy=policy,
         setting=setting,
@@ -240,13 +253,35 @@ def decide(
         users=len(words),
         digest=digest,
         guarantee=guarantee(policy, setting, len(words)),
-        allow=allowed,
+        allow=_without_empty(borders.allow),
         block=_without_empty(borders.block),
-        undecided=_without_empty(borders.undecided),
+        undecided=undecided,
         recommended=_recommended(borders, weights),
         complete=borders.complete,
         evaluated=borders.evaluated,
+        users_needed=_forecast(source, policy, len(words), undecided) if forecast else None,
         seconds=round(time.perf_counter() - started, 3),
+    )
+
+
+def _forecast(
+    source: MemorySource, policy: Policy, users: int, undecided: Iterable[ApiSet]
+) -> tuple[int | None, ...]:
+    """Users that would decide each set; nothing is undecided where nothing is estimated."""
+    if policy.delta is None:
+        return ()
+    return tuple(
+        users_needed(
+            source.spectrum(apis),
+            len(apis),
+            users=users,
+            k=policy.k,
+            population=policy.population,
+            budget=policy.budget,
+            delta=policy.delta,
+            candidates=len(policy.candidates),
+        )
+        for apis in undecided
     )
 
 
@@ -302,6 +337,8 @@ def _tests(
     )
     seed = seed_of(json.dumps(policy.to_json(), sort_keys=True), digest)
     dropped = dropped_positions(words, mean=criteria.mean, seed=seed)
+    if len(dropped) == len(words):
+        raise UndecidableError(f"{len(words)} users are too few to decide anything")
     return source.without(dropped), criteria.allow, criteria.block
 
 

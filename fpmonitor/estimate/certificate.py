@@ -183,6 +183,7 @@ def decision_criteria(
     below = sharpest_bound(laws, sign=1, budget=budget, log_term=block_terms[0])
     allow_limits = above.critical_scores(budget, allow_terms) * (1 - _ROUNDING)
     block_limits = below.critical_scores(budget, block_terms) * (1 + _ROUNDING)
+    block_limits[block_limits > laws.mean] = users  # only too many kept users would exceed them
     return Criteria(
         mean=laws.mean,
         allow=Criterion(above.weights, _always_for_empty_set(allow_limits, users)),

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 Sign = Literal[-1, 1]
 
 _TILTS = 48
+_NEAR_TILTS = np.geomspace(0.4, 2.5, 7)
 _LARGEST_EXPONENT = 600.0
-_ROUNDS, _STEP = 7, 0.7  # the certified share is then within 0.3 % of the programme's bound
-_FREE_ROUNDS, _FREE_STEP = 14, 0.4
+_ROUNDS, _STEP = 8, 0.7
+_FREE_ROUNDS, _FREE_STEP = 24, 0.3
 _MOST_FREE_WEIGHTS = 40  # with more, weights that need not be monotone gain less than 0.5 %
-_KEPT_TANGENTS = 1200
+_KEPT_TANGENTS, _FREE_KEPT_TANGENTS = 300, 1200
+_MOST_ITERATIONS = 10_000  # of one linear programme; the usual number is below 2,000
 _LARGEST_WEIGHT = 30.0  # of weights that need not be monotone
 _SMALLEST_FACTOR = 1e-9
 _DESIGN_POINTS = 150
@@ -73,7 +75,7 @@ class TailBound:
 
         For sign -1: `P(S <= score) <= exp(-log_term)` whenever the exposure is at least `exposure`
         (negative when no score is evidence enough). For sign +1: `P(S >= score)` whenever it is at
-        most `exposure`.
+        most `exposure` (above `mu` when only a large number of kept users could give such a score).
 
         Parameters
         ----------
@@ -91,20 +93,17 @@ class TailBound:
     def limit(self, score: float, log_term: float) -> float:
         """Upper (sign -1) or lower (sign +1) confidence limit of the exposure, a share.
 
-        Wrong with probability at most `exp(-log_term)`.
+        Wrong with probability at most `exp(-log_term)`. For a lower limit, scores above `mu` count
+        as `mu`: no exposure explains them, only a large number of kept users does.
         """
+        if self.sign > 0:
+            score = min(score, self.mean)
         levels = (self.tilts * score - self.sign * log_term) / self.mean
-        if self.sign < 0:
-            limits = [
-                np.interp(level, -bound, exposure)
-                for level, (exposure, bound) in zip(levels, self.envelopes, strict=True)
-            ]
-            return float(min(limits))
         limits = [
-            np.interp(level, bound, exposure)
+            float(np.interp(level, self.sign * bound, exposure))
             for level, (exposure, bound) in zip(levels, self.envelopes, strict=True)
         ]
-        return float(max(limits))
+        return max(limits) if self.sign > 0 else min(limits)
 
 
 def sharpest_bound(
@@ -141,9 +140,9 @@ def sharpest_bound(
     design = _Design(laws=laws, sign=sign, budget=budget, price=log_term / laws.mean)
     best = _tail_bound(laws, design.first_weights(), sign)
     best = design.improve(best, rounds=_ROUNDS, step=_STEP, monotone=True)
-    if monotone or laws.population <= laws.mean or laws.starts.size > _MOST_FREE_WEIGHTS:
-        return best
-    return design.improve(best, rounds=_FREE_ROUNDS, step=_FREE_STEP, monotone=False)
+    if not monotone and laws.population > laws.mean and laws.starts.size <= _MOST_FREE_WEIGHTS:
+        best = design.improve(best, rounds=_FREE_ROUNDS, step=_FREE_STEP, monotone=False)
+    return _tail_bound(laws, best.weights[laws.starts[:-1]], sign)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -168,8 +167,10 @@ class _Design:
                 break
             outside, slack = solution
             tried = self._tame(inside + step * (outside - inside), inside)
-            bound = _tail_bound(self.laws, tried, self.sign)
-            nearest = np.argsort(slack)[:_KEPT_TANGENTS]
+            if monotone:  # the solver keeps its conditions up to a tolerance only
+                tried = np.maximum(np.minimum.accumulate(tried), 0)
+            bound = _tail_bound(self.laws, tried, self.sign, tilts=tried[0] * _NEAR_TILTS)
+            nearest = np.argsort(slack)[: _KEPT_TANGENTS if monotone else _FREE_KEPT_TANGENTS]
             added = [self.tangents(tried), self.tangents(self.tilted_weights(bound))]
             tangents = np.vstack([tangents[nearest], *added])
             if self.sign * (self.certified_exposure(best) - self.certified_exposure(bound)) > 0:
@@ -229,8 +230,9 @@ class _Design:
             b_eq=[1],
             bounds=[(None, None)] * free + [(_SMALLEST_FACTOR, None), alpha, (None, None)],
             method="highs",
+            options={"maxiter": _MOST_ITERATIONS},
         )
-        if solution.x is None:
+        if solution.status != 0 or solution.x[free] <= 0:
             return None
         return solution.x[:free] / solution.x[free], solution.slack[len(shape) :]
 
@@ -239,7 +241,7 @@ class _Design:
     ) -> NDArray[np.float64]:
         """Tilted weights without scores far beyond those of the weights `inside`."""
         counts = self.laws.starts[1:] - 1
-        largest = max(5.0, 2 * float(np.abs(inside * counts).max()))
+        largest = np.clip(2 * np.abs(inside * counts).max(), 5, _LARGEST_EXPONENT)
         return np.clip(weights, -largest / counts, largest / counts)
 
     def _reference(self) -> NDArray[np.float64]:
@@ -272,14 +274,23 @@ def _limited(size: int) -> NDArray[np.float64]:
     return rows
 
 
-def _tail_bound(laws: PoissonLaws, weights: NDArray[np.float64], sign: Sign) -> TailBound:
-    """Tail bound for given free weights, scaled to 1 for a single user and rounded."""
+def _tail_bound(
+    laws: PoissonLaws,
+    weights: NDArray[np.float64],
+    sign: Sign,
+    tilts: NDArray[np.float64] | None = None,
+) -> TailBound:
+    """Tail bound for given free weights, scaled to 1 for a single user and rounded.
+
+    For the given tilts as far as the numerics go, or for all that may ever be useful.
+    """
     weights = np.round(weights / weights[0] / _WEIGHT_UNIT) * _WEIGHT_UNIT
     scores = laws.atoms * weights[laws.weight_of_atom]
-    size = np.abs(scores).max()
-    largest = _LARGEST_EXPONENT / size
-    smallest = min(1e-3 / math.sqrt(laws.mean * size), largest / 100)
-    tilts = np.geomspace(smallest, min(largest, 8), _TILTS)
+    largest = _LARGEST_EXPONENT / np.abs(scores).max()
+    if tilts is None:
+        smallest = min(1e-3 * math.sqrt(largest / laws.mean), largest) / 100
+        tilts = np.geomspace(smallest, min(largest, 8), _TILTS)
+    tilts = np.minimum(tilts, largest)
     margin = laws.between(laws.exposure) + _EXPOSURE_ROUNDING
     exposure = np.clip(laws.exposure - sign * margin, 0, 1)
     envelopes = []

@@ -86,7 +86,9 @@ class PoissonLaws:
         excess = self.rates @ np.expm1(tilt * scores)
         excess += _ROUNDING * np.abs(excess)
         moment = np.maximum(self.means[1:] * excess[1:], _ROUNDING - 1)
-        return np.append(excess[0], np.log1p(moment) / self.means[1:])
+        cumulants: NDArray[np.float64] = np.append(excess[0], np.log1p(moment) / self.means[1:])
+        cumulants[:2] = cumulants[:2].max()  # for all smaller means, too
+        return cumulants
 
     def between(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """How far a smooth function may rise above its grid values nearby, shape (P,).
@@ -182,7 +184,7 @@ def _grid_of_means(
     mean: float, k: int, population: int, first: int, end: int
 ) -> NDArray[np.float64]:
     """Means at which the laws are tabulated: fine where the score or the exposure changes."""
-    smallest = 1e-4 * min(1.0, mean / population)
+    smallest = 1e-5 * min(1.0, mean / population)
     coarse = np.geomspace(smallest, mean, math.ceil(math.log(mean / smallest) / _COARSE_STEP) + 2)
     low = math.sqrt(max(first - _TAIL_SDS * math.sqrt(first), 0.05))
     high = math.sqrt(end + _TAIL_SDS * math.sqrt(end))
