@@ -22,14 +22,29 @@ Codes = NDArray[np.uint32]
 
 SEED = 20260301
 NETWORK_12 = (
-    "userAgentData.platform userAgentData.mobile userAgentData.platformVersion doNotTrack maxTouchPoints deviceMemory"
-    " hardwareConcurrency screen.width screen.devicePixelRatio videoCard.vendor fonts audioCodecs"
-).split()
+    "userAgentData.platform",
+    "userAgentData.platformVersion",
+    "doNotTrack",
+    "maxTouchPoints",
+    "deviceMemory",
+    "hardwareConcurrency",
+    "screen.width",
+    "screen.height",
+    "screen.devicePixelRatio",
+    "videoCard.renderer",
+    "fonts",
+    "multimediaDevices",
+)
 NETWORK_20 = (
     *NETWORK_12,
-    *(
-        "userAgent platform vendor productSub oscpu screen.colorDepth videoCodecs multimediaDevices"
-    ).split(),
+    "screen.outerHeight",
+    "screen.colorDepth",
+    "userAgent",
+    "battery.charging",
+    "extraProperties.globalPrivacyControl",
+    "pluginsData",
+    "audioCodecs",
+    "videoCard.vendor",
 )
 
 
@@ -49,7 +64,12 @@ def power_law(size: int, exponent: float) -> NDArray[np.float64]:
 
 
 def device_models(
-    seed: int, rows: int, cardinalities: Sequence[int], *, models: int, fidelity: tuple[float, float]
+    seed: int,
+    rows: int,
+    cardinalities: Sequence[int],
+    *,
+    models: int,
+    fidelity: tuple[float, float],
 ) -> Codes:
     """Correlated columns: each user has a device model that fixes most values, the rest are own.
 
@@ -114,7 +134,8 @@ def network(seed: int, rows: int, apis: Sequence[str]) -> Codes:
                 for value in _draw(laws[agent], agents.count(agent), rng)
             ]
         columns.append(_code(drawn[name], part))
-    return np.array(columns)
+    order = rng.permutation(rows)  # the draw went agent by agent
+    return np.array(columns)[:, order]
 
 
 def _named(codes: Codes) -> list[str]:
@@ -132,14 +153,12 @@ WORKLOADS: dict[str, Callable[[], Table]] = {
     ),
     "15x33k": lambda: _made_up(
         "15x33k",
-        few_rows(SEED + 1, 32_561, (2, 2, 2, 3, 3, 4, 4, 5, 6, 6, 8, 8, 10, 12, 16), models=2_000),
+        few_rows(
+            SEED + 1, 32_561, (2, 2, 3, 3, 4, 4, 5, 6, 8, 8, 10, 12, 16, 20, 24), models=2_000
+        ),
     ),
-    "12x200k": lambda: Table(
-        "12x200k", list(NETWORK_12), network(SEED + 2, 200_000, NETWORK_12)
-    ),
-    "20x200k": lambda: Table(
-        "20x200k", list(NETWORK_20), network(SEED + 3, 200_000, NETWORK_20)
-    ),
+    "12x200k": lambda: Table("12x200k", list(NETWORK_12), network(SEED + 2, 200_000, NETWORK_12)),
+    "20x200k": lambda: Table("20x200k", list(NETWORK_20), network(SEED + 3, 200_000, NETWORK_20)),
     "20x1M": lambda: _made_up(
         "20x1M",
         device_models(

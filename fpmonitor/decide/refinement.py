@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
-SMALL = 8192
+SMALL = 8192  # rows up to which narrowing a table costs more than it saves
 BATCH = 1 << 16  # cells refined by one call
 
 
@@ -52,6 +52,9 @@ class Refinement(Protocol):
 
     def union(self, columns: Sequence[int]) -> float:
         """Score of the base with all `columns`."""
+
+    def fits(self, columns: Sequence[int]) -> bool:
+        """Whether the score of the union is cheap enough to be asked for on a mere hope."""
 
     def joined(self, column: int) -> Refinement:
         """Let `column` join the base."""
@@ -91,6 +94,10 @@ class SourceRefinement:
         """Score of the base with all `columns`."""
         return self._criterion.score(self._spectrum(columns))
 
+    def fits(self, columns: Sequence[int]) -> bool:  # noqa: ARG002
+        """Every set costs one question."""
+        return True
+
     def joined(self, column: int) -> SourceRefinement:
         """Let `column` join the base."""
         base = [*self._base, self._apis[column]]
@@ -103,10 +110,11 @@ class SourceRefinement:
 
 @dataclass(frozen=True)
 class Gains:
-    """A criterion's score as a sum over groups, made for whole numbers.
+    """A criterion's score as a sum over groups, so that large groups need not be counted out.
 
     The score is `floor` plus the sum of `of_group[min(c, cap)]` over the groups of `c` users; a
-    group of `cap` or more adds nothing, so sizes may be cut to `cap`.
+    group of `cap` or more adds nothing, so sizes may be cut to `cap`. For weights 0 and 1 the sum
+    is exact; for others it is a sum in float64, off by rounding as `Criterion.score` is.
 
     Attributes
     ----------
@@ -140,8 +148,8 @@ class TableRefinement:
     """Refinement of rows in memory.
 
     Column 0 of the table numbers the groups of the base, without gaps. Sizes are cut to the cap of
-    the gains. Groups that can add nothing more, or only what they add now, are left out; what they
-    add stands in `settled`.
+    the gains. Groups in which no set of the search can change a user's weight are left out; what
+    they add stands in `settled`. `distinct` tells whether the rows are merged.
     """
 
     def __init__(
@@ -161,7 +169,7 @@ class TableRefinement:
         """Begin at a set of columns of a table; all others may join."""
         gains = Gains.of(criterion, int(table.weights.sum()))
         columns = [column for column in range(len(table.columns)) if column not in base]
-        groups, count = rank_keys(*table.keys(base)[:2])
+        groups, count = rank_keys(*table.keys(base))
         grouped = CodeTable(
             (groups, *(table.columns[column] for column in columns)),
             (count, *(table.cardinalities[column] for column in columns)),
@@ -182,9 +190,7 @@ class TableRefinement:
             return Steps(settled, np.zeros(len(columns), dtype=np.intp))
         step = max(1, BATCH // rows)
         places = self._places(columns)
-        parts = [
-            self._steps(places[start : start + step]) for start in range(0, len(places), step)
-        ]
+        parts = [self._steps(places[start : start + step]) for start in range(0, len(places), step)]
         return Steps(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _places(self, columns: Sequence[int]) -> list[int]:
@@ -194,20 +200,17 @@ class TableRefinement:
         """Try the columns at `places`, all counted by one call."""
         table = self._table
         cardinalities = np.array([table.cardinalities[place] for place in places])
-        ends = np.cumsum(cardinalities) * self.groups
+        ends = cardinalities.cumsum() * self.groups
         starts = ends - cardinalities * self.groups
         keys = np.array([table.columns[place] for place in places], dtype=np.int64)
         keys *= self.groups
         keys += table.columns[0]
         keys += starts[:, np.newaxis]
-        weights = np.broadcast_to(table.weights, keys.shape).ravel()
+        weights = np.concatenate([table.weights] * len(places))
         found, sizes = count_keys(keys.ravel(), int(ends[-1]), weights)
-        if found is None:
-            groups = np.add.reduceat(sizes > 0, starts, dtype=np.intp)
-        else:
-            starts = np.searchsorted(found, starts)
-            groups = np.diff(starts, append=len(found))
-        return Steps(self._settled + np.add.reduceat(self._gain(sizes), starts), groups)
+        first = found.searchsorted(starts)
+        scores = self._settled + np.add.reduceat(self._gain(sizes), first)
+        return Steps(scores, np.diff(first, append=len(found)))
 
     def _gain(self, sizes: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
         return self._gains.of_group[np.minimum(sizes, self._gains.cap).astype(np.intp)]
@@ -219,14 +222,17 @@ class TableRefinement:
         sizes = self._table.sizes([0, *self._places(columns)])
         return self._settled + float(self._gain(sizes).sum())
 
+    def fits(self, columns: Sequence[int]) -> bool:
+        """Whether the groups of the union have keys of 63 bits, so that one sort counts them."""
+        return not len(self._table.weights) or self._table.fits([0, *self._places(columns)])
+
     def joined(self, column: int) -> TableRefinement:
         """Let `column` join the base."""
         table = self._table
         if not len(table.weights):
             return self
         place = self._columns.index(column) + 1
-        keys, size, _ = table.keys([0, place])
-        groups, count = rank_keys(keys, size)
+        groups, count = rank_keys(*table.keys([0, place]))
         joined = CodeTable(
             (groups, *table.columns[1:place], *table.columns[place + 1 :]),
             (count, *table.cardinalities[1:place], *table.cardinalities[place + 1 :]),
@@ -239,11 +245,10 @@ class TableRefinement:
 
     def narrowed(self, columns: Sequence[int]) -> tuple[TableRefinement, float | None]:
         """Keep only `columns` as those that may join, on merged rows where there are many."""
-        places = [0, *self._places(columns)]
         merged = self._distinct and len(columns) == len(self._columns)
-        if merged or len(self._table.weights) <= SMALL or not self._table.fits(places):
+        if merged or len(self._table.weights) <= SMALL or not self.fits(columns):
             return self, None
-        table = self._table.merged(places, cap=self._gains.cap)
+        table = self._table.merged([0, *self._places(columns)], cap=self._gains.cap)
         score = self._settled + float(self._gain(table.weights).sum())
         table, settled = self._unsettled(table)
         narrowed = TableRefinement(

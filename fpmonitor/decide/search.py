@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -107,7 +108,7 @@ class Family:
         return {column for column in columns if self._holders[column] & ~twice}
 
     def _beyond(self, members: int) -> int:
-        """Sets of the family that hold a column outside `members`."""
+        """Find the sets of the family that hold a column outside `members`."""
         beyond = 0
         for column, holders in enumerate(self._holders):
             if not members >> column & 1:
@@ -131,14 +132,15 @@ class Family:
         return kept.sets
 
 
-def positions(members: int) -> list[int]:
+@lru_cache(maxsize=1 << 16)
+def positions(members: int) -> tuple[int, ...]:
     """Columns of a bit mask, in increasing order."""
     columns = []
     while members:
         lowest = members & -members
         columns.append(lowest.bit_length() - 1)
         members ^= lowest
-    return columns
+    return tuple(columns)
 
 
 def mask(columns: Iterable[int]) -> int:
@@ -198,9 +200,9 @@ class _Node(NamedTuple):
         return self.base | mask(self.hopes)
 
     def narrowed(self) -> tuple[_Node, float | None]:
-        """The node on fewer rows where that pays, and then the score of its whole."""
+        """Give the node on fewer rows where that pays, and then the score of its whole."""
         data, whole = self.data.narrowed([*self.hopes])
-        return self._replace(data=data), whole
+        return self if data is self.data else self._replace(data=data), whole
 
 
 class _BorderSearch:
@@ -213,6 +215,7 @@ class _BorderSearch:
         self.passed, self.failed = Family(columns), Family(columns)
         self.evaluated = 0
         self.complete = True
+        self.max_size = bounds.max_size
         self._limits, self._bounds = limits.tolist(), bounds
         # A column that adds nothing may join for free only where size itself costs nothing.
         self._absorb = limits[0] == limits[columns] and bounds.max_size == columns
@@ -229,14 +232,13 @@ class _BorderSearch:
     def explore(self, node: _Node) -> None:
         """Explore all sets of a node."""
         self._bounds.check(self.evaluated)
-        if node.base.bit_count() >= self._bounds.max_size:
+        if node.hopes and node.base.bit_count() >= self.max_size:
             self.complete = False
             self._keep(node.base)
             return
         node, score = node.narrowed()
         if self._look_ahead(node, score):
             return
-        self._probe(node)
         node = self._tried(node)
         while node.hopes and not self.passed.covers(node.whole):
             column, *rest = node.hopes
@@ -249,33 +251,17 @@ class _BorderSearch:
 
     def _look_ahead(self, node: _Node, score: float | None) -> bool:
         """Whether all sets of the node pass, tried only where the hopes allow it."""
-        whole = node.whole
-        limit = self._limits[whole.bit_count()]
-        if node.score + sum(node.hopes.values()) > limit or whole.bit_count() > self._bounds.max_size:
+        whole, columns = node.whole, [*node.hopes]
+        hoped = node.score + sum(node.hopes.values())
+        if whole.bit_count() > self.max_size or self.failed.within(whole):
             return False
-        if self.failed.within(whole):
+        if hoped > self._limits[whole.bit_count()]:
             return False
         if score is None:
-            score = node.data.union([*node.hopes])
-        return self.judge(whole, node.core | mask(node.hopes), score)
-
-    def _probe(self, node: _Node) -> None:
-        """Try the columns that seem to add least all together, to save asking for each."""
-        limit = self._limits[-1]
-        group, score = [], node.score
-        for column in sorted(node.hopes, key=node.hopes.__getitem__):
-            score += node.hopes[column]
-            if score > limit:
-                break
-            group.append(column)
-        members = node.base | mask(group)
-        if (
-            3 <= len(group) < len(node.hopes)
-            and members.bit_count() <= self._bounds.max_size
-            and not self.passed.covers(members)
-            and not self.failed.within(members)
-        ):
-            self.judge(members, node.core | mask(group), node.data.union(group))
+            if not node.data.fits(columns):
+                return False
+            score = node.data.union(columns)
+        return self.judge(whole, node.core | mask(columns), score)
 
     def _tried(self, node: _Node) -> _Node:
         """Try each column alone with the base; keep those that pass, the finest first.
@@ -312,7 +298,7 @@ class _BorderSearch:
             return
         if not hopes:
             self.passed.add(base)
-        elif len(hopes) == 1 and base.bit_count() < self._bounds.max_size:
+        elif len(hopes) == 1 and base.bit_count() < self.max_size:
             score = node.data.union([column, *hopes])
             if not self.judge(base | mask(hopes), core | mask(hopes), score):
                 self._keep(base)
@@ -435,6 +421,8 @@ def _run(
     """Search one border among the sets of `apis` that hold all of `must`."""
     base = mask(apis.index(api) for api in must)
     columns = [column for column in range(len(apis)) if not base >> column & 1]
+    if len(must) >= border.max_size:
+        border.complete, columns = not columns, []
     score = criterion.score(source.spectrum(must))
     if not border.judge(base, base, score):
         return

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
 from fpmonitor.errors import InputError
 
@@ -108,6 +106,9 @@ def weight_bound(
     sets = [apis for apis in refused if place.keys() >= set(apis)]
     if not sets:
         return float(gain.sum())
+    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 -- slow,
+    from scipy.sparse import csr_array  # noqa: PLC0415 -- and needed by cut searches only
+
     rows = np.repeat(np.arange(len(sets)), [len(apis) for apis in sets])
     columns = [place[api] for apis in sets for api in apis]
     holds = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(sets), len(candidates)))

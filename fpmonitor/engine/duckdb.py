@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,25 @@ if TYPE_CHECKING:
 
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CohortSpectra:
+    """Users that share the values of some APIs, and how those of other APIs divide them.
+
+    Attributes
+    ----------
+    codes
+        Value number of each API that makes the cohort, 0 for absent.
+    spectrum
+        Count spectrum of all its users.
+    kept
+        Count spectrum of those that are not left out; None if all are.
+    """
+
+    codes: tuple[int, ...]
+    spectrum: CountSpectrum
+    kept: CountSpectrum | None
 
 
 class DuckDBSource:
@@ -70,3 +90,48 @@ class DuckDBSource:
             np.asarray(arrays["users"], dtype=np.int64),
             np.asarray(arrays["tuples"], dtype=np.int64),
         )
+
+    def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
+        """Spectra of the tuples of `apis` within each cohort of users with equal values of `given`.
+
+        Parameters
+        ----------
+        given
+            APIs that make the cohorts, at least one; the order of `codes`.
+        apis
+            APIs that divide them.
+
+        Raises
+        ------
+        UnknownNameError
+            The snapshot lacks one of them.
+        """
+        cohort = [self._snapshot.column(api) for api in given]
+        columns = dict.fromkeys([*cohort, *(self._snapshot.column(api) for api in apis)])
+        with self._database.frame("dropped", pl.DataFrame({"position": self._dropped})):
+            arrays = self._database.arrays(
+                "spectrum/of_cohorts",
+                fragments={
+                    "snapshot": self._snapshot.table,
+                    "cohort": ", ".join(cohort),
+                    "columns": ", ".join(columns),
+                },
+            )
+        codes = np.stack(list(arrays.values())[: len(given)], axis=1).astype(np.int64)
+        users, kept, tuples = (
+            np.asarray(arrays[name], dtype=np.int64) for name in ("users", "kept", "tuples")
+        )
+        starts = np.flatnonzero(np.any(np.diff(codes, axis=0, prepend=-1) != 0, axis=1))
+        parts = [slice(a, b) for a, b in zip(starts, [*starts[1:], len(codes)], strict=True)]
+        return [
+            CohortSpectra(
+                codes=tuple(codes[part.start].tolist()),
+                spectrum=CountSpectrum.from_counts(np.repeat(users[part], tuples[part])),
+                kept=_spectrum_or_none(np.repeat(kept[part], tuples[part])),
+            )
+            for part in parts
+        ]
+
+
+def _spectrum_or_none(counts: NDArray[np.int64]) -> CountSpectrum | None:
+    return CountSpectrum.from_counts(counts) if counts.any() else None
