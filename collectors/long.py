@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from fpmonitor.collectors import tables
+from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import Column
+
 from fpmonitor.logs import Scan
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
 
+_TEXTS = ("user", "time", "source", "api", "status")
 _STATUSES = "('value', 'undefined', 'error')"
 
 
@@ -27,47 +29,36 @@ class LongCollector:
 
     def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
         """Whether the log has a user and an API in each record."""
-        names = {column.name for column in tables.head_columns(log) if not column.nested}
+        columns = reader_of(log).head_columns(log)
+        names = {column.name for column in columns if not column.nested}
         return column_map.name_of("user") in names and column_map.name_of("api") in names
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log."""
-        present = set(tables.head_columns(log)) if log.format != "jsonl" else None
-        columns = {
-            field: Column(column_map.name_of(field))
-            for field in ("user", "time", "source", "api", "status", "value")
-        }
-        columns = {
-            field: column
-            for field, column in columns.items()
-            if present is None or column in present
-        }
-        table = tables.read_table(log, list(columns.values()))
+        reader = reader_of(log)
+        # Any line of JSON may bring another member; the other formats show theirs at once.
+        present = None if log.format == "jsonl" else set(reader.head_columns(log))
+        columns = {field: Column(column_map.name_of(field)) for field in (*_TEXTS, "value")}
+        texts = [columns[field] for field in _TEXTS]
+        table = reader.read_table(log, texts, [columns["value"]])
 
-        def text(field: str) -> str:
-            return table.text[columns[field]] if field in columns else "NULL::VARCHAR"
+        def cell(field: str, cells: Mapping[Column, str]) -> str:
+            found = present is None or columns[field] in present
+            return f'{cells[columns[field]] if found else "NULL::VARCHAR"} AS "{field}"'
 
-        value = table.value[columns["value"]] if "value" in columns else "NULL::VARCHAR"
+        cells = [*(cell(field, table.text) for field in _TEXTS), cell("value", table.value)]
         select = f"""
             SELECT
-                COALESCE(
-                    problem,
-                    CASE
-                        WHEN api IS NULL OR api = '' THEN 'api is missing'
-                        WHEN status NOT IN {_STATUSES}
-                            THEN 'status is none of value, undefined, error'
-                    END
-                ) AS problem,
+                CASE
+                    WHEN api IS NULL OR api = '' THEN 'api is missing'
+                    WHEN status NOT IN {_STATUSES}
+                        THEN 'status is none of value, undefined, error'
+                END AS problem,
                 "user", "time", source, api,
                 COALESCE(status, CASE WHEN value IS NULL THEN 'undefined' ELSE 'value' END)
                     AS status,
                 value
-            FROM (
-                SELECT {table.problem} AS problem, {text("user")} AS "user", {text("time")} AS "time",
-                    {text("source")} AS source, {text("api")} AS api, {text("status")} AS status,
-                    {value} AS value
-                FROM {table.relation}
-            )
+            FROM (SELECT {", ".join(cells)} FROM {table.relation})
         """  # noqa: S608 -- names are quoted where the table is made
         return Scan(select, None, values_are_json=log.format == "jsonl")
 
@@ -75,4 +66,4 @@ class LongCollector:
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
     ) -> list[Reject]:
         """Find the records that could not be stored."""
-        return tables.locate(log, rows, refused)
+        return reader_of(log).locate(log, rows, refused)

@@ -1,8 +1,79 @@
-"""Reading JSON lines, CSV and Parquet as tables of text, for the long and the wide collector."""
+"""Logs as tables of text: what the readers of JSON lines, CSV and Parquet give the collectors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from fpmonitor.collectors import csv_tables, json_tables, parquet_tables
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fpmonitor.logs import LogFile, Refused, Reject
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a log; nested ones are members of a JSON record's `attributes`."""
+
+    name: str
+    nested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What reading the whole log once found.
+
+    Attributes
+    ----------
+    columns
+        Every column that any record has.
+    empty
+        What a record's cell means that reads as empty: no such member, or a JSON null; none of
+        the two where the log holds both.
+    """
+
+    columns: Sequence[Column]
+    empty: Literal["absent", "null"] | None = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of a log as SQL.
+
+    Attributes
+    ----------
+    relation
+        What stands behind FROM.
+    text
+        Column -> expression of its plain text, or null where the record lacks it.
+    value
+        Column -> expression of its value as it stands in the log (JSON text for JSON lines).
+    """
+
+    relation: str
+    text: Mapping[Column, str]
+    value: Mapping[Column, str]
+
+
+class Reader(Protocol):
+    """What a module that reads one file format holds."""
+
+    def head_columns(self, log: LogFile) -> list[Column]:
+        """Columns that the beginning of the log shows."""
+
+    def survey(self, log: LogFile) -> Survey:
+        """Columns of the whole log."""
+
+    def read_table(
+        self,
+        log: LogFile,
+        texts: Sequence[Column],
+        values: Sequence[Column],
+        survey: Survey | None = None,
+    ) -> Table:
+        """Read some columns as text and others as values, in SQL; quicker after a survey."""
+
+    def locate(
+        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+    ) -> list[Reject]:
+        """Find the records that could not be stored; arguments as of a collector's `locate`."""

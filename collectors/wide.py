@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from fpmonitor.collectors import tables
-from fpmonitor.collectors.tables import ATTRIBUTES, Column
+from fpmonitor.collectors.json_lines import ATTRIBUTES
+from fpmonitor.collectors.readers import reader_of
+from fpmonitor.collectors.tables import Column
+
 from fpmonitor.errors import InputError
 from fpmonitor.logs import Scan
 
@@ -28,7 +30,7 @@ class WideCollector:
 
     def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
         """Whether the log has a user and something else, and is not a long log."""
-        columns = tables.head_columns(log)
+        columns = reader_of(log).head_columns(log)
         names = {column.name for column in columns if not column.nested}
         return (
             column_map.name_of("user") in names
@@ -44,19 +46,18 @@ class WideCollector:
         InputError
             An API stands both beside and in `attributes`, or there is no API.
         """
-        columns = tables.all_columns(log)
-        apis = _api_columns(columns, column_map)
+        reader = reader_of(log)
+        survey = reader.survey(log)
+        apis = _api_columns(survey.columns, column_map)
         names = [column.name for column in apis]
         if not names:
             raise InputError(f"{log.label}: no column is an API")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise InputError(f"{log.label}: {twice[0]!r} stands both beside and in `{ATTRIBUTES}`")
-        fields = {
-            field: Column(column_map.name_of(field)) for field in ("user", "time", "source")
-        }
-        fields = {field: column for field, column in fields.items() if column in columns}
-        table = tables.read_table(log, [*fields.values(), *apis])
+        fields = {field: Column(column_map.name_of(field)) for field in ("user", "time", "source")}
+        fields = {field: column for field, column in fields.items() if column in survey.columns}
+        table = reader.read_table(log, list(fields.values()), apis, survey)
         texts = ", ".join(
             f'{table.text[fields[field]] if field in fields else "NULL::VARCHAR"} AS "{field}"'
             for field in ("user", "time", "source")
@@ -66,7 +67,7 @@ class WideCollector:
             for i, column in enumerate(apis)
         )
         return Scan(
-            f"SELECT {table.problem} AS problem, {texts}, {values} FROM {table.relation}",  # noqa: S608 -- names are quoted where the table is made
+            f"SELECT NULL::VARCHAR AS problem, {texts}, {values} FROM {table.relation}",  # noqa: S608 -- names are quoted where the table is made
             tuple(names),
             values_are_json=log.format == "jsonl",
         )
@@ -75,7 +76,7 @@ class WideCollector:
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
     ) -> list[Reject]:
         """Find the records that could not be stored."""
-        return tables.locate(log, rows, refused)
+        return reader_of(log).locate(log, rows, refused)
 
 
 def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Column]:

@@ -7,10 +7,11 @@ import shutil
 import sys
 import tempfile
 import tomllib
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from glob import glob, has_magic
+from glob import escape, glob, has_magic
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 Format = Literal["jsonl", "csv", "parquet"]
 _HEAD_BYTES = 1 << 18
 MAX_RECORD_BYTES = 16_000_000
+# Python before 3.14 has no zstd: DuckDB reads the lines, by a delimiter that text does not hold.
+_ZSTD_LINES = (
+    "read_csv($source, columns = {'line': 'VARCHAR'}, delim = chr(31), quote = '', escape = '', "
+    "header = false, auto_detect = false, strict_mode = false, compression = 'zstd', "
+    "max_line_size = $most, ignore_errors = true)"
+)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 _COMPRESSED_ENDINGS = ("", ".gz", ".zst")
@@ -73,6 +80,11 @@ class ColumnMap:
                 f"column map {path}: unknown {', '.join(sorted(content))}",
                 hint="it has a table [columns], a list `ignore` and a word `null`",
             )
+        if not isinstance(columns, dict) or not isinstance(ignore, list):
+            raise InputError(
+                f"column map {path}: `columns` must be a table and `ignore` a list",
+                hint="write [columns] and, below it, user = 'name'; before it, ignore = ['name']",
+            )
         unknown = sorted(set(columns) - set(_FIELDS))
         if unknown:
             raise InputError(
@@ -113,7 +125,8 @@ class Scan:
     select
         A SELECT of DuckDB that yields one row a record, in the order of the log, with the text
         columns `problem` (null where the record can be used), `user`, `time`, `source`, and then
-        `api`, `status`, `value` (long) or `v0`, `v1`, ... (wide).
+        `api`, `status`, `value` (long) or `v0`, `v1`, ... (wide; where values are JSON text, also
+        `undefined` and `error:` followed by the message as JSON text or null).
     apis
         Wide logs: the API of each column `v0`, `v1`, ...; null for a long log.
     values_are_json
@@ -190,16 +203,15 @@ class LogFile:
             with cast("IO[bytes]", opener(self.path, "rb")) as file:
                 head = file.read(_HEAD_BYTES)
                 return head if b"\n" in head else head + file.readline(MAX_RECORD_BYTES)
-        except (OSError, EOFError, duckdb.Error) as error:
-            raise InputError(f"{self.label}: cannot be read ({error})") from error
+        except (OSError, EOFError, zlib.error, duckdb.Error) as error:
+            reason = excerpt(str(error).split("\n", 1)[0])
+            raise InputError(f"{self.label}: cannot be read ({reason})") from error
 
     def _zstd_head(self) -> bytes:
         with duckdb.connect() as connection:
             rows = connection.execute(
-                "SELECT line FROM read_csv($path, columns = {'line': 'VARCHAR'}, delim = chr(31), "
-                "quote = '', escape = '', header = false, auto_detect = false, "
-                "strict_mode = false, compression = 'zstd') LIMIT 200",
-                {"path": str(self.path)},
+                f"SELECT line FROM {_ZSTD_LINES} LIMIT 200",  # noqa: S608 -- a constant
+                _zstd_source(self.path),
             ).fetchall()
         return "\n".join(row[0] or "" for row in rows).encode()[:_HEAD_BYTES]
 
@@ -250,14 +262,14 @@ class LogFile:
 def _unpack_zstd(source: Path, target: Path) -> None:
     with duckdb.connect() as connection:
         connection.execute(
-            "COPY (SELECT line FROM read_csv($source, columns = {'line': 'VARCHAR'}, "
-            "delim = chr(31), quote = '', escape = '', header = false, auto_detect = false, "
-            "strict_mode = false, compression = 'zstd', max_line_size = 16000000, "
-            "ignore_errors = true)) "
-            f"TO '{str(target).replace(chr(39), chr(39) * 2)}' "
+            f"COPY (SELECT line FROM {_ZSTD_LINES}) TO $target "  # noqa: S608 -- a constant
             "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x1f')",
-            {"source": str(source)},
+            {**_zstd_source(source), "target": str(target)},
         )
+
+
+def _zstd_source(path: Path) -> dict[str, str | int]:
+    return {"source": escape(str(path)), "most": MAX_RECORD_BYTES}
 
 
 @contextmanager
@@ -288,9 +300,7 @@ def _expand(text: str, scratch: Path) -> list[LogFile]:
     path = Path(text)
     if path.is_dir():
         logs = [
-            _log_file(file, str(file), scratch)
-            for file in sorted(path.rglob("*"))
-            if _is_log(file)
+            _log_file(file, str(file), scratch) for file in sorted(path.rglob("*")) if _is_log(file)
         ]
         if not logs:
             raise InputError(

@@ -8,6 +8,7 @@ from typing import Any
 from fpmonitor.errors import InputError, UnknownNameError
 
 COLLECTORS = "fpmonitor.collectors"
+DEMAND = "fpmonitor.demand"
 EXPORTERS = "fpmonitor.exporters"
 
 
@@ -36,4 +37,6 @@ def load_plugin(group: str, name: str) -> Any:
     try:
         return found[0].load()
     except ImportError as error:
-        raise InputError(f"{kind} {name!r} ({found[0].value}) cannot be imported: {error}") from error
+        raise InputError(
+            f"{kind} {name!r} ({found[0].value}) cannot be imported: {error}"
+        ) from error

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _MEMORY_LIMIT = "1200MB"
 
 
@@ -85,6 +85,7 @@ class Database:
 
     def _prepare(self, *, is_new: bool) -> None:
         self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection.execute("SET enable_progress_bar = false")  # it would go to stdout
         tables = {row[0] for row in self._connection.execute("SHOW TABLES").fetchall()}
         if not tables and is_new:
             self._create()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -27,12 +26,16 @@ if TYPE_CHECKING:
 
 LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000
+_GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
 _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
-    """What became of the records of one log: read = stored + duplicates + rejected."""
+    """What became of the records of one log: read = stored + duplicates + rejected.
+
+    `rows_are_visits` where the log names no users, so that each record counts as one.
+    """
 
     source: str
     collector: str
@@ -43,10 +46,13 @@ class BatchReport:
     users: int
     apis: int
     seconds: float
+    rows_are_visits: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Give the report as the CLI prints it."""
-        return asdict(self)
+        members = asdict(self)
+        del members["rows_are_visits"]
+        return members
 
 
 def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = None) -> Collector:
@@ -60,7 +66,7 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
     if name is not None:
         collector: Collector = load_plugin(COLLECTORS, name)()
         return collector
-    for known in plugin_names(COLLECTORS):
+    for known in sorted(plugin_names(COLLECTORS), key=_GENERIC.__contains__):
         candidate: Collector = load_plugin(COLLECTORS, known)()
         if candidate.recognises(log, column_map):
             return candidate
@@ -105,18 +111,25 @@ def ingest(
     """
     column_map = column_map or ColumnMap()
     started = time.perf_counter()
-    progress("surveying")
     try:
-        with ThreadPoolExecutor(1) as pool:  # hashing lets other threads run
-            digest = pool.submit(_digest, log, collector, column_map)
-            scan = collector.scan(log, column_map)
-        known = database.rows("ingest/batch_by_digest", digest=digest.result())
+        progress("hashing")
+        digest = _digest(log, collector, column_map)
+        known = database.rows("ingest/batch_by_digest", digest=digest)
         if known:
             return _repeated(log, known[0], started)
         progress("reading")
+        scan = collector.scan(log, column_map)
         _stage(database, scan)
         with database.transaction():
-            return _store(database, log, collector, scan, digest.result(), started, progress)
+            return _store(
+                database,
+                log,
+                collector,
+                scan,
+                digest=digest,
+                started=started,
+                progress=progress,
+            )
     except (duckdb.Error, OSError) as error:
         raise _unreadable(log, error) from error
     finally:
@@ -172,6 +185,7 @@ def _store(
     log: LogFile,
     collector: Collector,
     scan: Scan,
+    *,
     digest: str,
     started: float,
     progress: Callable[[str], None],
@@ -194,6 +208,7 @@ def _store(
         users=users,
         apis=len(apis),
         seconds=_seconds_since(started),
+        rows_are_visits=getattr(collector, "rows_are_visits", False),
     )
     database.run(
         "ingest/add_batch",
@@ -219,9 +234,7 @@ def _stage(database: Database, scan: Scan) -> None:
     )
 
 
-def _rejects(
-    database: Database, log: LogFile, collector: Collector
-) -> tuple[list[Reject], int]:
+def _rejects(database: Database, log: LogFile, collector: Collector) -> tuple[list[Reject], int]:
     """List the first rejects of the log; count the records that the reader itself refused."""
     refused = []
     if database.has_table("reject_errors"):
@@ -262,6 +275,7 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
                 "ingest/add_raw_values_wide",
                 fragments={"column": quote_name(f"v{i}")},
                 api=apis[name],
+                json=scan.values_are_json,
             )
     database.run("ingest/read_values", json=scan.values_are_json)
     nested = [row[0] for row in database.rows("ingest/nested_values")]

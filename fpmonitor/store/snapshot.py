@@ -26,10 +26,19 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Observations from `since` (included) until `until` (excluded), UTC; null is open."""
+    """Observations from `since` (included) until `until` (excluded), UTC, of one source.
+
+    Null is open. A source is a library and its version, as the log or its collector names it.
+    """
 
     since: datetime | None = None
     until: datetime | None = None
+    source: str | None = None
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """What statements bind."""
+        return {"window_from": self.since, "window_to": self.until, "source": self.source}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
         The database, or the window, holds no observation.
     """
     window = window or Window()
-    bounds: dict[str, Any] = {"window_from": window.since, "window_to": window.until}
+    bounds = window.bounds
     columns = {name: f"a{api_id}" for api_id, name in database.rows("snapshot/apis")}
     found = database.rows("snapshot/find", **bounds)
     if found:
@@ -192,7 +201,7 @@ class _Visits:
 
 
 def _visits(database: Database, window: Window) -> _Visits:
-    arrays = database.arrays("snapshot/visits", window_from=window.since, window_to=window.until)
+    arrays = database.arrays("snapshot/visits", **window.bounds)
     ids = np.asarray(arrays["visit_id"], dtype=np.int64)
     if not len(ids):
         return _Visits(ids, 0, ids, None)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _HOLE = re.compile(r"\{([a-z_]+)\}")
 
@@ -37,6 +42,11 @@ def schema_statements(version: int) -> list[str]:
 def quote_name(name: str) -> str:
     """Quote an identifier for DuckDB."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def quote_path(path: Path) -> str:
+    """Quote the path of one file, where DuckDB would take `*`, `?` and `[` as a pattern."""
+    return quote_text(glob.escape(str(path)))
 
 
 def quote_text(text: str) -> str:

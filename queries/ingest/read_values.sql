@@ -1,13 +1,13 @@
--- Raw values as text: JSON strings without their quotes, whole numbers without a fraction of zero.
+-- Raw values as text: JSON strings without their quotes, whole numbers without a fraction of zero, errors by their message.
 CREATE OR REPLACE TEMP TABLE arrived_value AS
 SELECT
     api_id,
     status,
     raw,
     CASE
-        WHEN status = 'undefined' OR (status = 'error' AND $json AND raw = 'null') THEN NULL
-        WHEN $json AND raw[1] = '"' THEN raw::JSON ->> '$'
-        WHEN $json AND regexp_full_match(raw, '-?[0-9]+\.0') THEN replace(raw[:-3], '-0', '0')
-        ELSE raw
+        WHEN status = 'undefined' OR (status = 'error' AND $json AND cell = 'null') THEN NULL
+        WHEN $json AND cell[1] = '"' THEN cell::JSON ->> '$'
+        WHEN $json AND regexp_full_match(cell, '-?[0-9]+\.0') THEN replace(cell[:-3], '-0', '0')
+        ELSE cell
     END AS text
-FROM raw_value
+FROM (SELECT *, CASE WHEN $json AND status = 'error' AND starts_with(raw, 'error:') THEN raw[7:] ELSE raw END AS cell FROM raw_value)

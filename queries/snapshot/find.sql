@@ -2,4 +2,5 @@
 SELECT snapshot_id, users, visits, digest FROM snapshot
 WHERE window_from IS NOT DISTINCT FROM $window_from
     AND window_to IS NOT DISTINCT FROM $window_to
+    AND source IS NOT DISTINCT FROM $source
     AND last_batch = (SELECT max(batch_id) FROM batch)

@@ -1,4 +1,6 @@
 -- Visits of the window in the order of their number.
 SELECT visit_id, user_id, "time" FROM visit
-WHERE ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from) AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
+WHERE ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
+    AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
+    AND ($source::VARCHAR IS NULL OR source_id = (SELECT source_id FROM source WHERE name = $source))
 ORDER BY visit_id

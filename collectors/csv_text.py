@@ -1,0 +1,128 @@
+"""CSV files as tables of text: comma, tab, semicolon or bar between the fields."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+from fpmonitor.collectors.tables import Column, Survey, Table
+
+from fpmonitor.errors import InputError
+from fpmonitor.logs import MAX_RECORD_BYTES, Reject, excerpt
+from fpmonitor.store.sql import quote_path, quote_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fpmonitor.logs import LogFile, Refused
+
+_DELIMITERS = (",", "\t", ";", "|")
+_BLOCK = 1 << 20
+_REASONS = {
+    "missing columns": "too few fields",
+    "too many columns": "too many fields",
+    "invalid encoding": "not UTF-8",
+    "unquoted value": "quotes do not match",
+}
+
+
+def head_columns(log: LogFile) -> list[Column]:
+    """Columns of the header."""
+    return [Column(name) for name in _header(log)]
+
+
+def survey(log: LogFile) -> Survey:
+    """Columns of the header; an empty field is absent, a quoted empty field the empty string."""
+    return Survey(head_columns(log))
+
+
+def read_table(
+    log: LogFile,
+    texts: Sequence[Column],  # noqa: ARG001 -- all readers take the same
+    values: Sequence[Column],  # noqa: ARG001
+    survey: Survey | None = None,  # noqa: ARG001
+) -> Table:
+    """Read the fields; records that do not fit the header go to DuckDB's reject table."""
+    names = _header(log)
+    columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(names)))
+    relation = (
+        f"read_csv({quote_path(log.path)}, columns = {{{columns}}}, header = true, "
+        f"auto_detect = false, delim = {quote_text(_delimiter(log))}, quote = '\"', "
+        f"escape = '\"', nullstr = '', allow_quoted_nulls = false, "
+        f"max_line_size = {MAX_RECORD_BYTES}, store_rejects = true, rejects_limit = 0, "
+        f"compression = '{log.compression}')"
+    )
+    cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
+    return Table(relation, cells, cells)
+
+
+def locate(log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]) -> list[Reject]:
+    """Find the lines on which the records begin."""
+    lines = _lines_at(log, [record.offset for record in refused])
+    found = [
+        Reject(line, _REASONS.get(record.reason, record.reason), excerpt(record.text))
+        for line, record in zip(lines, refused, strict=True)
+    ]
+    return found + _find_rows(log, rows, set(lines))
+
+
+def _find_rows(log: LogFile, rows: Mapping[int, str], refused_lines: set[int]) -> list[Reject]:
+    found: list[Reject] = []
+    row = 0
+    for line, text in _records(log) if rows else ():
+        if line in refused_lines:
+            continue
+        if row in rows:
+            found.append(Reject(line, rows[row], excerpt(text)))
+        if len(found) == len(rows):
+            break
+        row += 1
+    return found
+
+
+def _lines_at(log: LogFile, offsets: Sequence[int]) -> list[int]:
+    """Line, from 1, of each of some ascending byte offsets of the unpacked log."""
+    lines: list[int] = []
+    line, start = 1, 0
+    with log.open() as file:
+        while len(lines) < len(offsets) and (block := file.read(_BLOCK)):
+            place = 0
+            while len(lines) < len(offsets) and offsets[len(lines)] <= start + len(block):
+                line += block.count(b"\n", place, offsets[len(lines)] - start)
+                place = offsets[len(lines)] - start
+                lines.append(line)
+            line += block.count(b"\n", place)
+            start += len(block)
+    return lines
+
+
+def _records(log: LogFile) -> Iterator[tuple[int, str]]:
+    """Give the records below the header and the lines on which they begin; blank lines are none."""
+    delimiter = _delimiter(log)
+    with log.open() as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
+        reader = csv.reader(text, delimiter=delimiter)
+        next(reader)
+        line = reader.line_num + 1
+        for fields in reader:
+            if fields:
+                yield line, delimiter.join(fields)
+            line = reader.line_num + 1
+
+
+def _header(log: LogFile) -> list[str]:
+    text = log.head.decode("utf-8-sig", "replace")
+    try:
+        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(log)))
+    except csv.Error as error:
+        raise InputError(f"{log.label}: the first line is no header ({error})") from error
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{log.label}: column {excerpt(twice[0])!r} occurs twice in the header")
+    return names
+
+
+def _delimiter(log: LogFile) -> str:
+    header = log.head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
+    return max(_DELIMITERS, key=header.count)

@@ -1,0 +1,174 @@
+"""Demand: which scripts read which APIs on which sites; never what they saw.
+
+A demand log comes from one crawler or from many readers whom nobody counts: it says nothing of a
+population, and no exposure is ever computed from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+import polars as pl
+
+from fpmonitor.errors import InputError
+from fpmonitor.plugins import DEMAND, load_plugin, plugin_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fpmonitor.logs import LogFile
+    from fpmonitor.store.database import Database
+
+By = Literal["script", "site"]
+_SETS: dict[By, str] = {"script": "demand/sets_by_script", "site": "demand/sets_by_site"}
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A script that read an API on a site `calls` times; rejected where one of them is empty."""
+
+    site: str
+    script: str
+    api: str
+    calls: int
+
+
+class DemandCollector(Protocol):
+    """Turns the demand logs of one source into calls."""
+
+    name: ClassVar[str]
+
+    def recognises(self, log: LogFile) -> bool:
+        """Whether the log is one of this source."""
+
+    def calls(self, log: LogFile) -> Iterator[Call]:
+        """Read the calls; a record that cannot be used yields one that names nothing.
+
+        Raises
+        ------
+        InputError
+            The log cannot be read.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemandReport:
+    """What became of a demand log: read = stored + rejected, in distinct records of calls."""
+
+    source: str
+    collector: str
+    read: int
+    stored: int
+    rejected: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the report as the CLI prints it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiDemand:
+    """An API set that is read together: by how many scripts (host and path), on how many sites."""
+
+    apis: tuple[str, ...]
+    scripts: int
+    sites: int
+
+
+def choose_demand_collector(log: LogFile, name: str | None = None) -> DemandCollector:
+    """Load the demand collector of a name, or the one that recognises the log.
+
+    Raises
+    ------
+    InputError
+        None recognises it.
+    """
+    for known in plugin_names(DEMAND) if name is None else [name]:
+        collector: DemandCollector = load_plugin(DEMAND, known)()
+        if name is not None or collector.recognises(log):
+            return collector
+    raise InputError(
+        f"{log.label}: no demand log that fpmonitor knows",
+        hint=f"it reads logs of {', '.join(plugin_names(DEMAND))}; `ingest` takes logs of values",
+    )
+
+
+def store_demand(database: Database, log: LogFile, collector: DemandCollector) -> DemandReport:
+    """Store the calls of a log in one transaction; a file that is stored already adds nothing.
+
+    Raises
+    ------
+    InputError
+        The log cannot be read; nothing of it is stored.
+    """
+    digest = _digest(log, collector)
+    known = database.rows("demand/batch_by_digest", digest=digest)
+    if known:
+        return DemandReport(
+            source=log.label, collector=collector.name, read=0, stored=0, rejected=0
+        )
+    calls: Counter[tuple[str, str, str]] = Counter()
+    read = rejected = 0
+    for call in collector.calls(log):
+        read += 1
+        if call.site and call.script and call.api and call.calls > 0:
+            calls[call.site, call.script, call.api] += call.calls
+        else:
+            rejected += 1
+    report = DemandReport(
+        source=log.label,
+        collector=collector.name,
+        read=read,
+        stored=read - rejected,
+        rejected=rejected,
+    )
+    _write(database, digest, report, calls)
+    return report
+
+
+def _digest(log: LogFile, collector: DemandCollector) -> str:
+    digest = hashlib.sha256(collector.name.encode())
+    with log.path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _write(
+    database: Database, digest: str, report: DemandReport, calls: Counter[tuple[str, str, str]]
+) -> None:
+    frame = pl.DataFrame(
+        [(*names, count) for names, count in calls.items()],
+        schema={"site": pl.String, "script": pl.String, "api": pl.String, "calls": pl.Int64},
+        orient="row",
+    )
+    with database.transaction(), database.frame("arrived_calls", frame):
+        batch = database.rows("demand/next_batch_id")[0][0]
+        database.run("demand/add_calls", batch=batch)
+        database.run(
+            "demand/add_batch",
+            batch=batch,
+            digest=digest,
+            stored_at=datetime.now(UTC).replace(tzinfo=None),
+            **report.to_json(),
+        )
+
+
+def read_demand(database: Database, by: By, *, most: int) -> list[ApiDemand]:
+    """List API sets that are read together, those of the most sites first.
+
+    Parameters
+    ----------
+    by
+        Together by one script on one site, or by all scripts of a site, which can join what they
+        read.
+    most
+        How many sets.
+    """
+    rows = database.rows(_SETS[by], most=most)
+    return [ApiDemand(tuple(apis), scripts, sites) for apis, scripts, sites in rows]

@@ -1,0 +1,141 @@
+"""What an API could return instead: coarser values, declared per API in TOML."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_VERSION = re.compile(r"(\d+)(?:[._]\d+)+")
+_GREASE = re.compile(r"Not[^A-Za-z]?A[^A-Za-z]?Brand|\bNot.{0,3}Brand|GREASE", re.IGNORECASE)
+_BRAND = re.compile(r'"(?:[^"\\]|\\.)*"(?:;v="[^"]*")?')
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{32}:\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transform:
+    """Less of a value: the steps are taken in this order.
+
+    Attributes
+    ----------
+    brands
+        Drop the made-up brand (GREASE) from a list of brands, and sort it.
+    major
+        Cut every version to its first number.
+    round
+        Round every number down to a multiple of this; 0 leaves numbers as they are.
+    lower
+        Lower-case the text.
+    sort
+        Sort a list.
+    constant
+        Return this text to everybody; null returns what the other steps leave.
+    """
+
+    brands: bool = False
+    major: bool = False
+    round: int = 0
+    lower: bool = False
+    sort: bool = False
+    constant: str | None = None
+
+    def __call__(self, text: str) -> str:
+        """Give the value that would be returned instead of `text`.
+
+        Raises
+        ------
+        InputError
+            The value is kept by its digest only, so that nothing can be made of it.
+        """
+        if self.constant is not None:
+            return self.constant
+        if _DIGEST.fullmatch(text):
+            raise InputError(
+                "a large value is kept by its digest and cannot be changed",
+                hint='only `constant = "..."` works for such an API',
+            )
+        if self.brands:
+            text = _without_grease(text)
+        if self.major:
+            text = _VERSION.sub(r"\1", text)
+        if self.round:
+            text = _NUMBER.sub(
+                lambda number: str(int(float(number[0]) // self.round * self.round)), text
+            )
+        if self.lower:
+            text = text.lower()
+        return _sorted_list(text) if self.sort else text
+
+
+def _without_grease(text: str) -> str:
+    items = _json_list(text)
+    if items is not None:
+        kept = [item for item in items if not _GREASE.search(json.dumps(item, ensure_ascii=False))]
+        return _canonical(sorted(kept, key=_canonical))
+    brands = [brand for brand in _BRAND.findall(text) if not _GREASE.search(brand)]
+    return ", ".join(sorted(brands))
+
+
+def _sorted_list(text: str) -> str:
+    items = _json_list(text)
+    if items is not None:
+        return _canonical(sorted(items, key=_canonical))
+    return ",".join(sorted(part.strip() for part in text.split(",")))
+
+
+def _json_list(text: str) -> list[Any] | None:
+    if not text.startswith("["):
+        return None
+    try:
+        items: list[Any] = json.loads(text)
+    except ValueError:
+        return None
+    return items
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def read_transforms(path: Path) -> Mapping[str, Transform]:
+    """Read a TOML file with a table for each API.
+
+    Raises
+    ------
+    InputError
+        Not readable, not TOML, or with words or values that a transform does not have.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"transforms {path}: {error}") from error
+    return {api: _transform(path, api, table) for api, table in content.items()}
+
+
+def _transform(path: Path, api: str, table: Any) -> Transform:
+    kinds = {
+        "brands": bool,
+        "major": bool,
+        "round": int,
+        "lower": bool,
+        "sort": bool,
+        "constant": str,
+    }
+    hint = f"a table for each API, with {', '.join(kinds)}"
+    if not isinstance(table, dict) or not table:
+        raise InputError(f"transforms {path}: {api!r} is no table", hint=hint)
+    for word, value in table.items():
+        if word not in kinds or type(value) is not kinds[word]:
+            raise InputError(f"transforms {path}: {api}: {word} = {value!r}", hint=hint)
+    if table.get("round", 1) < 1:
+        raise InputError(f"transforms {path}: {api}: round must be at least 1")
+    return Transform(**table)

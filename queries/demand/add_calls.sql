@@ -1,0 +1,1 @@
+INSERT INTO demand SELECT $batch::INTEGER, site, script, api, calls FROM arrived_calls

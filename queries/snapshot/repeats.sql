@@ -1,0 +1,14 @@
+-- Users who were seen with an API on several visits of a window: how often, and with how many values.
+WITH inside AS (
+    SELECT visit_id, user_id FROM visit
+    WHERE ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
+        AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
+        AND ($source::VARCHAR IS NULL OR source_id = (SELECT source_id FROM source WHERE name = $source))
+),
+repeated AS (SELECT user_id FROM inside GROUP BY user_id HAVING count(*) > 1)
+SELECT api_id, user_id, count(DISTINCT visit_id) AS visits, count(DISTINCT value_id) AS values
+FROM observation
+JOIN inside USING (visit_id)
+SEMI JOIN repeated USING (user_id)
+GROUP BY api_id, user_id
+HAVING count(DISTINCT visit_id) > 1

@@ -1,0 +1,285 @@
+"""Ingest stores each observation once and says what became of every record."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.store.database import Database
+from fpmonitor.store.ingest import BatchReport, canonical_json, choose_collector, ingest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+Row = tuple[int, datetime | None, str | None, str, str, str | None]
+
+OBSERVATIONS = """
+    SELECT user.digest, visit.time, source.name, api.name, value.status, value.text
+    FROM observation
+    JOIN visit USING (visit_id) JOIN user USING (user_id) JOIN api USING (api_id)
+    JOIN value ON value.api_id = observation.api_id AND value.value_id = observation.value_id
+    LEFT JOIN source USING (source_id)
+"""
+
+
+def add(database: Database, path: Path, column_map: ColumnMap | None = None) -> BatchReport:
+    column_map = column_map or ColumnMap()
+    with log_files([str(path)]) as (log,):
+        return ingest(database, log, choose_collector(log, column_map), column_map)
+
+
+def counts(report: BatchReport) -> tuple[int, int, int, int]:
+    return report.read, report.stored, report.duplicates, report.rejected
+
+
+def observations(database: Database) -> list[Row]:
+    rows: list[Row] = database._connection.execute(OBSERVATIONS).fetchall()
+    return sorted(rows, key=repr)
+
+
+def rows_of(database: Database, table: str) -> int:
+    return int(database._connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])
+
+
+def write_json(path: Path, records: Sequence[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def wide_records(users: int, *, seed: int = 1) -> list[dict[str, Any]]:
+    rng = random.Random(seed)
+    return [
+        {
+            "user": f"user{i}",
+            "time": 1_772_445_600 + i,
+            "a": rng.randrange(5),
+            "b": rng.choice("xyz"),
+        }
+        for i in range(users)
+    ]
+
+
+def long_records(wide: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"user": record["user"], "time": record["time"], "api": api, "value": record[api]}
+        for record in wide
+        for api in ("a", "b")
+    ]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    return Database(tmp_path / "test.duckdb", create=True)
+
+
+def test_same_file_twice_adds_nothing(tmp_path: Path, database: Database) -> None:
+    path = write_json(tmp_path / "a.jsonl", wide_records(50))
+    assert counts(add(database, path)) == (50, 50, 0, 0)
+    before = observations(database)
+    again = add(database, path)
+    assert counts(again) == (50, 0, 50, 0)
+    assert (again.users, again.apis) == (50, 2)
+    assert observations(database) == before
+    assert rows_of(database, "batch") == 1
+
+
+def test_same_bytes_under_another_name_add_nothing(tmp_path: Path, database: Database) -> None:
+    records = wide_records(5)
+    add(database, write_json(tmp_path / "a.jsonl", records))
+    assert counts(add(database, write_json(tmp_path / "b.jsonl", records))) == (5, 0, 5, 0)
+
+
+def test_same_bytes_under_another_column_map_are_read_again(
+    tmp_path: Path, database: Database
+) -> None:
+    path = write_json(tmp_path / "a.jsonl", [{"user": "u", "a": None, "b": 1}])
+    add(database, path, ColumnMap(null="absent"))
+    assert counts(add(database, path)) == (1, 1, 0, 0)
+    assert {row[3] for row in observations(database)} == {"a", "b"}
+
+
+@pytest.mark.parametrize("form", [list, long_records], ids=["wide", "long"])
+def test_only_the_new_lines_of_a_grown_file_are_stored(
+    tmp_path: Path, database: Database, form: Any
+) -> None:
+    records = wide_records(60)
+    path = write_json(tmp_path / "a.jsonl", form(records[:40]))
+    add(database, path)
+    grown = form(records)
+    path = write_json(tmp_path / "a.jsonl", grown)
+    new = len(grown) - len(form(records[:40]))
+    assert counts(add(database, path)) == (len(grown), new, len(grown) - new, 0)
+    once = Database(tmp_path / "once.duckdb", create=True)
+    add(once, path)
+    assert len(observations(database)) == len(observations(once)) == 120
+    assert rows_of(database, "visit") == rows_of(database, "user") == 60
+
+
+def test_wide_and_long_form_of_one_log_are_the_same_observations(
+    tmp_path: Path, database: Database
+) -> None:
+    records = wide_records(30)
+    add(database, write_json(tmp_path / "wide.jsonl", records))
+    before = observations(database)
+    long = long_records(records)
+    assert counts(add(database, write_json(tmp_path / "long.jsonl", long))) == (60, 0, 60, 0)
+    assert observations(database) == before
+
+
+def test_repeats_within_a_log_are_duplicates(tmp_path: Path, database: Database) -> None:
+    records = wide_records(20)
+    report = add(database, write_json(tmp_path / "a.jsonl", records + records[5:9]))
+    assert counts(report) == (24, 20, 4, 0)
+    assert len(observations(database)) == 40
+
+
+def test_record_with_one_new_value_is_stored_and_the_rest_of_it_not_again(
+    tmp_path: Path, database: Database
+) -> None:
+    first = {"user": "u", "time": 0, "a": 1}
+    add(database, write_json(tmp_path / "a.jsonl", [first]))
+    report = add(database, write_json(tmp_path / "b.jsonl", [{**first, "b": 2}]))
+    assert counts(report) == (1, 1, 0, 0)
+    assert [row[3] for row in observations(database)] == ["a", "b"]
+    assert rows_of(database, "visit") == 1
+
+
+def test_visits_differ_by_user_time_and_source(tmp_path: Path, database: Database) -> None:
+    records: list[dict[str, Any]] = [
+        {"user": user, "a": 1, **rest}
+        for user in ("u", "w")
+        for rest in ({}, {"time": 0}, {"time": 1}, {"source": "s"}, {"time": 0, "source": "s"})
+    ]
+    report = add(database, write_json(tmp_path / "a.jsonl", records))
+    assert counts(report) == (10, 10, 0, 0)
+    assert (rows_of(database, "visit"), rows_of(database, "user")) == (10, 2)
+    assert counts(add(database, write_json(tmp_path / "b.jsonl", records[::-1]))) == (10, 0, 10, 0)
+
+
+def test_later_value_of_one_visit_is_stored_after_the_earlier(
+    tmp_path: Path, database: Database
+) -> None:
+    records = [{"user": "u", "a": value} for value in ("first", "second", "first", "third")]
+    add(database, write_json(tmp_path / "a.jsonl", records))
+    texts = database._connection.execute(
+        "FROM observation AS o JOIN value USING (api_id, value_id) SELECT text ORDER BY o.rowid"
+    ).fetchall()
+    assert [row[0] for row in texts] == ["second", "first", "third"]
+
+
+def test_observations_lie_api_by_api_in_the_order_of_the_log(
+    tmp_path: Path, database: Database
+) -> None:
+    add(database, write_json(tmp_path / "a.jsonl", wide_records(3000)))
+    found = database._connection.execute("SELECT api_id, visit_id FROM observation").fetchall()
+    assert found == sorted(found)
+
+
+def test_numbers_of_users_values_and_visits_do_not_depend_on_the_run(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "a.jsonl", [*wide_records(5000), *wide_records(50)])
+    contents = []
+    for i in range(2):
+        with Database(tmp_path / f"{i}.duckdb", create=True) as database:
+            add(database, path)
+            contents.append(
+                [
+                    database._connection.execute(f"SELECT {columns} FROM {table}").fetchall()
+                    for table, columns in (
+                        ("user", "user_id"),
+                        ("visit", "visit_id, user_id, time"),
+                        ("value", "*"),
+                        ("observation", "*"),
+                    )
+                ]
+            )
+    assert contents[0] == contents[1]
+
+
+def test_values_of_two_files_share_their_numbers(tmp_path: Path, database: Database) -> None:
+    pl.DataFrame({"user": ["u"], "a": [1.0]}).write_parquet(tmp_path / "a.parquet")
+    add(database, tmp_path / "a.parquet")
+    add(database, write_json(tmp_path / "b.jsonl", [{"user": "w", "a": 1}]))
+    (tmp_path / "c.csv").write_text("user,a\nx,1\n")
+    add(database, tmp_path / "c.csv")
+    assert rows_of(database, "value") == 1
+    assert rows_of(database, "observation") == 3
+
+
+def test_ids_of_users_are_not_stored(tmp_path: Path, database: Database) -> None:
+    add(database, write_json(tmp_path / "a.jsonl", [{"user": "very-secret-id", "a": 1}]))
+    path = database.path
+    database.close()
+    assert b"very-secret-id" not in path.read_bytes()
+
+
+def test_failed_ingest_leaves_the_database_as_it_was(tmp_path: Path, database: Database) -> None:
+    add(database, write_json(tmp_path / "a.jsonl", wide_records(10)))
+    before = observations(database)
+    whole = write_json(tmp_path / "b.jsonl", [{"user": "new", "c": 1}])
+
+    def interrupt(stage: str) -> None:
+        if stage == "storing":
+            raise KeyboardInterrupt
+
+    with log_files([str(whole)]) as (log,), pytest.raises(KeyboardInterrupt):
+        ingest(database, log, choose_collector(log, ColumnMap()), progress=interrupt)
+    assert observations(database) == before
+    assert rows_of(database, "api") == 2
+    assert counts(add(database, whole)) == (1, 1, 0, 0)
+
+
+def test_rejects_of_one_csv_do_not_count_for_the_next(tmp_path: Path, database: Database) -> None:
+    for name in ("1", "2"):
+        (tmp_path / f"{name}.csv").write_text(f"user,a\nu{name},1\nshort\n")
+        assert counts(add(database, tmp_path / f"{name}.csv")) == (2, 1, 0, 1)
+    assert rows_of(database, "reject") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"b":1, "a":[2, {"d":null,"c":"\\u00e9"}]}', '{"a":[2,{"c":"é","d":null}],"b":1}'),
+        ("[ ]", "[]"),
+        ("{broken", "{broken"),
+        ("[" * 100_000, "[" * 100_000),
+        ("[1.50, 1e3]", "[1.5,1000.0]"),
+    ],
+)
+def test_canonical_json(text: str, expected: str) -> None:
+    assert canonical_json(text) == expected
+
+
+cells = st.fixed_dictionaries(
+    {"user": st.sampled_from("uvw"), "time": st.sampled_from([0, 1])},
+    optional={"a": st.sampled_from("xy"), "b": st.sampled_from("xy")},
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(batches=st.lists(st.lists(cells, min_size=1, max_size=8), min_size=1, max_size=3))
+def test_any_sequence_of_files_stores_each_observation_once(
+    batches: list[list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    seen: set[tuple[Any, ...]] = set()
+    with Database(folder / "db", create=True) as database:
+        for i, records in enumerate(batches):
+            records.append({"user": "z", "time": i, "a": "x"})  # at least one API; no two alike
+            report = add(database, write_json(folder / f"{i}.jsonl", records))
+            assert report.read == report.stored + report.duplicates == len(records)
+            seen |= {
+                (record["user"], record["time"], api, record[api])
+                for record in records
+                for api in ("a", "b")
+                if api in record
+            }
+        assert len(observations(database)) == len(set(observations(database))) == len(seen)
