@@ -1,0 +1,135 @@
+"""Access logs of Apache and nginx: what each request's headers said of the browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from apachelogs import COMBINED, COMMON, VHOST_COMBINED, LogParser
+from fpmonitor.collectors.records import (
+    Record,
+    RecordCollector,
+    RecordError,
+    Visit,
+    request_headers,
+    text_lines,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fpmonitor.logs import LogFile
+
+HEADERS = (
+    "User-Agent", "Accept-Language", "Accept-Encoding", "DNT", "Sec-GPC", "Sec-CH-UA",
+    "Sec-CH-UA-Mobile", "Sec-CH-UA-Platform", "Sec-CH-UA-Platform-Version", "Sec-CH-UA-Arch",
+    "Sec-CH-UA-Bitness", "Sec-CH-UA-Model", "Sec-CH-UA-Full-Version-List", "Sec-CH-UA-Form-Factors",
+    "Sec-CH-Device-Memory", "Sec-CH-DPR", "Sec-CH-Viewport-Width", "Sec-CH-Prefers-Color-Scheme",
+)  # fmt: skip
+COOKIE = "fpm"
+_APACHE = f"%t %{{{COOKIE}}}C " + " ".join(f'"%{{{header}}}i"' for header in HEADERS)
+_FORMATS = (_APACHE, COMBINED, VHOST_COMBINED, COMMON)
+_LINE = re.compile(r'\S+ .*\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] (".*|\S+ ".*)', re.DOTALL)
+_OURS = re.compile(r'\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] \S+ ".*', re.DOTALL)
+_USER_AGENT = "http:user-agent"
+
+
+def log_line(server: str) -> str:
+    """Give the configuration that makes a web server log what this collector reads.
+
+    Parameters
+    ----------
+    server
+        `nginx` or `apache`. The cookie `fpm` names the user; a site that has none sets one.
+    """
+    if server == "apache":
+        escaped = _APACHE.replace('"', '\\"')
+        return f'LogFormat "{escaped}" fpmonitor\nCustomLog logs/fpmonitor.log fpmonitor\n'
+    fields = {"user": f"$cookie_{COOKIE}", "time": "$time_iso8601"} | {
+        f"http:{header.lower()}": f"$http_{header.lower().replace('-', '_')}" for header in HEADERS
+    }
+    return (
+        f"log_format fpmonitor escape=json '{json.dumps(fields)}';\n"
+        "access_log logs/fpmonitor.log fpmonitor;\n"
+    )
+
+
+class AccesslogCollector(RecordCollector):
+    """Reads the common, combined and vhost formats, and the two that `log_line` gives.
+
+    A header that a request lacks is absent: browsers send most client hints only after the server
+    has asked for them. `--user host` takes the remote address for the user.
+    """
+
+    name: ClassVar[str] = "accesslog"
+
+    def first(self, log: LogFile) -> Sequence[Any]:
+        """Contents of the first good lines; empty for logs in another form."""
+        head = log.head[:4096].lstrip()
+        if head[:4] == b"PAR1" or b"\0" in head:
+            return []
+        lines = [raw.decode("utf-8", "replace").strip() for raw in head.splitlines()[:20]]
+        if not any(_looks_right(line) for line in lines):
+            return []
+        return [record.content for record in islice(self.records(log), 20) if not record.problem]
+
+    def recognises_record(self, record: Any) -> bool:
+        """Whether a line was understood."""
+        return isinstance(record, dict)
+
+    def records(self, log: LogFile) -> Iterator[Record]:
+        """Split the log into lines, each as an object with `user`, `host`, `time` and headers."""
+        for line, raw in text_lines(log):
+            text = raw.decode("utf-8", "replace").rstrip("\r\n")
+            try:
+                yield Record(line, _parsed(text), None, text)
+            except RecordError as error:
+                yield Record(line, None, str(error), text)
+
+    def visit(self, record: Any) -> Visit:
+        """Headers of one request."""
+        headers = {
+            name.removeprefix("http:"): value
+            for name, value in record.items()
+            if name.startswith("http:")
+        }
+        return Visit(request_headers(headers), self.name)
+
+
+def _looks_right(line: str) -> bool:
+    if line.startswith("{"):
+        return f'"{_USER_AGENT}"' in line
+    return bool(_LINE.fullmatch(line) or _OURS.fullmatch(line))
+
+
+def _parsed(line: str) -> dict[str, str | None]:
+    if line.startswith("{"):
+        return _parsed_json(line)
+    for parser in _parsers():
+        with suppress(ValueError):
+            entry = parser.parse(line)
+            headers = {f"http:{name.lower()}": value for name, value in entry.headers_in.items()}
+            return headers | {
+                "user": getattr(entry, "cookies", {}).get(COOKIE),
+                "host": getattr(entry, "remote_host", None),
+                "time": entry.request_time.isoformat(),
+            }
+    raise RecordError("no line of a known log format")
+
+
+def _parsed_json(line: str) -> dict[str, str | None]:
+    try:
+        members = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RecordError("not JSON") from error
+    # nginx writes the empty text for a header that the request lacks.
+    return {name: text for name, text in members.items() if isinstance(text, str) and text}
+
+
+@cache
+def _parsers() -> tuple[LogParser, ...]:
+    return tuple(LogParser(form, encoding="utf-8", errors="replace") for form in _FORMATS)

@@ -1,0 +1,30 @@
+"""AmIUnique and FPStalker: the wide tables of the published dumps, a row a visit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from fpmonitor.collectors.renamed import RenamedCollector
+
+from fpmonitor.logs import ColumnMap
+from fpmonitor.vocabulary import aliases_of
+
+if TYPE_CHECKING:
+    from fpmonitor.logs import LogFile
+
+_NO_APIS = {"counter", "updateDate", "endDate", "addressHttp", "hostHttp", "connectionHttp"}
+
+
+class AmiuniqueCollector(RenamedCollector):
+    """Reads columns such as `userAgentHttp`; `id` names the browser, `creationDate` the time."""
+
+    name: ClassVar[str] = "amiunique"
+
+    def api_of_column(self, column: str) -> str | None:
+        """Give the API of a column."""
+        return aliases_of(self.name).get(column)
+
+    def named(self, log: LogFile, column_map: ColumnMap) -> ColumnMap:  # noqa: ARG002 -- the base class names it
+        """Complete a column map by the names of the dumps."""
+        columns = {"user": "id", "time": "creationDate", **column_map.columns}
+        return ColumnMap(columns, column_map.ignore | _NO_APIS, column_map.null)

@@ -1,0 +1,146 @@
+"""FingerprintJS 3, 4 and 5: the result, its components alone, or their debug string."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fpmonitor.collectors.records import (
+    UNDEFINED,
+    RecordCollector,
+    RecordError,
+    Visit,
+    error_text,
+    value_text,
+    wrapped,
+)
+
+from fpmonitor.errors import InputError
+from fpmonitor.vocabulary import aliases_of, api_of
+
+if TYPE_CHECKING:
+    from fpmonitor.logs import ColumnMap, LogFile, Scan
+
+_SOURCE = "fingerprintjs"
+_MEMBERS = {"value", "error", "duration"}
+
+
+class FingerprintjsCollector(RecordCollector):
+    """Reads results of the open-source library, also as a member of another object.
+
+    `JSON.stringify` drops `undefined` and empties errors, so that a component with neither value
+    nor error returned `undefined`. `visitorId` is a hash of the components and never the user.
+    """
+
+    name: ClassVar[str] = _SOURCE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._aliases = aliases_of(_SOURCE)
+        self._members = _members_of_components()
+
+    def recognises_record(self, record: Any) -> bool:
+        """Whether the record is or holds a result, components, or an event of the Pro service."""
+        return wrapped(record, _has_components) is not None or _is_pro_event(record)
+
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log.
+
+        Raises
+        ------
+        InputError
+            Events of Fingerprint Pro, which hold no components.
+        """
+        try:
+            return super().scan(log, column_map)
+        except InputError as error:
+            if self._saw_pro_event:
+                raise InputError(
+                    f"{log.label}: events of Fingerprint Pro hold no components, only their hash",
+                    hint="log the result of the open-source library instead",
+                ) from error
+            raise
+
+    _saw_pro_event = False
+
+    def visit(self, record: Any) -> Visit:
+        """Components of one result."""
+        result = wrapped(record, _has_components)
+        if result is None:
+            if _is_pro_event(record):
+                self._saw_pro_event = True
+                raise RecordError("an event of Fingerprint Pro holds no components")
+            raise RecordError("no components of FingerprintJS")
+        components = result.get("components", result)
+        values: dict[str, str] = {}
+        for name, entry in components.items():
+            if _is_component(entry):
+                values.update(self._values(name, entry))
+        return Visit(values, f"{_SOURCE} {_version(result, components)}")
+
+    def _values(self, name: str, entry: dict[str, Any]) -> dict[str, str]:
+        members = self._members.get(name)
+        value = entry.get("value")
+        if members is None:
+            return {self._aliases.get(name) or api_of(_SOURCE, name): _text(entry)}
+        if not isinstance(value, dict):
+            return dict.fromkeys(members.values(), _text(entry))
+        # The component was asked for: a member that JSON lacks was undefined.
+        values = dict.fromkeys(members.values(), UNDEFINED)
+        for key, part in value.items():
+            values[members.get(key) or api_of(_SOURCE, f"{name}.{key}")] = value_text(part)
+        return values
+
+
+def _members_of_components() -> dict[str, dict[str, str]]:
+    """Components whose members are APIs of their own: component -> member -> API."""
+    members: dict[str, dict[str, str]] = {}
+    for name, api in aliases_of(_SOURCE).items():
+        component, dot, key = name.partition(".")
+        if dot:
+            members.setdefault(component, {})[key] = api
+    return members
+
+
+def _text(entry: dict[str, Any]) -> str:
+    if "value" in entry:
+        return value_text(entry["value"])
+    if "error" in entry:
+        return error_text(_message(entry["error"]))
+    return UNDEFINED
+
+
+def _message(error: Any) -> Any:
+    """Error without its stack, which names places in the page rather than the browser."""
+    if isinstance(error, dict):
+        kept = {key: error[key] for key in ("name", "message") if key in error}
+        return kept or None
+    return error
+
+
+def _is_component(entry: object) -> bool:
+    return isinstance(entry, dict) and "duration" in entry and entry.keys() <= _MEMBERS
+
+
+def _has_components(record: dict[str, Any]) -> bool:
+    components = record.get("components", record)
+    if not isinstance(components, dict):
+        return False
+    wanted = 1 if "components" in record else 3
+    found = (entry for entry in components.values() if _is_component(entry))
+    return sum(1 for _ in islice(found, wanted)) == wanted
+
+
+def _is_pro_event(record: object) -> bool:
+    products = record.get("products") if isinstance(record, dict) else None
+    return isinstance(products, dict) and "identification" in products
+
+
+def _version(result: dict[str, Any], components: dict[str, Any]) -> str:
+    """Version of the library; components alone tell the major version only."""
+    version = result.get("version")
+    if isinstance(version, str) and "components" in result:
+        return version
+    if "userAgentData" in components:
+        return "5"
+    return "4" if "webGlBasics" in components else "3"

@@ -1,0 +1,66 @@
+"""HAR 1.2: what the requests of one browser told servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fpmonitor.collectors.records import (
+    Record,
+    RecordCollector,
+    RecordError,
+    Visit,
+    json_records,
+    request_headers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fpmonitor.logs import LogFile
+
+# They differ between pages, images and scripts, and then tell the resource, not the browser.
+_OF_NAVIGATIONS = {"accept", "upgrade-insecure-requests"}
+
+
+class HarCollector(RecordCollector):
+    """Reads `log.entries[].request.headers`; each file is one user, each request a visit."""
+
+    name: ClassVar[str] = "har"
+
+    def recognises_record(self, record: Any) -> bool:
+        """Whether the record is a HAR document."""
+        return _entries(record) is not None
+
+    def records(self, log: LogFile) -> Iterator[Record]:
+        """Split the documents into entries, counted from 1."""
+        position = 0
+        for document in json_records(log):
+            for entry in _entries(document.content) or [None]:
+                position += 1
+                problem = document.problem or (None if isinstance(entry, dict) else "no HAR entry")
+                yield Record(position, {"file": log.label, "entry": entry}, problem, document.text)
+
+    def visit(self, record: Any) -> Visit:
+        """Headers of one request."""
+        entry = record["entry"]
+        request = entry.get("request")
+        listed = request.get("headers") if isinstance(request, dict) else None
+        if not isinstance(listed, list):
+            raise RecordError("no request headers")
+        headers = {
+            str(header.get("name")).lower(): header["value"]
+            for header in listed
+            if isinstance(header, dict) and isinstance(header.get("value"), str)
+        }
+        if headers.get("sec-fetch-mode") != "navigate":
+            headers = {name: text for name, text in headers.items() if name not in _OF_NAVIGATIONS}
+        time = entry.get("startedDateTime")
+        return Visit(
+            request_headers(headers), "har", record["file"], time if isinstance(time, str) else None
+        )
+
+
+def _entries(document: Any) -> list[Any] | None:
+    log = document.get("log") if isinstance(document, dict) else None
+    entries = log.get("entries") if isinstance(log, dict) else None
+    return entries if isinstance(entries, list) else None

@@ -1,0 +1,456 @@
+"""Collectors that read record by record: each record becomes one row of a wide table.
+
+The rows go to temporary Parquet files part by part, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+import weakref
+from abc import ABC, abstractmethod
+from array import array
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import polars as pl
+
+from fpmonitor.errors import InputError
+from fpmonitor.logs import MAX_RECORD_BYTES, Reject, Scan, excerpt
+from fpmonitor.store.sql import quote_text
+from fpmonitor.vocabulary import aliases_of, api_of, known_apis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import IO
+
+    from fpmonitor.logs import ColumnMap, LogFile, Refused
+
+UNDEFINED = "undefined"
+_ERROR = "error:"
+_LARGE_VALUE_BYTES = 256
+_MAX_DOCUMENT_BYTES = 256_000_000
+_MAX_APIS = 4000
+_ADDRESSES = {"http:x-forwarded-for"}
+_PART_RECORDS = 10_000
+_PART_BYTES = 64_000_000
+
+
+def request_headers(headers: Mapping[str, str | None]) -> dict[str, str]:
+    """Values of request headers by their APIs; cookies and what names places are left out.
+
+    Parameters
+    ----------
+    headers
+        Name in any case -> value; null where the request had none.
+    """
+    named = {f"http:{name.lower()}": value for name, value in headers.items() if value is not None}
+    wanted = [api for api in named if api in known_apis() and api not in _ADDRESSES]
+    return {api: value_text(named[api]) for api in wanted}
+
+
+class RecordError(Exception):
+    """A record that cannot be used, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A piece of a log: its line (element of an array), its content or what is wrong, its text."""
+
+    line: int
+    content: Any
+    problem: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What one record says; values are made by `value_text`, `error_text` and `UNDEFINED`."""
+
+    values: Mapping[str, str]
+    source: str
+    user: str | None = None
+    time: str | None = None
+
+
+def value_text(value: object) -> str:
+    """Give a value as JSON text; large ones by digest and length, as the store keeps them.
+
+    Raises
+    ------
+    RecordError
+        It holds half of a character (a lone surrogate).
+    """
+    if isinstance(value, str):
+        return _digest_of(value) or _quoted(value)
+    if isinstance(value, dict | list):
+        text = _canonical(value)
+        return _digest_of(text) or text
+    if isinstance(value, bool) or value is None:
+        return _WORDS[value]
+    return repr(value)  # numbers of a parsed record look in Python as in JSON
+
+
+def _digest_of(text: str) -> str | None:
+    """Digest and length of a large text as JSON text; null for others."""
+    if len(text) <= _LARGE_VALUE_BYTES and text.isascii():
+        return None
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError as error:
+        raise RecordError("a text is not Unicode") from error
+    if len(encoded) <= _LARGE_VALUE_BYTES:
+        return None
+    return f'"sha256:{hashlib.sha256(encoded).hexdigest()[:32]}:{len(text)}"'
+
+
+_WORDS = {True: "true", False: "false", None: "null"}
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+_quoted = json.encoder.encode_basestring
+
+
+def _canonical(value: object) -> str:
+    return _CANONICAL.encode(value)
+
+
+def error_text(message: object) -> str:
+    """Give the message of an error that an API threw; null where the log does not keep it."""
+    return _ERROR + value_text(message)
+
+
+def json_records(log: LogFile) -> Iterator[Record]:
+    """Read a log of JSON lines, of one JSON object, or of one JSON array."""
+    document = _document(log)
+    if document is None:
+        yield from _json_lines(log)
+    elif isinstance(document, list):
+        for position, content in enumerate(document, start=1):
+            yield Record(position, content, None, _beginning(content))
+    else:
+        yield Record(1, document, None, _beginning(document))
+
+
+def _beginning(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False)[:200]
+
+
+def _json_lines(log: LogFile) -> Iterator[Record]:
+    for line, raw in text_lines(log):
+        content, problem = _parsed(raw)
+        yield Record(line, content, problem, raw[:200].decode("utf-8", "replace"))
+
+
+def text_lines(log: LogFile) -> Iterator[tuple[int, bytes]]:
+    """Lines of a log that are not blank, with their numbers; far too long ones are cut."""
+    with log.open() as file:
+        number = 0
+        while raw := file.readline(MAX_RECORD_BYTES + 1):
+            number += 1
+            while len(raw) > MAX_RECORD_BYTES and not raw.endswith(b"\n"):
+                rest = file.readline(MAX_RECORD_BYTES)
+                raw = raw[: MAX_RECORD_BYTES + 1]
+                if not rest or rest.endswith(b"\n"):
+                    break
+            if number == 1:
+                raw = raw.removeprefix(b"\xef\xbb\xbf")
+            if raw.strip():
+                yield number, raw
+
+
+def _parsed(raw: bytes) -> tuple[Any, str | None]:
+    if len(raw) > MAX_RECORD_BYTES:
+        return None, f"longer than {MAX_RECORD_BYTES // 1_000_000} MB"
+    try:
+        return json.loads(raw.decode(), parse_constant=_refuse_constant), None
+    except UnicodeDecodeError:
+        return None, "not UTF-8"
+    except RecursionError:
+        return None, "nested too deeply"
+    except ValueError:
+        return None, "not JSON"
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _document(log: LogFile) -> Any:
+    """Content of a log that is one JSON array, or one object over several lines; else null."""
+    if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["}:
+        return None
+    with log.open() as file:
+        content, problem = _parsed(_first_line(file))
+        if problem is None and isinstance(content, dict):
+            return None
+        file.seek(0)
+        raw = file.read(_MAX_DOCUMENT_BYTES + 1)
+    if len(raw) > _MAX_DOCUMENT_BYTES:
+        return None
+    try:
+        return json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _first_line(file: IO[bytes]) -> bytes:
+    while raw := file.readline(MAX_RECORD_BYTES + 1):
+        if raw.strip():
+            return raw.removeprefix(b"\xef\xbb\xbf")
+    return b""
+
+
+def first_records(log: LogFile) -> tuple[Any, ...]:
+    """Contents of the first good records of a JSON log; empty for logs in another form."""
+    head = log.head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head[:1] not in {b"{", b"["}:
+        return ()
+    stat = log.path.stat()
+    return _first_records(log, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=1)  # every collector asks the same of a log
+def _first_records(log: LogFile, *_changed: int) -> tuple[Any, ...]:
+    found = []
+    for tried, record in enumerate(json_records(log)):
+        if record.problem is None:
+            found.append(record.content)
+        if len(found) == 5 or tried == 100:
+            break
+    return tuple(found)
+
+
+def member(record: Mapping[str, Any], name: str) -> Any:
+    """Member of a record by its name, or by the names that lead to it, joined by dots."""
+    if name in record:
+        return record[name]
+    content: Any = record
+    for part in name.split("."):
+        content = content.get(part) if isinstance(content, dict) else None
+    return content
+
+
+def text_of(value: object) -> str | None:
+    """Give an identifier or a time as text: null, lists and objects are none."""
+    if value is None or isinstance(value, bool | dict | list):
+        return None
+    return str(value)
+
+
+def wrapped(record: object, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
+    """Give the record itself or the one of its members that is what is wanted."""
+    if not isinstance(record, dict):
+        return None
+    candidates = [record, *(value for value in record.values() if isinstance(value, dict))]
+    return next((candidate for candidate in candidates if is_wanted(candidate)), None)
+
+
+def leaves(source: str, content: Mapping[str, Any], *, depth: int) -> dict[str, str]:
+    """Values of nested members, named with dots, by their APIs.
+
+    Parameters
+    ----------
+    source
+        Whose names they are.
+    content
+        The members.
+    depth
+        How deep to go for names that the vocabulary does not have; below, objects are values.
+    """
+    values: dict[str, str] = {}
+
+    def walk(prefix: str, content: Mapping[str, Any], depth: int) -> None:
+        for key, value in content.items():
+            name = prefix + key
+            if name not in aliases and isinstance(value, dict) and value and depth > 1:
+                walk(f"{name}.", value, depth - 1)
+            else:
+                values[api_of(source, name)] = value_text(value)
+
+    aliases = aliases_of(source)
+    walk("", content, depth)
+    return values
+
+
+class RecordCollector(ABC):
+    """Reads a log record by record; subclasses say what one record means.
+
+    Records name their user in the column that the column map gives (default `user`, also
+    `outer.inner`). Where the log has none, each record is a visit of its own.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self) -> None:
+        self.rows_are_visits = False
+
+    @abstractmethod
+    def visit(self, record: Any) -> Visit:
+        """Tell what a record says.
+
+        Raises
+        ------
+        RecordError
+            The record is not what this collector reads.
+        """
+
+    @abstractmethod
+    def recognises_record(self, record: Any) -> bool:
+        """Whether a record has the shape that this collector reads."""
+
+    def records(self, log: LogFile) -> Iterator[Record]:
+        """Split the log into records."""
+        return json_records(log)
+
+    def first(self, log: LogFile) -> Sequence[Any]:
+        """Contents of the first good records; empty for logs in another form."""
+        return first_records(log)
+
+    def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:  # noqa: ARG002 -- the contract of collectors names it
+        """Whether one of the first records has the shape that this collector reads."""
+        return any(self.recognises_record(record) for record in self.first(log))
+
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log: rows are written to temporary files here, and selected by the store.
+
+        Raises
+        ------
+        InputError
+            No record says anything of an API.
+        """
+        self._fields = {name: column_map.name_of(name) for name in ("user", "time")}
+        self.rows_are_visits = not ("user" in column_map.columns or self._names_users(log))
+        table = RowTable()
+        for record in self.records(log):
+            try:
+                table.add(record.line, self._complete(log, record))
+            except RecordError as error:
+                table.add_problem(record.line, str(error))
+        self._lines = table.lines
+        self._table = table  # keeps the temporary files
+        return table.scan(log)
+
+    def _names_users(self, log: LogFile) -> bool:
+        return any(
+            isinstance(record, dict) and member(record, self._fields["user"]) is not None
+            for record in self.first(log)
+        )
+
+    def _complete(self, log: LogFile, record: Record) -> Visit:
+        if record.problem is not None:
+            raise RecordError(record.problem)
+        try:
+            visit = self.visit(record.content)
+        except RecursionError as error:
+            raise RecordError("nested too deeply") from error
+        if not visit.values:
+            raise RecordError("no value of an API")
+        outer = record.content if isinstance(record.content, dict) else {}
+        user = visit.user or text_of(member(outer, self._fields["user"]))
+        if self.rows_are_visits and visit.user is None:
+            content = hashlib.sha256(_canonical(record.content).encode("utf-8", "replace"))
+            user = f"{log.label}#{record.line}#{content.hexdigest()}"
+        time = visit.time or text_of(member(outer, self._fields["time"]))
+        return Visit(visit.values, visit.source, user, time)
+
+    def locate(
+        self,
+        log: LogFile,
+        rows: Mapping[int, str],
+        refused: Sequence[Refused],  # noqa: ARG002 -- every record is a row of the scan
+    ) -> list[Reject]:
+        """Find the records that could not be stored."""
+        reasons = {self._lines[row]: reason for row, reason in rows.items()}
+        found = []
+        for record in self.records(log):
+            if record.line in reasons:
+                found.append(Reject(record.line, reasons[record.line], excerpt(record.text)))
+                if len(found) == len(rows):
+                    break
+        return found
+
+
+@dataclass
+class RowTable:
+    """A wide table on disk, one row a record, grown part by part.
+
+    Attributes
+    ----------
+    lines
+        Line of each row.
+    """
+
+    lines: array[int] = field(default_factory=lambda: array("q"))
+    _columns: dict[str, int] = field(default_factory=dict)
+    _rows: list[tuple[str | None, Visit | None]] = field(default_factory=list)
+    _bytes: int = 0
+    _parts: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def add(self, line: int, visit: Visit) -> None:
+        """Add the row of a record.
+
+        Raises
+        ------
+        RecordError
+            It brings more APIs than a log may have.
+        """
+        fresh = [api for api in visit.values if api not in self._columns]
+        if len(self._columns) + len(fresh) > _MAX_APIS:
+            raise RecordError(f"more than {_MAX_APIS} APIs in one log")
+        for api in fresh:
+            self._columns[api] = len(self._columns)
+        self._append(line, None, visit, sum(map(len, visit.values.values())))
+
+    def add_problem(self, line: int, problem: str) -> None:
+        """Add the row of a record that cannot be used."""
+        self._append(line, problem, None, 0)
+
+    def _append(self, line: int, problem: str | None, visit: Visit | None, size: int) -> None:
+        self.lines.append(line)
+        self._rows.append((problem, visit))
+        self._bytes += size
+        if len(self._rows) >= _PART_RECORDS or self._bytes >= _PART_BYTES:
+            self._write_part()
+
+    def _write_part(self) -> None:
+        visits = [visit for _, visit in self._rows]
+        columns: dict[str, list[str | None]] = {
+            "problem": [problem for problem, _ in self._rows],
+            "user": [visit.user if visit else None for visit in visits],
+            "time": [visit.time if visit else None for visit in visits],
+            "source": [visit.source if visit else None for visit in visits],
+        }
+        for api, number in self._columns.items():
+            columns[f"c{number}"] = [visit.values.get(api) if visit else None for visit in visits]
+        path = self._folder / f"{len(self._parts)}.parquet"
+        frame = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+        frame.write_parquet(path, compression="lz4", statistics=False)
+        self._parts.append(path)
+        self._rows, self._bytes = [], 0
+
+    def scan(self, log: LogFile) -> Scan:
+        """SELECT of all rows in their order.
+
+        Raises
+        ------
+        InputError
+            There is no API.
+        """
+        self._write_part()
+        if not self._columns:
+            raise InputError(f"{log.label}: no record has a value of an API")
+        parts = ", ".join(quote_text(str(path)) for path in self._parts)
+        values = ", ".join(f"c{number} AS v{number}" for number in self._columns.values())
+        return Scan(
+            f'SELECT problem, "user", "time", source, {values} '  # noqa: S608 -- names are numbered, paths quoted
+            f"FROM read_parquet([{parts}], union_by_name = true)",
+            tuple(self._columns),
+            values_are_json=True,
+        )

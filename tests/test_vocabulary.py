@@ -1,0 +1,118 @@
+"""Names mean one thing: the vocabulary, its aliases, and names that it does not have."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from fpmonitor.errors import UnknownNameError
+from fpmonitor.vocabulary import (
+    FAMILIES,
+    aliases_of,
+    api_of,
+    api_of_instrumented,
+    base_of,
+    known_apis,
+    resolve,
+    volatile_in,
+)
+
+CONTENT: dict[str, Any] = json.loads(
+    (resources.files("fpmonitor.vocabulary") / "apis.json").read_text(encoding="utf-8")
+)
+NAME = re.compile(r"(http:[a-z0-9-]+|css:[a-z0-9-]+|[A-Z]\w*(\.[A-Z]\w*)?\.\w+)(#[\w.-]+)?")
+
+
+def test_it_has_the_size_and_the_form_that_was_promised() -> None:
+    apis = known_apis()
+    assert len(apis) >= 150
+    assert all(NAME.fullmatch(api) for api in apis)
+    assert {entry.kind for entry in apis.values()} == {"attribute", "method", "header", "media"}
+    groups = {entry.group for entry in apis.values()}
+    assert groups == {"hardware", "software", "locale", "preference", "network"}
+
+
+def test_kinds_are_those_of_webidl() -> None:
+    kinds = {
+        "Navigator.userAgent": "attribute",
+        "HTMLCanvasElement.toDataURL": "method",
+        "Intl.DateTimeFormat.resolvedOptions#timeZone": "method",
+        "http:sec-ch-ua": "header",
+        "css:prefers-color-scheme": "media",
+    }
+    assert {api: known_apis()[api].kind for api in kinds} == kinds
+    assert not known_apis()["Navigator.cpuClass"].standard
+
+
+@pytest.mark.parametrize("source", CONTENT["aliases"])
+def test_every_alias_leads_to_an_api(source: str) -> None:
+    bases = {base_of(api) for api in known_apis()}
+    assert {base_of(api) for api in aliases_of(source).values()} <= bases
+
+
+@pytest.mark.parametrize("source", CONTENT["aliases"])
+def test_two_names_of_a_source_never_share_an_api_by_accident(source: str) -> None:
+    # The reporting features of camera and microphone do: both are one call. FingerprintJS renamed
+    # `videoCard` to `webGlBasics` and returns the same.
+    apis = list(aliases_of(source).values())
+    twice = {api for api in apis if apis.count(api) > 1}
+    assert twice <= {
+        "MediaDevices.enumerateDevices",
+        "WebGLRenderingContext.getParameter#UNMASKED_RENDERER_WEBGL",
+        "WebGLRenderingContext.getParameter#UNMASKED_VENDOR_WEBGL",
+    }
+
+
+def test_a_value_that_a_source_shapes_is_marked_with_the_source() -> None:
+    assert api_of("fingerprintjs", "audio") == "OfflineAudioContext.startRendering#fingerprintjs"
+    assert api_of("thumbmarkjs", "audio.sampleHash").endswith("#thumbmarkjs")
+    for source in CONTENT["aliases"]:
+        for api in aliases_of(source).values():
+            marks = [other for other in CONTENT["aliases"] if f"#{other}" in api]
+            assert marks in ([], [source])
+
+
+def test_unknown_names_keep_their_source() -> None:
+    assert api_of("fingerprintjs", "novelty") == "x:fingerprintjs:novelty"
+    assert api_of("nobody", "a b") == "x:nobody:a b"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "api"),
+    [
+        ("window.navigator.userAgent", "Navigator.userAgent"),
+        ("window.screen.colorDepth", "Screen.colorDepth"),
+        ("window.localStorage.getItem", "Storage.getItem"),
+        ("HTMLCanvasElement.toDataURL", "HTMLCanvasElement.toDataURL"),
+        ("Navigator.prototype.hardwareConcurrency", "Navigator.hardwareConcurrency"),
+        ("AudioContext.createOscillator", "BaseAudioContext.createOscillator"),
+        ("Intl.DateTimeFormat.prototype.resolvedOptions", "Intl.DateTimeFormat.resolvedOptions"),
+        ("window.foo", "x:openwpm:window.foo"),
+        ("nothing", "x:openwpm:nothing"),
+    ],
+)
+def test_instrumented_symbols_are_named_by_interface(symbol: str, api: str) -> None:
+    assert api_of_instrumented("openwpm", symbol) == api
+
+
+def test_volatility_is_that_of_the_api_whatever_the_selector() -> None:
+    assert volatile_in("HTMLCanvasElement.toDataURL#fingerprintjs.text")["brave"] == 0
+    assert volatile_in("Navigator.platform") == {}
+    assert volatile_in("x:thumbmarkjs:math.sin") == {}
+    for entry in known_apis().values():
+        assert set(entry.volatile) <= set(FAMILIES)
+        assert all(version >= 0 for version in entry.volatile.values())
+
+
+def test_resolve_tells_what_a_name_means() -> None:
+    [alias] = resolve("canvas.text")
+    assert (alias.source, base_of(alias.api)) == ("fingerprintjs", "HTMLCanvasElement.toDataURL")
+    assert {found.api for found in resolve("window.navigator.platform")} == {"Navigator.platform"}
+    assert resolve("http:User-Agent")[0].api == "http:user-agent"
+    assert {found.source for found in resolve("timezone")} == {"fingerprintjs", "glean"}
+    with pytest.raises(UnknownNameError, match=r"Navigator\.userAgent"):
+        resolve("Navigator.userAgnet")
