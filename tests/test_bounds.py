@@ -10,17 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate.bounds import (
     Interval,
+    entropy_upper_bits,
     gamma_hoeffding,
     lipschitz_constant,
+    proposition9,
     theorem5,
     theorem6_floor,
     theorem8,
 )
-from fpmonitor.estimate.exposure import gamma_dkw, statistical_exposure
+from fpmonitor.estimate.entropy import entropy_bits
+from fpmonitor.estimate.exposure import binomial_probability, gamma_dkw, statistical_exposure
 from fpmonitor.spectrum import CountSpectrum
 
 REFERENCE = json.loads(
@@ -224,3 +228,67 @@ def test_an_interval_knows_when_it_says_nothing() -> None:
     assert Interval(lower=0.0, upper=1.0).vacuous
     assert not Interval(lower=0.1, upper=1.0).vacuous
     assert Interval(lower=0.25, upper=0.75).width == 0.5
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "p"),
+    [(9, 127, 10 / 128), (999_999, 10**10 - 1, 1e-4), (49, 10**7 - 1, 5e-6), (0, 10, 0.3)],
+)
+def test_binomial_probability_keeps_its_digits(successes: int, trials: int, p: float) -> None:
+    expected = float(binom.pmf(successes, trials, p))
+    assert binomial_probability(successes, trials, p) == pytest.approx(expected, rel=1e-12)
+
+
+def test_binomial_probability_of_a_sure_success() -> None:
+    assert binomial_probability(5, 5, 1.0) == 1
+    assert binomial_probability(4, 5, 1.0) == 0
+
+
+def test_one_user_moves_the_plug_in_entropy_by_at_most_what_the_limit_assumes() -> None:
+    rng = np.random.default_rng(6)
+    closest = 0.0
+    for users in (3, 10, 100):
+        for _ in range(300):
+            counts = rng.multinomial(users, rng.dirichlet(np.full(6, 0.3)))
+            moved = counts.copy()
+            moved[rng.choice(np.flatnonzero(counts))] -= 1
+            moved[rng.integers(6)] += 1
+            before, after = (
+                entropy_bits(CountSpectrum.from_counts(sizes)) for sizes in (counts, moved)
+            )
+            allowed = (math.log(users) + 1) / users / math.log(2)
+            closest = max(closest, abs(after - before) / allowed)
+    assert 0.7 < closest <= 1
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS.keys())
+def test_entropy_limit_holds_and_is_not_trivial(law: np.ndarray) -> None:
+    rng = np.random.default_rng(7)
+    truth = float(-law @ np.log2(law))
+    uppers = [
+        entropy_upper_bits(
+            CountSpectrum.from_counts(rng.multinomial(5000, law)), support=law.size, delta=0.05
+        )
+        for _ in range(100)
+    ]
+    assert np.mean(np.array(uppers) < truth) <= 0.05
+    assert max(uppers) <= math.log2(law.size)
+    assert max(uppers) < truth + 0.5
+
+
+def test_proposition_9_says_nothing_without_a_support() -> None:
+    spectrum = CountSpectrum.from_counts([50, 40, 10])
+    unknown = proposition9(spectrum, k=10, population=1000, delta=0.05)
+    assert unknown.vacuous
+    assert unknown.reason
+    known = proposition9(spectrum, k=10, population=1000, delta=0.05, support=3)
+    assert 0.2 < known.upper < 1
+    assert proposition9(spectrum, k=10, population=10, delta=0.05, support=3).vacuous
+
+
+def test_a_vacuous_bound_says_why() -> None:
+    spectrum = CountSpectrum.from_counts([1] * 60)
+    for bound in (theorem5, theorem8, proposition9):
+        interval = bound(spectrum, k=10, population=60, delta=0.05, support=10**6)
+        assert interval.vacuous, bound
+        assert interval.reason, bound

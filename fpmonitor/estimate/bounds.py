@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scipy.stats import binom
-
 from fpmonitor.errors import InputError
+from fpmonitor.estimate.entropy import entropy_bits, exposure_bound_from_entropy
 from fpmonitor.estimate.exposure import (
+    binomial_probability,
     exposure_curve,
     exposure_probability,
     gamma_dkw,
@@ -25,6 +25,8 @@ from fpmonitor.policy import check_share, check_threshold
 
 if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
+
+_UNKNOWN_SUPPORT = "the number of possible values is not known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,9 @@ def theorem5(
         _check_support(spectrum, support)
         gamma = min(gamma, gamma_hoeffding(spectrum.users, support, delta))
     lower, upper = limits_within(exposure_curve(spectrum), gamma, [k / population], support=support)
-    return Interval(lower=float(lower[0]), upper=float(upper[0]))
+    vacuous = lower[0] <= 0 and upper[0] >= 1
+    reason = f"shares are known to within {gamma:.2g} only, k/n is {k / population:.2g}"
+    return Interval(lower=float(lower[0]), upper=float(upper[0]), reason=reason if vacuous else "")
 
 
 def gamma_hoeffding(users: int, support: int, delta: float) -> float:
@@ -176,13 +180,16 @@ def theorem8(
     check_threshold(k, population)
     check_share("delta", delta)
     if support is None:
-        return Interval(lower=0.0, upper=1.0, reason="the number of possible values is not known")
+        return Interval(lower=0.0, upper=1.0, reason=_UNKNOWN_SUPPORT)
     _check_support(spectrum, support)
     users = spectrum.users
     distance = math.sqrt(support / users) + math.sqrt(2 * math.log(1 / delta) / users)
     error = lipschitz_constant(k, population) * distance
     estimate = plug_in_exposure(spectrum, k=k, population=population)
-    return Interval(lower=max(estimate - error, 0.0), upper=min(estimate + error, 1.0))
+    lower, upper = max(estimate - error, 0.0), min(estimate + error, 1.0)
+    vacuous = lower <= 0 and upper >= 1
+    reason = f"the law is known to within {distance:.2g} only (sum of differences)"
+    return Interval(lower=lower, upper=upper, reason=reason if vacuous else "")
 
 
 def lipschitz_constant(k: int, population: int) -> float:
@@ -201,9 +208,88 @@ def lipschitz_constant(k: int, population: int) -> float:
     """
     check_threshold(k, population)
     p = k / population
-    peak = float(binom.pmf(k - 1, population - 1, p))
+    peak = binomial_probability(k - 1, population - 1, p)
     slope = float(exposure_probability(p, k=k, population=population)) - (k - 1) * peak
     return (1 - slope) / 2
+
+
+def entropy_upper_bits(spectrum: CountSpectrum, *, support: int, delta: float) -> float:
+    """Upper confidence limit of the entropy of a law on `support` values, bits.
+
+    Valid with probability at least `1 - delta`.
+
+    Parameters
+    ----------
+    spectrum
+        Count spectrum of the sample.
+    support
+        Number of values that users can have, seen or not, known beforehand.
+    delta
+        Tolerated probability that the limit fails, in (0, 1).
+
+    Raises
+    ------
+    InputError
+        `support` is smaller than the number of values seen.
+    PolicyError
+        `delta` outside (0, 1).
+
+    Notes
+    -----
+    The plug-in entropy falls short of the true one by `ln(1 + (|V| - 1) / m)` nats on average at
+    most (Paninski 2003, "Estimation of entropy and mutual information", Proposition 1), and one
+    user moves it by at most `(ln m + 1) / m`, so McDiarmid's inequality bounds the rest (as in
+    Antos and Kontoyiannis 2001, "Convergence properties of functional estimates for discrete
+    distributions", who have `2 ln m / m`).
+    """
+    check_share("delta", delta)
+    _check_support(spectrum, support)
+    users = spectrum.users
+    bias = math.log1p((support - 1) / users)
+    noise = (math.log(users) + 1) * math.sqrt(math.log(1 / delta) / (2 * users))
+    return min(entropy_bits(spectrum) + (bias + noise) / math.log(2), math.log2(support))
+
+
+def proposition9(
+    spectrum: CountSpectrum, *, k: int, population: int, delta: float, support: int | None = None
+) -> Interval:
+    """Limit of `Q(t)`, `t = k / n`, that follows from the entropy alone.
+
+    Valid with probability at least `1 - delta` for any law on `support` values.
+
+    Parameters
+    ----------
+    spectrum
+        Count spectrum of the sample.
+    k, population
+        Anonymity threshold and `n`, users; only their ratio matters.
+    delta
+        Tolerated probability that the limit fails, in (0, 1).
+    support
+        Number of values that users can have. When None the answer is [0, 1]: without it, no
+        sample bounds an entropy from above.
+
+    Raises
+    ------
+    InputError
+        `support` is smaller than the number of values seen.
+    PolicyError
+        A number is out of its range.
+
+    Notes
+    -----
+    "Statistical anonymity", Proposition 9, at `entropy_upper_bits`.
+    """
+    check_threshold(k, population)
+    check_share("delta", delta)
+    if support is None:
+        return Interval(lower=0.0, upper=1.0, reason=_UNKNOWN_SUPPORT)
+    if k == population:
+        return Interval(lower=0.0, upper=1.0, reason="k is the whole population")
+    bits = entropy_upper_bits(spectrum, support=support, delta=delta)
+    upper = exposure_bound_from_entropy(bits, k / population)
+    reason = f"the entropy may be {bits:.2f} bits, log2(n/k) is less" if upper >= 1 else ""
+    return Interval(lower=0.0, upper=upper, reason=reason)
 
 
 def _check_support(spectrum: CountSpectrum, support: int) -> None:

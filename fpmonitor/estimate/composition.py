@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.special import betaincinv
 
 from fpmonitor.errors import InputError
@@ -497,6 +496,8 @@ def _fractional_cover(apis: Sequence[tuple[int, ...]], costs: Sequence[float]) -
     """Weights of least cost that cover every API with a total of at least 1."""
     if all(len(part) == 1 for part in apis):
         return [1.0] * len(apis)
+    from scipy.optimize import linprog  # noqa: PLC0415 -- slow, and rarely needed
+
     covers = np.zeros((1 + max(max(part) for part in apis), len(apis)))
     for column, part in enumerate(apis):
         covers[list(part), column] = 1

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
-from scipy.optimize import linprog
 from scipy.special import psi
 
 from fpmonitor.errors import InputError
@@ -479,6 +478,8 @@ def best_entropy_polynomial(degree: int) -> tuple[float, ...]:
     Smallest largest error among the polynomials of `degree` without a constant (a value that
     nobody has must not count), to the accuracy of a linear programme on a Chebyshev grid.
     """
+    from scipy.optimize import linprog  # noqa: PLC0415 -- slow, and rarely needed
+
     x = (1 - np.cos(np.linspace(0, np.pi, 40 * degree))) / 2
     target = -np.log(np.where(x > 0, x, 1)) * x
     basis = [x * Chebyshev.basis(j, domain=(0, 1))(x) for j in range(degree)]

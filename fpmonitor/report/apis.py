@@ -48,7 +48,13 @@ class ApiOverview:
 
 
 def overview_of_api(
-    api: str, spectrum: CountSpectrum, *, absent: int, k: int, show_counts_below_k: bool = False
+    api: str,
+    spectrum: CountSpectrum,
+    *,
+    absent: int,
+    volatile: bool | None = None,
+    k: int,
+    show_counts_below_k: bool = False,
 ) -> ApiOverview:
     """Describe one API.
 
@@ -60,6 +66,8 @@ def overview_of_api(
         Its count spectrum over all users, absent a value of its own.
     absent
         Users without an observation of it.
+    volatile
+        Whether some browsers change its value by design; null when not known.
     k
         Counts of users below it are not shown.
     show_counts_below_k
@@ -74,5 +82,5 @@ def overview_of_api(
         values=spectrum.support - (absent > 0) if users >= k or shown else None,
         entropy_bits=entropy_bits(spectrum) if users >= k or shown else None,
         exposure=empirical_exposure(spectrum, k) if users >= k or shown else None,
-        volatile=None,
+        volatile=volatile,
     )

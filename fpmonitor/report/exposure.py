@@ -2,31 +2,78 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.estimate.bounds import theorem5, theorem8
-from fpmonitor.estimate.entropy import entropy_bits, misleading_factor, naive_group_size
+from fpmonitor.estimate.bounds import Interval, theorem5, theorem6_floor, theorem8
+from fpmonitor.estimate.entropy import (
+    ENTROPY_ESTIMATORS,
+    entropy_bits,
+    min_entropy_bits,
+    misleading_factor,
+    naive_group_size,
+    normalised_entropy,
+    unbiased_tsallis_entropy,
+)
 from fpmonitor.estimate.exposure import (
     empirical_exposure,
     plug_in_exposure,
     unbiased_exposure,
 )
+from fpmonitor.report.bounds import NamedBound, compare_bounds
 
 if TYPE_CHECKING:
-    from fpmonitor.estimate.bounds import Interval
-    from fpmonitor.estimate.certificate import Certificate
+    from collections.abc import Sequence
+
+    from fpmonitor.report.cohorts import CohortReport
+    from fpmonitor.report.sample import Sample
+    from fpmonitor.report.trust import TrustLevel
     from fpmonitor.spectrum import CountSpectrum
+
+
+_ESTIMATES = ("empirical", "plug_in", "unbiased", "lower", "upper")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundsReport:
+    """All bounds of one API set.
+
+    Attributes
+    ----------
+    support
+        Number of values that users can have, as declared; null when unknown.
+    bounds
+        The certificate, then the bounds of "Statistical anonymity".
+    theorem6_floor
+        Worst-case error that no estimator of the exposure curve can beat, for the declared support,
+        or for as many values as were seen; null for a single value.
+    """
+
+    support: int | None
+    bounds: tuple[NamedBound, ...]
+    theorem6_floor: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntropyLine:
+    """One measure of entropy by one estimator."""
+
+    measure: str
+    estimator: str
+    value: float
+    unit: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExposureReport:
     """Exposure of one API set: point estimates, limits, and the entropy reading beside them.
 
+    All numbers are those of the set together with the given APIs, which a site sees anyway.
+
     Attributes
     ----------
-    apis
-        The set.
+    apis, given
+        The set, and the APIs that cannot be hidden.
     users, values
         Observed users, and distinct values among them.
     k, population, delta
@@ -46,9 +93,16 @@ class ExposureReport:
         How many of the population share a value by the usual reading, `n / 2^H`.
     misleading_factor
         How many times larger that reading is than the group of a typical user; above 1 it flatters.
+    bounds, entropies, trust, cohorts
+        What was asked for beside: all bounds, all measures of entropy, what less knowledge could
+        promise, and the exposure within the cohorts of the given APIs.
+    volatile, left_out
+        APIs of the set whose value some browsers randomise, which counts as one token for each
+        browser family here; and the same question without these APIs.
     """
 
     apis: tuple[str, ...]
+    given: tuple[str, ...]
     users: int
     values: int
     k: int
@@ -64,6 +118,12 @@ class ExposureReport:
     entropy_bits: float
     naive_group_size: float
     misleading_factor: float
+    bounds: BoundsReport | None = None
+    entropies: tuple[EntropyLine, ...] = ()
+    trust: tuple[TrustLevel, ...] = ()
+    cohorts: CohortReport | None = None
+    volatile: tuple[str, ...] = ()
+    left_out: ExposureReport | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Give the report as the CLI prints it."""
@@ -86,35 +146,60 @@ class ExposureReport:
             "entropy_bits": self.entropy_bits,
             "naive_group_size": self.naive_group_size,
             "misleading_factor": self.misleading_factor,
-        }
+        } | self._details()
+
+    def _details(self) -> dict[str, Any]:
+        details: dict[str, Any] = {}
+        if self.bounds is not None:
+            details["support"] = self.bounds.support
+            details["bounds"] = [bound.to_json() for bound in self.bounds.bounds]
+            details["theorem6_floor"] = self.bounds.theorem6_floor
+        if self.entropies:
+            details["entropies"] = [asdict(line) for line in self.entropies]
+        if self.trust:
+            details["trust"] = [level.to_json() for level in self.trust]
+        if self.cohorts is not None:
+            details["given"] = list(self.given)
+            details |= self.cohorts.to_json()
+        if self.left_out is not None:
+            details["volatile"] = list(self.volatile)
+            other = self.left_out.to_json()
+            details["without_volatile"] = {name: other[name] for name in _ESTIMATES}
+        return details
 
 
 def report_exposure(
-    apis: tuple[str, ...],
-    spectrum: CountSpectrum,
-    thinned: CountSpectrum,
-    certificate: Certificate,
+    sample: Sample,
+    apis: Sequence[str],
     *,
-    k: int,
-    population: int,
+    given: Sequence[str] = (),
+    support: int | None = None,
 ) -> ExposureReport:
     """Estimate the exposure of one API set in every way.
 
     Parameters
     ----------
-    apis
-        The set.
-    spectrum, thinned
-        Its count spectrum over all users, and over those that the thinning keeps.
-    certificate
-        Made for the number of users, `k` and `population`.
-    k, population
-        Anonymity threshold and `n`, users.
+    sample
+        The users and the question.
+    apis, given
+        The set, and the APIs that cannot be hidden.
+    support
+        Number of values that users can have, declared beforehand; None when unknown.
+
+    Raises
+    ------
+    InputError
+        `support` is smaller than the number of values seen.
+    UnknownNameError
+        An API that was never observed.
     """
-    delta = certificate.delta
+    together = sorted({*apis, *given})
+    spectrum, thinned = sample.full.spectrum(together), sample.thinned.spectrum(together)
+    k, population, delta = sample.k, sample.population, sample.delta
     bits = entropy_bits(spectrum)
     return ExposureReport(
-        apis=apis,
+        apis=tuple(apis),
+        given=tuple(given),
         users=spectrum.users,
         values=spectrum.support,
         k=k,
@@ -123,11 +208,54 @@ def report_exposure(
         empirical=empirical_exposure(spectrum, k),
         plug_in=plug_in_exposure(spectrum, k=k, population=population),
         unbiased=unbiased_exposure(spectrum, k=k, population=population),
-        lower=certificate.lower(thinned),
-        upper=certificate.upper(thinned),
-        theorem5=theorem5(spectrum, k=k, population=population, delta=delta),
-        theorem8=theorem8(spectrum, k=k, population=population, delta=delta),
+        lower=sample.certificate.lower(thinned),
+        upper=sample.certificate.upper(thinned),
+        theorem5=theorem5(spectrum, k=k, population=population, delta=delta, support=support),
+        theorem8=theorem8(spectrum, k=k, population=population, delta=delta, support=support),
         entropy_bits=bits,
         naive_group_size=naive_group_size(bits, population),
         misleading_factor=misleading_factor(spectrum),
+    )
+
+
+def report_bounds(
+    sample: Sample, report: ExposureReport, *, support: int | None = None
+) -> BoundsReport:
+    """Put all bounds of a reported set side by side; errors as in `report_exposure`."""
+    spectrum = sample.full.spectrum(sorted({*report.apis, *report.given}))
+    values = spectrum.support if support is None else support
+    return BoundsReport(
+        support=support,
+        bounds=compare_bounds(
+            spectrum,
+            Interval(lower=report.lower, upper=report.upper),
+            k=sample.k,
+            population=sample.population,
+            delta=sample.delta,
+            support=support,
+        ),
+        theorem6_floor=theorem6_floor(values) if values > 1 else None,
+    )
+
+
+def report_entropies(spectrum: CountSpectrum) -> tuple[EntropyLine, ...]:
+    """Every measure of entropy that others report, of at least 2 users.
+
+    Raises
+    ------
+    InputError
+        Fewer than 2 users.
+    """
+    shannon = [
+        EntropyLine(measure="Shannon", estimator=name, value=estimate(spectrum), unit="bits")
+        for name, estimate in ENTROPY_ESTIMATORS.items()
+    ]
+    others = [
+        ("normalised", "plug-in", normalised_entropy(spectrum), "share of log2 m"),
+        ("min-entropy", "plug-in", min_entropy_bits(spectrum), "bits"),
+        ("Tsallis, order 2", "unbiased", unbiased_tsallis_entropy(spectrum), "share of pairs"),
+    ]
+    return (
+        *shannon,
+        *(EntropyLine(measure=m, estimator=e, value=v, unit=u) for m, e, v, u in others),
     )

@@ -1,0 +1,96 @@
+"""Users that look automated: how many, by which sign, and what they do to the exposure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.estimate.exposure import empirical_exposure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fpmonitor.spectrum import CountSpectrum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutomationReport:
+    """What looks automated among the observed users; counts below k are null.
+
+    Attributes
+    ----------
+    users
+        Observed users.
+    automated
+        Those that show any sign.
+    share
+        The same as a share of the observed users.
+    signs
+        Sign -> users that show it; one user may show several.
+    exposures
+        API set -> share of the users in groups smaller than k, with and without the automated;
+        null where nobody is left.
+    """
+
+    users: int
+    automated: int | None
+    share: float | None
+    signs: Mapping[str, int | None]
+    exposures: Mapping[tuple[str, ...], tuple[float, float | None]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the report as the CLI prints it."""
+        return {
+            "users": self.users,
+            "automated": self.automated,
+            "share": self.share,
+            "signs": dict(self.signs),
+            "exposure": [
+                {"apis": list(apis), "all": everybody, "without_automation": human}
+                for apis, (everybody, human) in self.exposures.items()
+            ],
+        }
+
+
+def report_automation(
+    signs: Mapping[str, int],
+    *,
+    users: int,
+    automated: int,
+    exposures: Mapping[tuple[str, ...], tuple[CountSpectrum, CountSpectrum | None]],
+    k: int,
+    show_counts_below_k: bool = False,
+) -> AutomationReport:
+    """Describe the users that look automated.
+
+    Parameters
+    ----------
+    signs
+        Sign -> users that show it.
+    users, automated
+        Observed users, and those that show any sign.
+    exposures
+        API set -> its count spectrum over all users, and over those that show no sign.
+    k
+        Anonymity threshold; counts of users below it, other than none, are not shown.
+    show_counts_below_k
+        Show them all the same.
+    """
+
+    def shown(count: int) -> int | None:
+        return count if show_counts_below_k or count == 0 or count >= k else None
+
+    visible = shown(automated)
+    return AutomationReport(
+        users=users,
+        automated=visible,
+        share=None if visible is None else visible / users,
+        signs={sign: shown(count) for sign, count in signs.items()},
+        exposures={
+            apis: (
+                empirical_exposure(everybody, k),
+                None if human is None else empirical_exposure(human, k),
+            )
+            for apis, (everybody, human) in exposures.items()
+        },
+    )

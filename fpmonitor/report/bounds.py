@@ -1,0 +1,90 @@
+"""The bounds of the paper and the certificate side by side, for one API set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.estimate.bounds import Interval, proposition9, theorem5, theorem8
+from fpmonitor.estimate.entropy import entropy_bits, exposure_bound_from_entropy
+
+if TYPE_CHECKING:
+    from fpmonitor.spectrum import CountSpectrum
+
+STATISTICAL = "statistical exposure Q(n, k)"
+CURVE = "exposure curve of the population at k/n"
+OBSERVED_CURVE = "exposure curve of the observed users at k/n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedBound:
+    """Limits of one quantity by one theorem.
+
+    Attributes
+    ----------
+    bound
+        `certificate`, or the theorem of "Statistical anonymity".
+    concerns
+        The quantity: theorems bound different ones.
+    interval
+        The limits, and why they say nothing if so.
+    """
+
+    bound: str
+    concerns: str
+    interval: Interval
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the bound as the CLI prints it."""
+        return {
+            "bound": self.bound,
+            "concerns": self.concerns,
+            "lower": self.interval.lower,
+            "upper": self.interval.upper,
+            "width": self.interval.width,
+            "reason": self.interval.reason,
+        }
+
+
+def compare_bounds(
+    spectrum: CountSpectrum,
+    certified: Interval,
+    *,
+    k: int,
+    population: int,
+    delta: float,
+    support: int | None = None,
+) -> tuple[NamedBound, ...]:
+    """Put the certificate and the bounds of "Statistical anonymity" side by side.
+
+    Parameters
+    ----------
+    spectrum
+        Count spectrum of all users.
+    certified
+        Limits of the certificate.
+    k, population
+        Anonymity threshold and `n`, users.
+    delta
+        Tolerated probability that a limit fails, in (0, 1).
+    support
+        Number of values that users can have, declared beforehand; None when unknown.
+
+    Raises
+    ------
+    InputError
+        `support` is smaller than the number of values seen.
+    """
+    bounds = [NamedBound(bound="certificate", concerns=STATISTICAL, interval=certified)]
+    for name, concerns, theorem in (
+        ("theorem 8", STATISTICAL, theorem8),
+        ("theorem 5", CURVE, theorem5),
+        ("proposition 9", CURVE, proposition9),
+    ):
+        interval = theorem(spectrum, k=k, population=population, delta=delta, support=support)
+        bounds.append(NamedBound(bound=name, concerns=concerns, interval=interval))
+    if k < population:
+        read = exposure_bound_from_entropy(entropy_bits(spectrum), k / population)
+        interval = Interval(lower=0.0, upper=read)
+        bounds.append(NamedBound(bound="proposition 9", concerns=OBSERVED_CURVE, interval=interval))
+    return tuple(bounds)

@@ -1,0 +1,91 @@
+"""The observed users of one question: spectra of any API set, whole and thinned, and limits."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.engine.duckdb import DuckDBSource
+from fpmonitor.estimate.certificate import certificate
+from fpmonitor.estimate.thinning import dropped_positions, seed_of
+from fpmonitor.store.snapshot import read_words
+
+if TYPE_CHECKING:
+    from fpmonitor.estimate.certificate import Certificate
+    from fpmonitor.store.database import Database
+    from fpmonitor.store.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Users of a snapshot, and what is asked of them.
+
+    Attributes
+    ----------
+    k, population
+        Anonymity threshold and `n`, users.
+    certificate
+        For this number of users, `k`, `population` and the tolerated probability of error.
+    full, thinned
+        Sources of the spectra of all users, and of those that the thinning keeps.
+    digest
+        Digest of the data.
+    """
+
+    k: int
+    population: int
+    certificate: Certificate
+    full: DuckDBSource
+    thinned: DuckDBSource
+    digest: str
+
+    @property
+    def users(self) -> int:
+        """Observed users, `m`."""
+        return self.full.users
+
+    @property
+    def delta(self) -> float:
+        """Tolerated probability of error of each limit."""
+        return self.certificate.delta
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """Random numbers that follow from question and data: nobody can draw again."""
+        question = json.dumps([self.k, self.population, self.delta])
+        return np.random.default_rng(seed_of(purpose, question, self.digest))
+
+
+def take_sample(
+    database: Database, snapshot: Snapshot, *, k: int, population: int, delta: float
+) -> Sample:
+    """Thin the users of a snapshot for one question.
+
+    Raises
+    ------
+    PolicyError
+        A number is out of its range.
+    """
+    limits = _certificate(snapshot.users, k, population, delta)
+    dropped = dropped_positions(
+        read_words(database, snapshot),
+        mean=limits.mean,
+        seed=seed_of(json.dumps([k, population, delta]), snapshot.digest),
+    )
+    return Sample(
+        k=k,
+        population=population,
+        certificate=limits,
+        full=DuckDBSource(database, snapshot),
+        thinned=DuckDBSource(database, snapshot, dropped),
+        digest=snapshot.digest,
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _certificate(users: int, k: int, population: int, delta: float) -> Certificate:
+    """Make a certificate once for all questions of a program: it takes a second or more."""
+    return certificate(users=users, k=k, population=population, delta=delta)
