@@ -1,23 +1,140 @@
-"""Commands that write lists for products: export."""
+"""Commands that write lists for products: export, targets, schema."""
 
 from __future__ import annotations
 
+from collections import Counter
+from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
-from fpmonitor.cli.options import OUTPUT
-from fpmonitor.cli.output import emit
-from fpmonitor.decide.decision import read_decision
-from fpmonitor.plugins import EXPORTERS, load_plugin
+from fpmonitor.cli.options import FORMAT, OUTPUT, QUIET, OutputFormat
+from fpmonitor.cli.output import emit, emit_rows, note, to_json
+from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.errors import InputError
+from fpmonitor.export.coverage import coverage
+from fpmonitor.export.exporter import (
+    ApiVerdict,
+    Exporter,
+    ExportOptions,
+    ExportResult,
+    PlainExporter,
+)
+from fpmonitor.export.firefox_targets import installed_targets
+from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+
+EXIT_VIOLATED = 1
+_SHORT = {"exact": "yes", "over-blocking": "yes+", "header-only": "header", "impossible": "-"}
+DECISION = Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")]
+SITE = Annotated[
+    str | None, typer.Option("--site", help="Restrict the list to a site, as in example.com.")
+]
+TARGETS = Annotated[
+    str,
+    typer.Option("--targets", help="Firefox: a major version, or a file of `fpmonitor targets`."),
+]
 
 
 def export(
-    decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
-    to: Annotated[str, typer.Option("--to", help="Format: json, csv, or an installed one.")],
+    decision: DECISION,
+    to: Annotated[str, typer.Option("--to", help="Format: json, csv, ublock, ...")] = "",
+    site: SITE = None,
+    variant: Annotated[str, typer.Option("--variant", help="Form of the list: nginx, ...")] = "",
+    table: TARGETS = "153",
+    report_to: Annotated[
+        str, typer.Option("--report-to", help="https address for --variant report-only.")
+    ] = "",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Write nothing, exit 1, if a block cannot be enforced.")
+    ] = False,
+    verdicts: Annotated[
+        Path | None,
+        typer.Option("--verdicts", help="Write the verdict on each API as JSON.", metavar="FILE"),
+    ] = None,
+    show_coverage: Annotated[
+        bool, typer.Option("--coverage", help="Compare what all formats can enforce.")
+    ] = False,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> int:
+    """Write a decision as the allow/block list of a product."""
+    decided = read_decision(decision)
+    if show_coverage:
+        _print_coverage(decided, output_format, output)
+        return 0
+    if not to:
+        raise InputError("export: which format?", hint=f"--to {', '.join(plugin_names(EXPORTERS))}")
+    options = ExportOptions(site=site, variant=variant, targets=table, report_to=report_to)
+    exporter: Exporter = load_plugin(EXPORTERS, to)
+    result = exporter.export(decided, options)
+    note(_verdict_text(to, result), quiet=quiet)
+    if verdicts is not None:
+        emit(to_json([verdict.to_json() for verdict in result.verdicts]), verdicts)
+    if strict and any(not verdict.enforced for verdict in result.verdicts):
+        return EXIT_VIOLATED
+    emit(result.text, output)
+    return 0
+
+
+def _verdict_text(to: str, result: ExportResult) -> str:
+    counts = Counter(verdict.verdict for verdict in result.verdicts)
+    lines = [f"{to}: " + ", ".join(f"{number} {word}" for word, number in counts.items())]
+    lines += [_verdict_line(verdict) for verdict in result.verdicts if verdict.verdict != "exact"]
+    return "\n".join([*lines, *(f"note: {text}" for text in result.notes)])
+
+
+def _verdict_line(verdict: ApiVerdict) -> str:
+    collateral = f"; also changes {', '.join(verdict.collateral)}" if verdict.collateral else ""
+    why = f" ({verdict.note})" if verdict.note else ""
+    return f"  {verdict.action} {verdict.api}: {verdict.verdict}{why}{collateral}"
+
+
+def _print_coverage(
+    decision: Decision, output_format: OutputFormat | None, output: Path | None
+) -> None:
+    exporters = {name: load_plugin(EXPORTERS, name) for name in plugin_names(EXPORTERS)}
+    found = coverage(
+        decision,
+        {
+            name: exporter
+            for name, exporter in exporters.items()
+            if not isinstance(exporter, PlainExporter)
+        },
+    )
+    document = found.to_json()
+
+    def table() -> Table:
+        drawn = Table(title="What each format enforces")
+        for name in ("API", "action", *found.verdicts):
+            drawn.add_column(name, overflow="fold")
+        for row in document["apis"]:
+            words = (_SHORT[row[name]] for name in found.verdicts)
+            drawn.add_row(escape(row["api"]), row["action"], *words)
+        drawn.caption = (
+            "yes: exact; yes+: over-blocking; header: header-only; -: impossible. "
+            f"Together: {', '.join(found.together) or 'nothing to do'}. "
+            f"Missed by all: {escape(', '.join(found.missed)) or 'none'}."
+        )
+        return drawn
+
+    emit_rows(document["apis"], table=table, wanted=output_format, output=output, document=document)
+
+
+def targets(
+    source: Annotated[
+        Path, typer.Option("--from", help="Folder or omni.ja of an installed Firefox.")
+    ] = Path("/usr/lib/firefox"),
     output: OUTPUT = None,
 ) -> None:
-    """Write a decision as the allow/block list of a product."""
-    exporter = load_plugin(EXPORTERS, to)
-    emit(exporter(read_decision(decision)), output)
+    """Read the fingerprinting targets of an installed Firefox, for `export --targets`."""
+    emit(to_json(installed_targets(source).to_json()), output)
+
+
+def schema(output: OUTPUT = None) -> None:
+    """Print the JSON Schema of decision files."""
+    found = resources.files("fpmonitor.export") / "decision.schema.json"
+    emit(found.read_text(encoding="utf-8"), output)

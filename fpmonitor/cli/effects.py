@@ -1,0 +1,233 @@
+"""Commands that say what a list buys: preview, plan, import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fpmonitor.cli.lists import DECISION, SITE, TARGETS
+from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET, SINCE, UNTIL
+from fpmonitor.cli.output import emit, emit_rows, note, percent
+from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.errors import InputError
+from fpmonitor.export.controls import effect_of
+from fpmonitor.export.effect import left_readable
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.exporter import ExportOptions, Reading
+from fpmonitor.export.plan import cheapest_plan, plan_of
+from fpmonitor.monitor import Monitor
+from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+from fpmonitor.store.snapshot import Window
+
+EXIT_VIOLATED = 1
+EXIT_UNDECIDED = 3
+TO = Annotated[str, typer.Option("--to", help="Format of the list: ublock, firefox-policies, ...")]
+
+
+def preview(
+    decision: DECISION,
+    to: TO,
+    site: SITE = None,
+    table: TARGETS = "153",
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Estimate the exposure before a list, after it, and with all that its format can do."""
+    decided, exporter = read_decision(decision), _product(to)
+    options = ExportOptions(site=site, targets=table)
+    chosen = exporter.export(decided, options).controls
+    states = _states(
+        decided,
+        exporter,
+        options,
+        left_readable(decided.policy.candidates, chosen, exporter.absent),
+    )
+    with Monitor(db, window=Window(since, until)) as monitor:
+        rows = _exposures(monitor, decided, states)
+    emit_rows(rows, table=lambda: _exposure_table(rows), wanted=output_format, output=output)
+
+
+def plan(
+    decision: DECISION,
+    to: TO,
+    site: SITE = None,
+    table: TARGETS = "153",
+    write: Annotated[
+        Path | None, typer.Option("--write", help="Write the list of the plan.", metavar="FILE")
+    ] = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> int:
+    """Find the cheapest controls of a format after which all that is left is allowed."""
+    decided, exporter = read_decision(decision), _product(to)
+    options = ExportOptions(site=site, targets=table)
+    controls = exporter.controls(options)
+    found = cheapest_plan(decided, controls, exporter.absent)
+    shown = found or plan_of(decided, controls, exporter.absent)
+    answer = shown.to_json()
+
+    def drawn() -> Table:
+        rows = Table(
+            "control",
+            "changes",
+            title=f"{shown.verdict}: {', '.join(shown.left) or 'nothing'} left",
+        )
+        for control in shown.controls:
+            rows.add_row(escape(control.name), escape(", ".join(control.effects)))
+        return rows
+
+    emit_rows([answer], table=drawn, wanted=output_format, output=output, document=answer)
+    if found is None:
+        note(f"{to}: no plan; with every control the verdict is {shown.verdict}", quiet=quiet)
+        return EXIT_VIOLATED if shown.verdict == "block" else EXIT_UNDECIDED
+    if write is not None:
+        emit(exporter.export_plan(decided, found.controls, options).text, write)
+    return 0
+
+
+def import_list(
+    source: Annotated[Path, typer.Argument(help="The list that is in use.", metavar="LIST")],
+    product: Annotated[str, typer.Option("--from", help="Its format: ublock, ...")],
+    decision: Annotated[
+        Path | None, typer.Option("--decision", help="Judge what is left.", metavar="DECISION.json")
+    ] = None,
+    site: SITE = None,
+    db: Annotated[
+        Path | None,
+        typer.Option("--db", help="Estimate the exposure on this database.", metavar="PATH"),
+    ] = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Read a list that is already in use, and say what it leaves exposed."""
+    if db is not None and decision is None:
+        raise InputError("import: exposure of what?", hint="name a decision by --decision")
+    exporter = _product(product)
+    reading = exporter.read(_text_of(source), site)
+    for problem in reading.problems:
+        note(f"problem: {problem}", quiet=quiet)
+    document = _effects(reading, exporter.absent)
+    if decision is not None:
+        document |= _judged(read_decision(decision), exporter, reading, site, db)
+    rows = document["apis"]
+
+    def drawn() -> Table:
+        table = Table("API", "effect", title=_title(document))
+        for row in rows:
+            table.add_row(escape(row["api"]), row["effect"])
+        return table
+
+    emit_rows(rows, table=drawn, wanted=output_format, output=output, document=document)
+
+
+def _product(name: str) -> ControlExporter:
+    exporter = load_plugin(EXPORTERS, name)
+    if not isinstance(exporter, ControlExporter):
+        known = [
+            other
+            for other in plugin_names(EXPORTERS)
+            if isinstance(load_plugin(EXPORTERS, other), ControlExporter)
+        ]
+        raise InputError(
+            f"{name} sets no controls in a product", hint=f"formats: {', '.join(known)}"
+        )
+    return exporter
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error
+
+
+def _states(
+    decision: Decision,
+    exporter: ControlExporter,
+    options: ExportOptions,
+    after: Sequence[str],
+) -> dict[str, Sequence[str]]:
+    """Tell what a site can read before, after, and with every control of the format."""
+    candidates = decision.policy.candidates
+    best = left_readable(candidates, exporter.controls(options), exporter.absent)
+    return {"before": candidates, "after": after, "best": best}
+
+
+def _exposures(
+    monitor: Monitor, decision: Decision, states: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
+    reports = monitor.preview(decision, states.values())
+    return [
+        {
+            "state": state,
+            "verdict": decision.verdict(left)[0],
+            "left": list(left),
+            "empirical": report.empirical,
+            "plug_in": report.plug_in,
+            "unbiased": report.unbiased,
+            "lower": report.lower,
+            "upper": report.upper,
+        }
+        for (state, left), report in zip(states.items(), reports, strict=True)
+    ]
+
+
+def _exposure_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+    table = Table(
+        "state", "verdict", "lower", "plug-in", "upper", "still readable", title="Exposure"
+    )
+    for row in rows:
+        shares = (percent(row[name]) for name in ("lower", "plug_in", "upper"))
+        table.add_row(row["state"], row["verdict"], *shares, escape(", ".join(row["left"])) or "–")
+    return table
+
+
+def _effects(reading: Reading, absent: frozenset[str]) -> dict[str, Any]:
+    known = {api for control in reading.controls for api in control.effects}
+    return {
+        "controls": [control.name for control in reading.controls],
+        "problems": list(reading.problems),
+        "apis": [
+            {"api": api, "effect": effect_of(api, reading.controls, absent)}
+            for api in sorted(known)
+        ],
+    }
+
+
+def _judged(
+    decision: Decision,
+    exporter: ControlExporter,
+    reading: Reading,
+    site: str | None,
+    db: Path | None,
+) -> dict[str, Any]:
+    left = left_readable(decision.policy.candidates, reading.controls, exporter.absent)
+    verdict, because = decision.verdict(left)
+    judged: dict[str, Any] = {"left": list(left), "verdict": verdict, "because": list(because)}
+    if db is not None:
+        options = ExportOptions(site=site if exporter.sites else None)
+        with Monitor(db) as monitor:
+            states = _states(decision, exporter, options, left)
+            judged["exposure"] = _exposures(monitor, decision, states)
+    return judged
+
+
+def _title(document: Mapping[str, Any]) -> str:
+    if "verdict" not in document:
+        return "What the list changes"
+    left = escape(", ".join(document["left"])) or "nothing"
+    exposure = "".join(
+        f"; exposure {row['state']} at most {percent(row['upper'])}"
+        for row in document.get("exposure", ())
+    )
+    return f"{document['verdict']}: it leaves {left}{exposure}"

@@ -1,0 +1,78 @@
+"""Brave: exceptions from its randomisation, which is on everywhere else.
+
+A list of exceptions can only allow: it names what a site may read unchanged. Names as in Brave's
+list of web compatibility exceptions.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.export.controls import controls_of
+from fpmonitor.export.enforce import ControlExporter, changed_by
+from fpmonitor.export.exporter import Reading, site_matches
+
+if TYPE_CHECKING:
+    from fpmonitor.export.enforce import Order
+
+FAMILY = "brave"
+_EVERYTHING = "all-fingerprinting"
+_NAMES = {
+    _EVERYTHING, "audio", "canvas", "device-memory", "eventsource-pool", "font",
+    "hardware-concurrency", "keyboard", "language", "media-devices", "plugins", "referrer",
+    "screen", "speech-synthesis",
+    "usb-device-serial-number", "user-agent", "webgl", "webgl2", "websockets-pool",
+}  # fmt: skip
+
+
+def write(order: Order) -> str:
+    """Write exceptions for the allowed APIs that no blocked one shares a name with."""
+    exceptions = [
+        control.name
+        for control in controls_of([FAMILY])
+        if control not in order.controls and changed_by([control], order.allowed)
+    ]
+    include = f"*://*.{order.options.site}/*" if order.options.site else "*://*/*"
+    entries = [{"include": [include], "exceptions": exceptions, "issue": ""}] if exceptions else []
+    return json.dumps(entries, indent=2) + "\n"
+
+
+def read(text: str, site: str | None) -> Reading:
+    """Read a list of exceptions: every control that no exception lifts is in force."""
+    try:
+        entries = json.loads(text)
+        lifted = {
+            name
+            for entry in entries
+            if any(_matches(pattern, site) for pattern in entry["include"])
+            for name in entry["exceptions"]
+        }
+        problems = tuple(
+            f"{name}: Brave knows no such exception"
+            for entry in entries
+            for name in entry["exceptions"]
+            if name not in _NAMES
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        return Reading(controls=(), problems=(f"no list of exceptions: {error}",))
+    kept = [
+        control for control in controls_of([FAMILY]) if not {control.name, _EVERYTHING} & lifted
+    ]
+    return Reading(controls=tuple(kept), problems=problems)
+
+
+def _matches(pattern: Any, site: str | None) -> bool:
+    """Whether a match pattern reaches a site (null: any site, so that nothing is called safe)."""
+    host = str(pattern).partition("://")[2].partition("/")[0].removeprefix("*.")
+    return site is None or host == "*" or site_matches(site, host)
+
+
+BRAVE = ControlExporter(
+    name=FAMILY,
+    summary="exceptions for Brave's Shields: the allow list",
+    families=(FAMILY,),
+    write=write,
+    read=read,
+    notes=("Holds where Shields randomise; users may turn them down. Not run in Brave.",),
+)

@@ -1,0 +1,72 @@
+"""Chromium and Chrome: enterprise policies.
+
+No policy reaches canvas, audio, hardware concurrency, screen or time zone.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.export.controls import controls_of
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.exporter import Reading, site_matches
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fpmonitor.export.controls import Control
+    from fpmonitor.export.enforce import Order
+
+FAMILY = "chromium"
+
+
+def write(order: Order) -> str:
+    """Write a file of managed policies."""
+    site = order.options.site
+    policies = {
+        control.name if site is None else control.site_name: (
+            control.value if site is None else [f"[*.]{site}"]
+        )
+        for control in order.controls
+    }
+    return json.dumps(policies, indent=2) + "\n"
+
+
+def read(text: str, site: str | None) -> Reading:
+    """Read a file of managed policies; those that are not about APIs are passed over."""
+    try:
+        policies = dict(json.loads(text))
+    except (ValueError, TypeError) as error:
+        problem = f"Chromium ignores the whole file: no JSON object ({error})"
+        return Reading(controls=(), problems=(problem,))
+    known = controls_of([FAMILY])
+    problems = tuple(
+        f"{control.name}: must be of the kind of {control.value!r}"
+        for control in known
+        if control.name in policies and type(policies[control.name]) is not type(control.value)
+    )
+    return Reading(
+        controls=tuple(control for control in known if _is_on(control, policies, site)),
+        problems=problems,
+    )
+
+
+def _is_on(control: Control, policies: Mapping[str, Any], site: str | None) -> bool:
+    value = policies.get(control.name)
+    if type(value) is type(control.value) and value == control.value:
+        return True
+    patterns = policies.get(control.site_name, []) if control.site_name else []
+    return isinstance(patterns, list) and any(
+        site_matches(site, str(pattern).rpartition("://")[2].removeprefix("[*.]"))
+        for pattern in patterns
+    )
+
+
+CHROMIUM = ControlExporter(
+    name="chromium-policies",
+    summary="managed policies for Chromium and Chrome",
+    families=(FAMILY,),
+    write=write,
+    read=read,
+)

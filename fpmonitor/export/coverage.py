@@ -1,0 +1,74 @@
+"""Coverage: which formats carry out a decision, and which of them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.export.exporter import ExportOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.export.exporter import ApiVerdict, Exporter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Verdicts of several formats on the same decision.
+
+    Attributes
+    ----------
+    verdicts
+        Format -> its verdicts, one for each candidate.
+    together
+        The fewest formats that hide every blocked API between them (in one product each).
+    missed
+        Blocked APIs that no format hides.
+    """
+
+    verdicts: Mapping[str, tuple[ApiVerdict, ...]]
+    together: tuple[str, ...]
+    missed: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the coverage as the CLI prints it."""
+        by_api: dict[str, dict[str, Any]] = {}
+        for name, verdicts in self.verdicts.items():
+            for entry in verdicts:
+                row = by_api.setdefault(entry.api, {"api": entry.api, "action": entry.action})
+                row[name] = entry.verdict
+        return {
+            "apis": list(by_api.values()),
+            "together": list(self.together),
+            "missed": list(self.missed),
+        }
+
+
+def coverage(decision: Decision, exporters: Mapping[str, Exporter]) -> Coverage:
+    """Export a decision to every format, for all sites, and compare the verdicts."""
+    verdicts = {
+        name: exporter.export(decision, ExportOptions()).verdicts
+        for name, exporter in exporters.items()
+    }
+    hidden = {
+        name: frozenset(v.api for v in entries if v.action == "block" and v.enforced)
+        for name, entries in verdicts.items()
+    }
+    blocked = {v.api for entries in verdicts.values() for v in entries if v.action == "block"}
+    reachable = frozenset().union(*hidden.values())
+    return Coverage(
+        verdicts=verdicts,
+        together=_fewest(hidden, reachable),
+        missed=tuple(sorted(blocked - reachable)),
+    )
+
+
+def _fewest(hidden: Mapping[str, frozenset[str]], reachable: frozenset[str]) -> tuple[str, ...]:
+    for size in range(len(hidden) + 1):
+        for formats in combinations(hidden, size):
+            if frozenset().union(*(hidden[name] for name in formats)) == reachable:
+                return formats
+    return tuple(hidden)

@@ -1,0 +1,117 @@
+"""DuckDuckGo: features of its privacy configuration, for its engineers and forks.
+
+`apiManipulation` removes a member or gives its getter a constant, by the path
+`Interface.prototype.member`; `conditionalChanges` restricts that to a site by JSON Patch.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.export.controls import controls_of
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.exporter import Reading, site_matches
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fpmonitor.export.controls import Control
+    from fpmonitor.export.enforce import Order
+
+FAMILY = "duckduckgo"
+_MANIPULATION = "apiManipulation"
+
+
+def write(order: Order) -> str:
+    """Write the features that are on."""
+    features: dict[str, Any] = {
+        control.name: _feature({}) for control in order.controls if control.value is None
+    }
+    changes = {
+        control.name: _change(control) for control in order.controls if control.value is not None
+    }
+    if changes:
+        features[_MANIPULATION] = _feature(_settings(changes, order.options.site))
+    return json.dumps(features, indent=2) + "\n"
+
+
+def read(text: str, site: str | None) -> Reading:
+    """Read features; those that are not about fingerprinting are passed over."""
+    try:
+        features = json.loads(text)
+        features = features.get("features", features)
+        on = {
+            name: feature.get("settings", {})
+            for name, feature in features.items()
+            if feature["state"] == "enabled"
+            and not any(site_matches(site, entry["domain"]) for entry in feature["exceptions"])
+        }
+        changes = _changes(on.get(_MANIPULATION, {}), site)
+        problems = tuple(
+            f"{path}: {change!r} is no change of an API; it is passed over"
+            for path, change in changes.items()
+            if not _is_change(change)
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return Reading(controls=(), problems=(f"no privacy configuration: {error}",))
+    controls = tuple(
+        control
+        for control in controls_of([FAMILY])
+        if control.name in on or _is_change(changes.get(control.name))
+    )
+    return Reading(controls=controls, problems=problems)
+
+
+def _feature(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {"state": "enabled", "exceptions": [], "settings": dict(settings)}
+
+
+def _change(control: Control) -> dict[str, Any]:
+    if control.value == "remove":
+        return {"type": "remove"}
+    kind = "boolean" if isinstance(control.value, bool) else "number"
+    return {"type": "descriptor", "getterValue": {"type": kind, "value": control.value}}
+
+
+def _settings(changes: Mapping[str, Any], site: str | None) -> dict[str, Any]:
+    if site is None:
+        return {"apiChanges": dict(changes)}
+    patches = [
+        {"op": "add", "path": f"/apiChanges/{path}", "value": change}
+        for path, change in changes.items()
+    ]
+    condition = {"condition": {"domain": site}, "patchSettings": patches}
+    return {"apiChanges": {}, "conditionalChanges": [condition]}
+
+
+def _changes(settings: Mapping[str, Any], site: str | None) -> dict[str, Any]:
+    changes = dict(settings.get("apiChanges", {}))
+    for conditional in settings.get("conditionalChanges", ()):
+        if site_matches(site, conditional["condition"].get("domain", "")):
+            for patch in conditional["patchSettings"]:
+                if patch["op"] in {"add", "replace"}:
+                    changes[patch["path"].removeprefix("/apiChanges/")] = patch["value"]
+    return changes
+
+
+def _is_change(change: Any) -> bool:
+    if not isinstance(change, dict):
+        return False
+    value = change.get("getterValue")
+    return change.get("type") == "remove" or (
+        change.get("type") == "descriptor"
+        and isinstance(value, dict)
+        and value.get("type")
+        in {"undefined", "number", "string", "function", "boolean", "null", "array", "object"}
+    )
+
+
+DUCKDUCKGO = ControlExporter(
+    name=FAMILY,
+    summary="features of DuckDuckGo's privacy configuration",
+    families=(FAMILY,),
+    write=write,
+    read=read,
+    notes=("Released apps take it from DuckDuckGo only; not run there.",),
+)

@@ -1,0 +1,278 @@
+"""From actions to controls: which controls a list needs, and what they get right and wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fpmonitor.export.controls import HIDING, absent_apis, controls_of, effect_of
+from fpmonitor.export.exporter import (
+    ApiVerdict,
+    ExportResult,
+    check_options,
+    names,
+    printable,
+)
+from fpmonitor.export.lists import api_actions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.export.controls import Control, Effect
+    from fpmonitor.export.exporter import ExportOptions, Reading
+    from fpmonitor.export.lists import ApiAction
+
+_REASONS: dict[Effect | None, str] = {
+    "unchanged": "the request header goes, scripts still read the value",
+    "coarsened": "fewer values, but not one",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a list is written from.
+
+    Attributes
+    ----------
+    controls
+        The controls that it sets, in the order of the table.
+    allowed, decided
+        The APIs that sites may read, and all that were decided on.
+    comments
+        Lines of a comment, without line ends inside.
+    options
+        What the list is for.
+    """
+
+    controls: tuple[Control, ...]
+    allowed: tuple[str, ...]
+    decided: tuple[str, ...]
+    comments: tuple[str, ...]
+    options: ExportOptions
+
+
+def fits_site(control: Control, options: ExportOptions) -> bool:
+    """Whether a control can be restricted to the site of the options, if they name one."""
+    return options.site is None or control.any_site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlExporter:
+    """Exporter for a product that is told which controls to use.
+
+    Attributes
+    ----------
+    name, summary
+        Its name, and what the list is for.
+    families
+        Families of the controls that it can set.
+    write, read
+        Controls -> list, and back. `read` takes the site that one asks for, or null for what holds
+        on all sites.
+    variants
+        Forms of the list, the first one by default.
+    sites
+        Whether a list can be restricted to a site.
+    supports
+        Whether a control can be used as the options want it; by default, whether it can be
+        restricted to a site where one is named.
+    notes
+        What to know about every such list.
+    """
+
+    name: str
+    summary: str
+    families: tuple[str, ...]
+    write: Callable[[Order], str]
+    read: Callable[[str, str | None], Reading]
+    variants: tuple[str, ...] = ()
+    sites: bool = True
+    supports: Callable[[Control, ExportOptions], bool] = fits_site
+    notes: tuple[str, ...] = ()
+
+    def controls(self, options: ExportOptions) -> tuple[Control, ...]:
+        """Give the controls that such a list can set.
+
+        Raises
+        ------
+        InputError
+            The options ask for what the format cannot do.
+        """
+        check_options(self.name, options, variants=self.variants, sites=self.sites)
+        found = controls_of(self.families)
+        return tuple(control for control in found if self.supports(control, options))
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """APIs that the product does not have."""
+        return absent_apis(self.families)
+
+    def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
+        """Write the list that carries out `api_actions` as well as the format can."""
+        chosen = choose(api_actions(decision), self.controls(options), self.absent)
+        return self.export_plan(decision, chosen, options)
+
+    def export_plan(
+        self, decision: Decision, chosen: Sequence[Control], options: ExportOptions
+    ) -> ExportResult:
+        """Write a list of given controls, with verdicts on the actions of the decision.
+
+        Raises
+        ------
+        RuntimeError
+            The list does not read back as what was meant: a bug.
+        """
+        actions = api_actions(decision)
+        verdicts = tuple(judge(action, actions, chosen, self.absent) for action in actions)
+        text = self.write(
+            Order(
+                controls=tuple(chosen),
+                allowed=tuple(entry.api for entry in actions if entry.action == "allow"),
+                decided=decision.policy.candidates,
+                comments=_comments(verdicts, decision.guarantee),
+                options=options,
+            )
+        )
+        if problems := self.validate(text):
+            raise RuntimeError(f"{self.name}: wrote a list with problems: {problems}")
+        return ExportResult(text=text, verdicts=verdicts, controls=tuple(chosen), notes=self.notes)
+
+    def validate(self, text: str) -> list[str]:
+        """Problems of a list, the ones that the product would pass over silently included."""
+        return list(self.read(text, None).problems)
+
+
+def choose(
+    actions: Sequence[ApiAction], controls: Sequence[Control], absent: frozenset[str]
+) -> list[Control]:
+    """Find controls that hide the blocked APIs at the least cost to others, in their own order.
+
+    For each blocked API the control is taken that changes the fewest allowed candidates, and among
+    those the fewest other APIs. Where nothing hides the API, one that weakens it is taken, unless
+    that would change an allowed one.
+    """
+    blocked = [entry.api for entry in actions if entry.action == "block"]
+    allowed = [entry.api for entry in actions if entry.action == "allow"]
+    chosen: list[Control] = []
+    for api in blocked:
+        if effect_of(api, chosen, absent) in HIDING:
+            continue
+        costs = [
+            (
+                not control.hides(api),
+                control.effect_on(api) == "unchanged",
+                len(changed_by([control], allowed)),
+                len(collateral([control], blocked, allowed)),
+                position,
+            )
+            for position, control in enumerate(controls)
+            if control.effect_on(api)
+        ]
+        if costs and (not min(costs)[0] or not min(costs)[2]):
+            chosen.append(controls[min(costs)[-1]])
+    needed = _without_redundant(chosen, blocked, absent)
+    return sorted(needed, key=controls.index)
+
+
+def changed_by(controls: Iterable[Control], apis: Iterable[str]) -> list[str]:
+    """Those of some APIs whose value the controls change."""
+    controls = list(controls)
+    return [api for api in apis if effect_of(api, controls) not in {None, "unchanged"}]
+
+
+def collateral(
+    controls: Sequence[Control], blocked: Iterable[str], allowed: Iterable[str]
+) -> tuple[str, ...]:
+    """APIs that controls change though they were not to be blocked, sorted.
+
+    An API of which only a blocked selector is hidden is none of them.
+    """
+    blocked = set(blocked)
+    whole = {api.partition("#")[0] for api in blocked}
+    known = {api for control in controls for api in control.effects}
+    return tuple(
+        sorted(
+            api
+            for api in changed_by(controls, {*known, *allowed} - blocked)
+            if not (api in whole and effect_of(api, controls) == "coarsened")
+        )
+    )
+
+
+def judge(
+    action: ApiAction,
+    actions: Sequence[ApiAction],
+    chosen: Sequence[Control],
+    absent: frozenset[str],
+) -> ApiVerdict:
+    """Verdict on one API when `chosen` are set."""
+    api = action.api
+    acting = [control for control in chosen if control.effect_on(api)]
+    effect = effect_of(api, acting, absent)
+    if action.action == "allow":
+        changed = bool(changed_by(acting, [api]))
+        return ApiVerdict(
+            api=api,
+            action="allow",
+            verdict="over-blocking" if changed else "exact",
+            effect=effect,
+            controls=names(acting),
+            note="changed by a control that a blocked API needs" if changed else "",
+        )
+    if effect not in HIDING:
+        return ApiVerdict(
+            api=api,
+            action="block",
+            verdict="header-only" if effect == "unchanged" else "impossible",
+            effect=effect,
+            controls=names(acting),
+            note=_notes_of(acting) or _REASONS.get(effect, "this format has no control for it"),
+        )
+    hiding = [control for control in acting if control.hides(api)]
+    blocked = [entry.api for entry in actions if entry.action == "block"]
+    allowed = [entry.api for entry in actions if entry.action == "allow"]
+    others = collateral(hiding, blocked, allowed)
+    return ApiVerdict(
+        api=api,
+        action="block",
+        verdict="over-blocking" if others else "exact",
+        effect=effect,
+        controls=names(hiding),
+        collateral=others,
+        note=_notes_of(hiding) if hiding else "the product does not have it",
+    )
+
+
+def _notes_of(controls: Iterable[Control]) -> str:
+    return "; ".join(dict.fromkeys(control.note for control in controls if control.note))
+
+
+def _without_redundant(
+    chosen: Sequence[Control], blocked: Sequence[str], absent: frozenset[str]
+) -> list[Control]:
+    """Leave out controls without which every blocked API fares as well, the broadest first."""
+    kept = list(chosen)
+    for control in sorted(chosen, key=lambda control: -len(control.effects)):
+        rest = [other for other in kept if other is not control]
+        if all(_fate(api, rest, absent) == _fate(api, kept, absent) for api in blocked):
+            kept = rest
+    return kept
+
+
+def _fate(api: str, controls: Sequence[Control], absent: frozenset[str]) -> str | None:
+    effect = effect_of(api, controls, absent)
+    return "hidden" if effect in HIDING else effect
+
+
+def _comments(verdicts: Sequence[ApiVerdict], guarantee: str) -> tuple[str, ...]:
+    blocked = [entry for entry in verdicts if entry.action == "block"]
+    missed = [entry.api for entry in blocked if not entry.enforced]
+    lines = [
+        "fpmonitor block list",
+        guarantee,
+        f"Hides {len(blocked) - len(missed)} of {len(blocked)} blocked APIs.",
+    ]
+    if missed:
+        lines.append(f"Still readable, so that the guarantee does not hold: {', '.join(missed)}")
+    return tuple(printable(line) for line in lines)

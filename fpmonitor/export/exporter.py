@@ -1,0 +1,219 @@
+"""What an exporter is, and what it says of the list that it wrote."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.export.lists import api_actions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.export.controls import Control, Effect
+
+Enforcement = Literal["exact", "over-blocking", "header-only", "impossible"]
+_SITE = re.compile(
+    r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]"
+)
+_REPORT_URL = re.compile(r"https://[A-Za-z0-9.-]+(?::\d+)?(?:/[A-Za-z0-9._~/-]*)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """What a list is written for.
+
+    Attributes
+    ----------
+    site
+        The domain that the list is restricted to, or null for all sites.
+    variant
+        Name of one of the exporter's variants, or the empty string for the first.
+    targets
+        Firefox: a version that fpmonitor knows, or a file that `fpmonitor targets` wrote.
+    report_to
+        Permissions-Policy, report only: the https address that reports go to.
+
+    Raises
+    ------
+    InputError
+        The site is no domain name, or the address no plain https address: it could break out of
+        the format.
+    """
+
+    site: str | None = None
+    variant: str = ""
+    targets: str | Path = "153"
+    report_to: str = ""
+
+    def __post_init__(self) -> None:
+        if self.site is not None and not _SITE.fullmatch(self.site):
+            raise InputError(
+                f"site {self.site!r} is no domain name",
+                hint="write it as in example.com: lower case, without scheme, port and path",
+            )
+        if self.report_to and not _REPORT_URL.fullmatch(self.report_to):
+            raise InputError(
+                f"{self.report_to!r} is no address for reports",
+                hint="reports are sent to addresses like https://example.com/reports only",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVerdict:
+    """How faithfully a list carries out what was decided about one API.
+
+    Attributes
+    ----------
+    api, action
+        What was decided.
+    verdict
+        `exact`; `over-blocking`: a block that changes other APIs as well, or an allowed API that
+        is changed; `header-only`: scripts still read the value; `impossible`: still readable.
+    effect
+        What becomes of the API, or null for nothing.
+    controls
+        Names of the controls that act on it.
+    collateral
+        APIs that these controls change though they were not to be blocked.
+    note
+        What to know, or the empty string.
+    """
+
+    api: str
+    action: Literal["allow", "block"]
+    verdict: Enforcement
+    effect: Effect | None = None
+    controls: tuple[str, ...] = ()
+    collateral: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def enforced(self) -> bool:
+        """Whether the decision about this API holds in the product."""
+        return self.verdict in {"exact", "over-blocking"}
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the verdict as the CLI prints it."""
+        return {
+            "api": self.api,
+            "action": self.action,
+            "verdict": self.verdict,
+            "effect": self.effect,
+            "controls": list(self.controls),
+            "collateral": list(self.collateral),
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportResult:
+    """A list, a verdict for each candidate, the controls in it, and what to know about it."""
+
+    text: str
+    verdicts: tuple[ApiVerdict, ...]
+    controls: tuple[Control, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a list of a product amounts to: the controls in force, and slips that void some."""
+
+    controls: tuple[Control, ...]
+    problems: tuple[str, ...] = ()
+
+
+class Exporter(Protocol):
+    """Writes decisions as lists of one product; registered in `fpmonitor.exporters`."""
+
+    @property
+    def summary(self) -> str:
+        """What the list is for, in a few words."""
+
+    def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
+        """Write a list; one that `validate` complains about is a bug and raises.
+
+        Raises
+        ------
+        InputError
+            The options ask for what the format cannot do.
+        """
+
+    def validate(self, text: str) -> list[str]:
+        """Problems of a list, the ones that the product would pass over silently included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainExporter:
+    """Exporter of a list that programs read: whatever they enforce is up to them.
+
+    Attributes
+    ----------
+    name, summary
+        Its name, and what it is for.
+    write
+        Decision -> text.
+    check
+        Text -> problems.
+    """
+
+    name: str
+    summary: str
+    write: Callable[[Decision], str]
+    check: Callable[[str], list[str]]
+
+    def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
+        """Write the list; every verdict is `exact`."""
+        check_options(self.name, options, variants=(), sites=False)
+        return ExportResult(
+            text=self.write(decision),
+            verdicts=tuple(
+                ApiVerdict(api=entry.api, action=entry.action, verdict="exact", note=entry.reason)
+                for entry in api_actions(decision)
+            ),
+        )
+
+    def validate(self, text: str) -> list[str]:
+        """Problems of a list."""
+        return self.check(text)
+
+
+def check_options(
+    exporter: str, options: ExportOptions, *, variants: Sequence[str], sites: bool
+) -> None:
+    """Check that an exporter can do what the options ask for.
+
+    Raises
+    ------
+    InputError
+        A site for a format without sites.
+    UnknownNameError
+        A variant that the exporter does not have.
+    """
+    if options.site is not None and not sites:
+        raise InputError(f"{exporter} cannot be restricted to a site", hint="leave out --site")
+    if options.variant and options.variant not in variants:
+        raise UnknownNameError(f"variant of {exporter}", options.variant, variants)
+
+
+def printable(text: str) -> str:
+    """Text for a comment: one line whatever it holds, control and separator characters escaped."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def site_matches(site: str | None, domain: str) -> bool:
+    """Whether a rule for `domain` is in force on `site` (null: on all sites)."""
+    return site is not None and (site == domain or site.endswith(f".{domain}"))
+
+
+def names(controls: Iterable[Control]) -> tuple[str, ...]:
+    """Names of controls."""
+    return tuple(control.name for control in controls)

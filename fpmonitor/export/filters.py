@@ -1,0 +1,286 @@
+"""Filter lists of uBlock Origin and AdGuard: scriptlets that need no trust, and header rules.
+
+Both pass over slips in silence: an unknown constant makes the value undefined, an unknown scriptlet
+does nothing, an accessor set on a prototype breaks pages with "Illegal invocation".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from fpmonitor.export.controls import Control, controls_of
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.exporter import Reading, site_matches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from fpmonitor.export.enforce import Order
+
+SCRIPTLETS = "scriptlet"
+_ALIASES = {
+    "set": "set-constant",
+    "aopr": "abort-on-property-read",
+}
+_KNOWN = {"set-constant", "abort-on-property-read", "prevent-canvas", "nowebrtc"}
+_CONSTANTS = {
+    "undefined", "false", "true", "null", "''", "[]", "{}", "noopFunc", "trueFunc", "falseFunc",
+    "throwFunc", "",
+}  # fmt: skip
+_LARGEST = 32767
+_TO_ADGUARD = {"''": "", "[]": "emptyArr", "{}": "emptyObj"}
+_WRAPPERS = {
+    "function": "asFunction",
+    "callback": "asCallback",
+    "resolved": "asResolved",
+    "rejected": "asRejected",
+}
+_UBLOCK_SCRIPTLET = re.compile(r"(?P<domains>[^#\s]*)#(?P<exception>@?)#\+js\((?P<call>.*)")
+_ADGUARD_SCRIPTLET = re.compile(
+    r"(?P<domains>[^#\s]*)#(?P<exception>@?)%#//scriptlet\((?P<call>.*)"
+)
+_HEADER_RULE = re.compile(r"(?P<pattern>[^$\s]*)\$(?P<options>\S*(?:permissions|removeheader)=\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One rule about one control, as it stands in a list."""
+
+    domains: tuple[str, ...]
+    exception: bool
+    control: Control | None
+    problem: str = ""
+
+    def holds_on(self, site: str | None) -> bool:
+        """Whether the rule is in force on a site (null: on all sites)."""
+        wanted = [domain for domain in self.domains if not domain.startswith("~")]
+        if any(site_matches(site, domain[1:]) for domain in self.domains if domain[0] == "~"):
+            return False
+        return not wanted or "*" in wanted or any(site_matches(site, domain) for domain in wanted)
+
+
+def write_ublock(order: Order) -> str:
+    """Write a list for uBlock Origin."""
+    domain = order.options.site or "*"
+    rules = [
+        f"{domain}##+js({control.name})"
+        for control in order.controls
+        if control.family == SCRIPTLETS
+    ]
+    permissions = "|".join(
+        control.name.removeprefix("permissions=")
+        for control in order.controls
+        if control.family == "ublock"
+    )
+    if permissions:
+        rules.append(f"{_pattern(order)}$doc,permissions={permissions}")
+    return _filter_list(order, rules)
+
+
+def write_adguard(order: Order) -> str:
+    """Write a list for AdGuard."""
+    domain = order.options.site or ""
+    rules = [
+        f"{domain}#%#//scriptlet({', '.join(map(_quoted, _adguard_call(control.name)))})"
+        for control in order.controls
+        if control.family == SCRIPTLETS
+    ]
+    rules += [
+        f"{_pattern(order)}${control.name}"
+        for control in order.controls
+        if control.family == "adguard"
+    ]
+    return _filter_list(order, rules)
+
+
+def read_ublock(text: str, site: str | None) -> Reading:
+    """Read a list for uBlock Origin; rules that are not about APIs are passed over."""
+    return _read(text, site, _ublock_rules)
+
+
+def read_adguard(text: str, site: str | None) -> Reading:
+    """Read a list for AdGuard; rules that are not about APIs are passed over."""
+    return _read(text, site, _adguard_rules)
+
+
+def _filter_list(order: Order, rules: Sequence[str]) -> str:
+    title, *comments = order.comments
+    header = [f"! Title: {title}", *(f"! {line}" for line in comments)]
+    return "\n".join([*header, *rules]) + "\n"
+
+
+def _pattern(order: Order) -> str:
+    return f"||{order.options.site}^" if order.options.site else "*"
+
+
+def _adguard_call(name: str) -> list[str]:
+    """Arguments of a scriptlet in AdGuard's words, from those of uBlock Origin."""
+    scriptlet, *arguments = name.split(", ")
+    call = [scriptlet, *(_TO_ADGUARD.get(argument, argument) for argument in arguments)]
+    if call[-2:-1] == ["as"]:
+        call[-2:] = ["", _WRAPPERS[call[-1]]]
+    return call
+
+
+def _quoted(argument: str) -> str:
+    return "'" + argument.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _read(text: str, site: str | None, rules_of: Callable[[str], Iterable[_Rule]]) -> Reading:
+    on: dict[str, Control] = {}
+    off: set[str] = set()
+    problems = []
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if not line or line.startswith("!"):
+            continue
+        for rule in rules_of(line):
+            if rule.problem:
+                problems.append(f"line {number}: {rule.problem}")
+            if rule.control is None or not rule.holds_on(site):
+                continue
+            if rule.exception:
+                off.add(rule.control.name)
+            else:
+                on[rule.control.name] = rule.control
+    controls = tuple(control for name, control in on.items() if name not in off)
+    return Reading(controls=controls, problems=tuple(problems))
+
+
+def _ublock_rules(line: str) -> Iterable[_Rule]:
+    if match := _UBLOCK_SCRIPTLET.match(line):
+        arguments = _arguments(match["call"], quotes=False)
+        yield _scriptlet_rule(match, arguments)
+    elif match := _HEADER_RULE.fullmatch(line):
+        domains = _domains(match["pattern"])
+        for option in match["options"].split(","):
+            if option.startswith("permissions="):
+                for directive in option.removeprefix("permissions=").split("|"):
+                    yield _Rule(
+                        domains,
+                        line.startswith("@@"),
+                        _header_control("ublock", f"permissions={directive}"),
+                    )
+
+
+def _adguard_rules(line: str) -> Iterable[_Rule]:
+    if match := _ADGUARD_SCRIPTLET.match(line):
+        arguments = _arguments(match["call"], quotes=True)
+        yield _scriptlet_rule(match, None if arguments is None else _ublock_call(arguments))
+    elif match := _HEADER_RULE.fullmatch(line):
+        for option in match["options"].split(","):
+            control = _header_control("adguard", option)
+            if option.startswith("removeheader=") and control:
+                yield _Rule(_domains(match["pattern"]), line.startswith("@@"), control)
+
+
+def _scriptlet_rule(match: re.Match[str], arguments: list[str] | None) -> _Rule:
+    domains = tuple(domain for domain in match["domains"].split(",") if domain)
+    exception = bool(match["exception"])
+    if arguments is None:
+        return _Rule(domains, exception, None, "the closing bracket is missing; the rule is void")
+    if not arguments or not arguments[0]:
+        return _Rule(domains, exception, None)
+    name = arguments[0].removesuffix(".js").removeprefix("ubo-")
+    call = [_ALIASES.get(name, name), *arguments[1:]]
+    if problem := _problem(call):
+        return _Rule(domains, exception, None, problem)
+    return _Rule(domains, exception, _scriptlets().get(tuple(_key(call))))
+
+
+def _problem(call: Sequence[str]) -> str:
+    """Why a call does nothing or harm, or the empty string."""
+    if call[0].startswith("trusted-"):
+        return f"{call[0]} works in lists that the user trusts only"
+    if call[0] != "set-constant":
+        return ""
+    if len(call) < 3:
+        return "set-constant needs a property and a value"
+    path, constant = call[1], call[2]
+    legal = constant in _CONSTANTS or (
+        re.fullmatch(r"-?\d{1,9}", constant) and abs(int(constant)) <= _LARGEST
+    )
+    if not legal:
+        return f"{constant!r} is no constant; {path} would read undefined"
+    member = re.sub(r"\.prototype\.", ".", path)
+    if member != path and ("set-constant", path) not in _scriptlets() and _is_accessor(member):
+        return f"{path} is an accessor; set on the prototype it breaks pages"
+    return ""
+
+
+def _is_accessor(member: str) -> bool:
+    """Whether a member is set on an instance by one of our controls, and so is no method."""
+    return any(
+        member in control.effects
+        for key, control in _scriptlets().items()
+        if key[0] == "set-constant" and ".prototype." not in key[1] and "as, " not in control.name
+    )
+
+
+@cache
+def _scriptlets() -> dict[tuple[str, ...], Control]:
+    return {tuple(_key(control.name.split(", "))): control for control in controls_of([SCRIPTLETS])}
+
+
+def _key(call: Sequence[str]) -> Sequence[str]:
+    """Scriptlet and property: any constant is as good as another."""
+    if call[0] == "nowebrtc":
+        return ("set-constant", "RTCPeerConnection")
+    if call[0] == "prevent-canvas" and len(call) == 1:
+        return ("prevent-canvas", "/webgl/")  # without an argument no canvas has any context
+    return call[:2]
+
+
+def _header_control(family: str, name: str) -> Control | None:
+    return next((control for control in controls_of([family]) if control.name == name), None)
+
+
+def _domains(pattern: str) -> tuple[str, ...]:
+    """Domains of a network rule whose pattern is a host name or everything."""
+    host = re.fullmatch(r"(?:@@)?\|\|([\w.-]+)\^", pattern)
+    return (host[1],) if host else ("*",) if pattern in {"", "*", "@@*", "@@"} else ("~*", "-")
+
+
+def _arguments(call: str, *, quotes: bool) -> list[str] | None:
+    """Arguments up to the closing bracket; null where it is missing."""
+    if not call.endswith(")"):
+        return None
+    body = call[:-1]
+    if quotes:
+        found = re.findall(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", body)
+        return [re.sub(r"\\(.)", r"\1", single or double) for single, double in found]
+    return [argument.strip() for argument in re.split(r"(?<!\\),", body)]
+
+
+def _ublock_call(arguments: Sequence[str]) -> list[str]:
+    """Arguments in uBlock Origin's words, from those of AdGuard."""
+    back = {name: constant for constant, name in _TO_ADGUARD.items()}
+    head, rest = list(arguments[:3]), arguments[3:]
+    if len(head) == 3:
+        head[2] = back.get(head[2], head[2])
+    return [*head, *rest]
+
+
+_NOTES = (
+    "Scriptlets do not reach workers, and act in the page after it started.",
+    "uBlock Origin runs in full on Firefox and on Chromium forks with Manifest V2.",
+)
+
+UBLOCK = ControlExporter(
+    name="ublock",
+    summary="filter list for uBlock Origin, without rules that need trust",
+    families=(SCRIPTLETS, "ublock"),
+    write=write_ublock,
+    read=read_ublock,
+    notes=_NOTES,
+)
+ADGUARD = ControlExporter(
+    name="adguard",
+    summary="filter list for AdGuard",
+    families=(SCRIPTLETS, "adguard"),
+    write=write_adguard,
+    read=read_adguard,
+    notes=_NOTES[:1],
+)

@@ -1,0 +1,245 @@
+"""Firefox: `policies.json` and `user.js` that switch targets of fingerprinting protection.
+
+Mozilla's policy templates; the parser of the overrides is `nsRFPService::CreateOverridesFromText`.
+It passes over slips without a sign: after a space the rest is lost, unknown names are skipped, and
+without `privacy.fingerprintingProtection` nothing happens at all. All of that was seen in Firefox
+ESR 153.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.export.controls import controls_of
+from fpmonitor.export.enforce import ControlExporter, changed_by, fits_site
+from fpmonitor.export.exporter import Reading, site_matches
+from fpmonitor.export.firefox_targets import shipped_tables, target_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fpmonitor.export.controls import Control
+    from fpmonitor.export.enforce import Order
+    from fpmonitor.export.exporter import ExportOptions
+
+TARGETS = "firefox"
+PREFERENCES = "firefox-preferences"
+_SWITCH = "privacy.fingerprintingProtection"
+_OVERRIDES = f"{_SWITCH}.overrides"
+_GRANULAR = f"{_SWITCH}.granularOverrides"
+_BASELINE = "privacy.baselineFingerprintingProtection"
+_RESIST = "privacy.resistFingerprinting"
+_STATUS = {"default", "locked", "user", "clear"}
+_IN_POLICIES = (
+    "accessibility.", "browser.", "dom.", "extensions.", "geo.", "gfx.", "intl.", "layers.",
+    "layout.", "media.", "network.", "pdfjs.", _BASELINE, _SWITCH,
+    "privacy.globalprivacycontrol.enabled", "security.", "signon.", "ui.", "webgl.disabled",
+    "webgl.force-enabled", "widget.",
+)  # fmt: skip
+_USER_PREF = re.compile(r'\s*user_pref\(\s*("(?:[^"\\]|\\.)*")\s*,\s*(.+?)\s*\)\s*;\s*(?://.*)?$')
+
+
+def supports(control: Control, options: ExportOptions) -> bool:
+    """Whether this version of Firefox has the control, for a site if one is named."""
+    known = control.family != TARGETS or control.name in target_table(options.targets).targets
+    return known and fits_site(control, options)
+
+
+def preferences(order: Order) -> dict[str, Any]:
+    """Preferences that set the controls.
+
+    Targets that are on in a stock Firefox stay on where they touch nothing that was decided:
+    switching the protection on would otherwise switch them off.
+    """
+    targets = [control.name for control in order.controls if control.family == TARGETS]
+    chosen: dict[str, Any] = {}
+    if targets:
+        overrides = ",".join(["-AllTargets", *(f"+{name}" for name in _with_stock(order, targets))])
+        chosen[_SWITCH] = True
+        if order.options.site is None:
+            chosen[_OVERRIDES] = overrides
+        else:
+            scope = {"firstPartyDomain": order.options.site, "overrides": overrides}
+            chosen[_GRANULAR] = json.dumps([scope], separators=(",", ":"))
+    return chosen | {
+        control.name: control.value for control in order.controls if control.family == PREFERENCES
+    }
+
+
+def write_policies(order: Order) -> str:
+    """Write `policies.json`."""
+    locked = {
+        name: {"Value": value, "Status": "locked"} for name, value in preferences(order).items()
+    }
+    return json.dumps({"policies": {"Preferences": locked}}, indent=2) + "\n"
+
+
+def write_userjs(order: Order) -> str:
+    """Write lines for `user.js`."""
+    lines = [f"// {line}" for line in order.comments]
+    lines += [
+        f"user_pref({json.dumps(name)}, {json.dumps(value)});"
+        for name, value in preferences(order).items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def read_policies(text: str, site: str | None) -> Reading:
+    """Read `policies.json`."""
+    try:
+        entries = json.loads(text)["policies"].get("Preferences", {})
+        found = {
+            name: entry if isinstance(entry, dict) else {"Value": entry}
+            for name, entry in entries.items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = f"Firefox ignores the whole file: not JSON of policies ({error})"
+        return Reading(controls=(), problems=(problem,))
+    problems = [
+        f"{name}: Status is none of {', '.join(sorted(_STATUS))}"
+        for name, entry in found.items()
+        if entry.get("Status", "user") not in _STATUS
+    ]
+    problems += [
+        f"{name}: Firefox does not accept it from policies"
+        for name in found
+        if not name.startswith(_IN_POLICIES)
+    ]
+    accepted = {
+        name: entry.get("Value") for name, entry in found.items() if name.startswith(_IN_POLICIES)
+    }
+    return _read_preferences(accepted, site, problems)
+
+
+def read_userjs(text: str, site: str | None) -> Reading:
+    """Read `user.js`."""
+    found: dict[str, Any] = {}
+    problems: list[str] = []
+    without_comments = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    for number, line in enumerate(without_comments.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith(("//", "#")):
+            continue
+        match = _USER_PREF.match(line)
+        try:
+            if not match:
+                raise ValueError(line)  # noqa: TRY301 -- both kinds of slip end in one message
+            found[json.loads(match[1])] = json.loads(match[2])
+        except ValueError:
+            problems.append(f"line {number} is no user_pref; Firefox stops or skips there")
+    return _read_preferences(found, site, problems)
+
+
+def read_overrides(text: str, start: Iterable[str]) -> tuple[set[str], list[str]]:
+    """Targets that are on after the overrides, and their slips, as Firefox reads them.
+
+    Parameters
+    ----------
+    text
+        As in `-AllTargets,+JSDateTimeUTC`.
+    start
+        Targets that are on without overrides.
+    """
+    every = {name for table in shipped_tables().values() for name in table.targets}
+    on, problems = set(start), []
+    for position, item in enumerate(text.split(",") if text else []):
+        if not re.fullmatch(r"[+-]\w+", item):
+            problems.append(f"{item!r}: Firefox stops reading here, the rest is lost")
+            break
+        sign, name = item[0], item[1:]
+        if name == "AllTargets":
+            if position:
+                problems.append("AllTargets is not first and undoes what stands before it")
+            on = set(every) if sign == "+" else set()
+        elif name not in every:
+            problems.append(f"{name}: no such target; Firefox skips it")
+        elif sign == "+":
+            on.add(name)
+        else:
+            on.discard(name)
+    return on, problems
+
+
+def _with_stock(order: Order, targets: list[str]) -> list[str]:
+    known = {control.name: control for control in controls_of([TARGETS])}
+    stock = [
+        name
+        for name in target_table(order.options.targets).baseline
+        if name in known and not changed_by([known[name]], order.decided)
+    ]
+    return list(dict.fromkeys([*targets, *stock]))
+
+
+def _read_preferences(found: Mapping[str, Any], site: str | None, problems: list[str]) -> Reading:
+    on = _targets_on(found, site, problems)
+    controls = [control for control in controls_of([TARGETS]) if control.name in on]
+    controls += [
+        control
+        for control in controls_of([PREFERENCES])
+        if control.name in found and found[control.name] == control.value
+    ]
+    return Reading(controls=tuple(controls), problems=tuple(problems))
+
+
+def _targets_on(found: Mapping[str, Any], site: str | None, problems: list[str]) -> set[str]:
+    newest = list(shipped_tables().values())[-1]
+    if found.get(_RESIST) is True:
+        return set(newest.targets)  # it ignores all overrides
+    protected = found.get(_SWITCH) is True
+    if not protected and {_OVERRIDES, _GRANULAR} & set(found):
+        problems.append(f"without {_SWITCH} = true the overrides do nothing")
+    start = set(newest.protection if protected else newest.baseline)
+    if found.get(_BASELINE) is False and not protected:
+        start = set()
+    overrides = found.get(_OVERRIDES if protected else f"{_BASELINE}.overrides", "")
+    on, slips = read_overrides(str(overrides), start)
+    problems += slips
+    if protected and _GRANULAR in found:
+        on = _granular(found[_GRANULAR], on, site, problems)
+    return on
+
+
+def _granular(text: Any, on: set[str], site: str | None, problems: list[str]) -> set[str]:
+    """Targets on a site: the narrowest scope holds alone, it starts from the global set."""
+    try:
+        scopes = [
+            (scope["firstPartyDomain"], scope["overrides"])
+            for scope in json.loads(text)
+            if "thirdPartyDomain" not in scope and not scope.get("isBaseline")
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        problems.append(f"{_GRANULAR}: Firefox ignores it ({error})")
+        return on
+    result = on
+    for domain, overrides in sorted(scopes, key=lambda scope: scope[0] != "*"):
+        targets, slips = read_overrides(str(overrides), on)
+        problems += slips
+        if domain == "*" or site_matches(site, domain):
+            result = targets
+    return result
+
+
+_NOTES = (
+    "Needs Firefox 141 or ESR 140.1 and newer; its own protection gives way to these targets.",
+    "A site is its registrable domain: example.com, not www.example.com.",
+)
+
+POLICIES = ControlExporter(
+    name="firefox-policies",
+    summary="policies.json, for managed Firefox",
+    families=(TARGETS, PREFERENCES),
+    write=write_policies,
+    read=read_policies,
+    supports=supports,
+    notes=_NOTES,
+)
+USERJS = ControlExporter(
+    name="firefox-userjs",
+    summary="user.js or user-overrides.js, for one's own Firefox",
+    families=(TARGETS, PREFERENCES),
+    write=write_userjs,
+    read=read_userjs,
+    supports=supports,
+    notes=_NOTES,
+)

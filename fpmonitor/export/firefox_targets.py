@@ -1,0 +1,132 @@
+"""Targets of Firefox's fingerprinting protection: their names differ from version to version."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from fpmonitor.errors import InputError, UnknownNameError
+
+_TARGETS = "modules/RFPTargetConstants.sys.mjs"
+_CONSTANTS = "modules/AppConstants.sys.mjs"
+_NO_TARGETS = {"AllTargets", "IsAlwaysEnabledForPrecompute"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetTable:
+    """Targets of one version of Firefox.
+
+    Attributes
+    ----------
+    version
+        As in `153.7.0`.
+    targets
+        All names.
+    baseline, protection
+        Targets that are on in a stock desktop Firefox, and with its stronger protection.
+    """
+
+    version: str
+    targets: frozenset[str]
+    baseline: tuple[str, ...]
+    protection: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the table as `fpmonitor targets` prints it."""
+        return {
+            "version": self.version,
+            "targets": sorted(self.targets),
+            "baseline": list(self.baseline),
+            "protection": list(self.protection),
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> TargetTable:
+        """Read what `to_json` gave.
+
+        Raises
+        ------
+        InputError
+            Not a table of targets.
+        """
+        try:
+            return cls(
+                version=str(content["version"]),
+                targets=frozenset(content["targets"]),
+                baseline=tuple(content["baseline"]),
+                protection=tuple(content["protection"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise InputError(
+                f"not a table of Firefox targets: {error}", hint="make one with `fpmonitor targets`"
+            ) from error
+
+
+@cache
+def shipped_tables() -> dict[str, TargetTable]:
+    """Tables that fpmonitor brings, by major version."""
+    text = (resources.files("fpmonitor.export") / "firefox_targets.json").read_text("utf-8")
+    return {version: TargetTable.from_json(table) for version, table in json.loads(text).items()}
+
+
+def target_table(source: str | Path) -> TargetTable:
+    """Table of a version that fpmonitor brings, or from a file that `fpmonitor targets` wrote.
+
+    Raises
+    ------
+    UnknownNameError
+        Neither a known version nor a file.
+    InputError
+        The file is not such a table.
+    """
+    if (version := str(source)) in shipped_tables():
+        return shipped_tables()[version]
+    try:
+        return TargetTable.from_json(json.loads(Path(source).read_text(encoding="utf-8")))
+    except FileNotFoundError as error:
+        raise UnknownNameError("Firefox version or file", version, shipped_tables()) from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{source}: no table of Firefox targets ({error})") from error
+
+
+def installed_targets(path: Path) -> TargetTable:
+    """Table of an installed Firefox, from its `omni.ja` or the folder that holds it.
+
+    Raises
+    ------
+    InputError
+        No such file, or it has no targets.
+    """
+    archive = path / "omni.ja" if path.is_dir() else path
+    try:
+        with zipfile.ZipFile(archive) as omni:
+            targets = omni.read(_TARGETS).decode()
+            constants = omni.read(_CONSTANTS).decode()
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{archive}: no targets of Firefox ({error})",
+            hint="name the folder of an installed Firefox, such as /usr/lib/firefox",
+        ) from error
+    return _parse(targets, constants)
+
+
+def _parse(targets: str, constants: str) -> TargetTable:
+    version = re.search(r'MOZ_APP_VERSION:\s*"([0-9.]+)', constants)
+    numbers = re.findall(r'^\s*"(\w+)":\s*\d+,', targets, re.MULTILINE)
+    return TargetTable(
+        version=version[1] if version else "unknown",
+        targets=frozenset(numbers) - _NO_TARGETS,
+        baseline=_default_set(targets, "DefaultTargetsBaseline"),
+        protection=_default_set(targets, "DefaultTargetsFPP"),
+    )
+
+
+def _default_set(text: str, name: str) -> tuple[str, ...]:
+    found = re.search(name + r'\s*=\s*\{\s*"DESKTOP_DEFAULT":\s*\[([^\]]*)\]', text)
+    return tuple(re.findall(r'"(\w+)"', found[1])) if found else ()

@@ -1,0 +1,53 @@
+"""The gate as a JavaScript module: the answers of `Decision.verdict`, without dependencies."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.export.exporter import PlainExporter
+
+if TYPE_CHECKING:
+    from fpmonitor.decide.decision import Decision
+
+_PLACE = "/* lists of the decision */ null"
+_LISTS = ("allow", "block", "undecided")
+
+
+def write(decision: Decision) -> str:
+    """Write the module with the lists of the decision in it."""
+    content = {
+        "policy": {"candidates": list(decision.policy.candidates)},
+        **{name: [list(apis) for apis in getattr(decision, name)] for name in _LISTS},
+    }
+    return _code().replace(_PLACE, _script_safe(json.dumps(content, separators=(",", ":"))))
+
+
+def check(text: str) -> list[str]:
+    """Problems of a module: code that is not ours, or lists that are none."""
+    before, after = _code().split(_PLACE)
+    if not (text.startswith(before) and text.endswith(after)):
+        return ["the code is not the one of this version of fpmonitor"]
+    try:
+        content: Any = json.loads(text[len(before) : -len(after)])
+    except ValueError as error:
+        return [f"no lists of a decision: {error}"]
+    return [f"no list {name!r}" for name in _LISTS if not isinstance(content.get(name), list)]
+
+
+def _code() -> str:
+    return (resources.files("fpmonitor.export") / "gate.js").read_text(encoding="utf-8")
+
+
+def _script_safe(text: str) -> str:
+    """JSON that cannot end a script element; json.dumps escapes all that is not ASCII."""
+    return text.replace("<", "\\u003c")
+
+
+GATE_JS = PlainExporter(
+    name="gate-js",
+    summary="JavaScript module that answers what a site may read next",
+    write=write,
+    check=check,
+)

@@ -1,0 +1,92 @@
+"""JShelter: the configuration that its advanced options take, with one custom level.
+
+Levels and their ranges: JShelter 0.23, configuration version 2.1. Keys that it does not know, or
+levels out of range, are reset without a sign.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.export.controls import controls_of
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.exporter import Reading, site_matches
+
+if TYPE_CHECKING:
+    from fpmonitor.export.enforce import Order
+
+FAMILY = "jshelter"
+_LEVEL = "fpm"
+_VERSION = 2.1
+_TEXTS = {"level_id", "level_text", "level_description"}
+_HIGHEST = {
+    "time_precision": 3, "htmlcanvaselement": 2, "audiobuffer": 2, "webgl": 2, "plugins": 3,
+    "enumerateDevices": 3, "hardware": 3, "net": 1, "webworker": 3, "geolocation": 7,
+    "physical_environment": 1, "useridle": 3, "coopschedule": 1, "gamepads": 1, "vr": 1,
+    "playback": 3, "analytics": 1, "battery": 1, "windowname": 1, "nfc": 1, "wasm": 1,
+}  # fmt: skip
+
+
+def write(order: Order) -> str:
+    """Write the configuration; for one site, that site alone has the level."""
+    level = {
+        "level_id": _LEVEL,
+        "level_text": "fpmonitor",
+        "level_description": " ".join(order.comments),
+    } | {control.name: control.value for control in order.controls}
+    site = order.options.site
+    content = {
+        "version": _VERSION,
+        "__default__": _LEVEL if site is None else "0",
+        "custom_levels": {_LEVEL: level},
+        "domains": {} if site is None else {site: {"level_id": _LEVEL}},
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def read(text: str, site: str | None) -> Reading:
+    """Read a configuration; built-in levels are not known and count as nothing."""
+    try:
+        content = json.loads(text)
+        levels = content["custom_levels"]
+        level_id = content.get("__default__")
+        for domain, entry in content.get("domains", {}).items():
+            if site_matches(site, domain):
+                level_id = entry["level_id"]
+        problems = [slip for name, level in levels.items() for slip in _slips(name, level)]
+        if content.get("version") != _VERSION:
+            problems.append(f"version is not {_VERSION}; JShelter may convert or reset it")
+        level = levels.get(level_id, {})
+        controls = tuple(
+            control
+            for control in controls_of([FAMILY])
+            if isinstance(control.value, int)
+            and _in_range(control.name, level.get(control.name))
+            and level[control.name] >= control.value
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return Reading(controls=(), problems=(f"no configuration of JShelter: {error}",))
+    return Reading(controls=controls, problems=tuple(problems))
+
+
+def _slips(name: str, level: dict[str, Any]) -> list[str]:
+    return [
+        f"level {name}: {key} = {value!r} is not known to JShelter"
+        for key, value in level.items()
+        if key not in _TEXTS and not _in_range(key, value)
+    ]
+
+
+def _in_range(key: str, value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _HIGHEST.get(key, -1)
+
+
+JSHELTER = ControlExporter(
+    name=FAMILY,
+    summary="configuration for JShelter, with a level of its own",
+    families=(FAMILY,),
+    write=write,
+    read=read,
+    notes=("Not run in JShelter; workers are not reached.",),
+)

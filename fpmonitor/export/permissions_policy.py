@@ -1,0 +1,160 @@
+"""Permissions-Policy and client hints: response headers that a site sends for itself.
+
+W3C "Permissions Policy"; WICG "User-Agent Client Hints"; RFC 8942 (Accept-CH); structured fields
+are RFC 9651. A feature with an empty list of origins is off. `ch-*` features take a hint out of
+request headers, first-party requests included, but leave what scripts read; only
+`ch-ua-high-entropy-values` reaches scripts, and then for all hints.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from http_sfv.dictionary import Dictionary
+from http_sfv.item import InnerList, Item
+from http_sfv.types import Token
+
+from fpmonitor.errors import InputError
+from fpmonitor.export.controls import controls_of
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.exporter import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fpmonitor.export.controls import Control
+    from fpmonitor.export.enforce import Order
+
+FAMILY = "permissions-policy"
+_SENT_UNASKED = {"http:sec-ch-ua", "http:sec-ch-ua-mobile", "http:sec-ch-ua-platform"}
+_UPPER_CASE = {"ch": "CH", "ua": "UA", "dpr": "DPR", "rtt": "RTT", "ect": "ECT", "wow64": "WoW64"}
+_LINE = re.compile(
+    r"^\s*(?:add_header|header(?:\s+always)?(?:\s+set)?)?\s*\+?"
+    r"(?P<name>permissions-policy(?:-report-only)?)(?P<separator>\s*:\s*|\s+)(?P<value>.*?)\s*$",
+    re.IGNORECASE,
+)
+_HEADERS = re.compile(r"^\s*[\w-]+:\s|^\s*(?:#|add_header|header)\b", re.IGNORECASE | re.MULTILINE)
+_KEYWORDS = {"*", "self", "src"}
+
+
+def write(order: Order) -> str:
+    """Write the headers as such, for a web server, or as a policy that only reports."""
+    policy = ", ".join(f"{control.name}=()" for control in order.controls)
+    variant = order.options.variant or "headers"
+    if variant == "report-only":
+        return _report_only(order)
+    hints = _hints(order.allowed)
+    headers = {
+        "Permissions-Policy": policy,
+        "Accept-CH": hints,
+        "Critical-CH": hints,
+        "Vary": hints,
+    }
+    lines = [(name, value) for name, value in headers.items() if value]
+    comments = "".join(f"# {line}\n" for line in order.comments)
+    match variant:
+        case "nginx":
+            return comments + "".join(f'add_header {n} "{v}" always;\n' for n, v in lines)
+        case "apache":
+            return comments + "".join(
+                f'Header always {"merge" if n == "Vary" else "set"} {n} "{v}"\n' for n, v in lines
+            )
+        case "caddy":
+            inner = "".join(f'\t{"+" if n == "Vary" else ""}{n} "{v}"\n' for n, v in lines)
+            return f"{comments}header {{\n{inner}}}\n"
+        case _:
+            return "".join(f"{n}: {v}\n" for n, v in lines)
+
+
+def read(text: str, site: str | None) -> Reading:  # noqa: ARG001 -- headers are the site's own
+    """Read headers, a snippet of a web server's configuration, or the bare policy."""
+    values = [
+        _unquoted(found["value"], quoted=":" not in found["separator"])
+        for found in map(_LINE.match, text.splitlines())
+        if found and found["name"].lower() == FAMILY
+    ]
+    if not values and text.strip() and not _HEADERS.search(text):
+        values = [text.strip()]
+    return _read_policy(", ".join(values)) if values else Reading(controls=())
+
+
+def _report_only(order: Order) -> str:
+    policy = ", ".join(f"{control.name}=();report-to=fpmonitor" for control in order.controls)
+    endpoint = order.options.report_to
+    if not endpoint:
+        raise InputError(
+            "report-only: no address for the reports", hint="name an https address by --report-to"
+        )
+    if not policy:
+        return ""
+    return (
+        f'Reporting-Endpoints: fpmonitor="{endpoint}"\nPermissions-Policy-Report-Only: {policy}\n'
+    )
+
+
+def _hints(allowed: Iterable[str]) -> str:
+    """Value of Accept-CH: the allowed hints that browsers send only when asked."""
+    known = {api for control in controls_of([FAMILY]) for api in control.effects}
+    asked = [api for api in allowed if api.startswith("http:") and api in known - _SENT_UNASKED]
+    return ", ".join(_header_name(api.removeprefix("http:")) for api in asked)
+
+
+def _header_name(lower: str) -> str:
+    return "-".join(_UPPER_CASE.get(word, word.capitalize()) for word in lower.split("-"))
+
+
+def _unquoted(value: str, *, quoted: bool) -> str:
+    """Value of a header without the quotes and the end of a configuration line."""
+    if not quoted:
+        return value
+    value = re.sub(r"(\s+always)?\s*;?$", "", value)
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+
+
+def _read_policy(value: str) -> Reading:
+    policy = Dictionary()
+    try:
+        policy.parse(value.encode("ascii"))
+    except ValueError as error:
+        return Reading(controls=(), problems=(f"browsers ignore the whole header: {error}",))
+    known = {control.name: control for control in controls_of([FAMILY])}
+    controls: list[Control] = []
+    problems: list[str] = []
+    for feature, allowlist in policy.items():
+        if feature not in known and feature.startswith("ch-"):
+            problems.append(f"{feature}: no such client hint is known")
+        if wrong := _bad_members(allowlist):
+            problems.append(f"{feature}: {wrong[0]!r} is neither an origin nor one of * self src")
+        elif feature in known and isinstance(allowlist, InnerList) and not allowlist:
+            controls.append(known[feature])
+    return Reading(controls=tuple(controls), problems=tuple(problems))
+
+
+def _bad_members(allowlist: InnerList | Item) -> list[str]:
+    """Members of an allowlist that stand for no origin."""
+    items = allowlist if isinstance(allowlist, InnerList) else [allowlist]
+    return [
+        str(item.value)
+        for item in items
+        if not (
+            str(item.value) in _KEYWORDS
+            if isinstance(item.value, Token)
+            else isinstance(item.value, str) and "://" in item.value
+        )
+    ]
+
+
+PERMISSIONS_POLICY = ControlExporter(
+    name=FAMILY,
+    summary="response headers of a site, for Chromium and its kin",
+    families=(FAMILY,),
+    write=write,
+    read=read,
+    variants=("headers", "nginx", "apache", "caddy", "report-only"),
+    sites=False,
+    notes=(
+        "Firefox and Safari ignore these features.",
+        "Critical-CH repeats the first request of a new visitor.",
+    ),
+)

@@ -1,0 +1,112 @@
+"""The cheapest list of controls after which a site can read no more than an allowed set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.export.effect import left_readable
+from fpmonitor.export.enforce import changed_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fpmonitor.decide.decision import Decision, Verdict
+    from fpmonitor.export.controls import Control
+
+_Price = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Controls, and what they leave.
+
+    Attributes
+    ----------
+    controls
+        In the order of the table.
+    left
+        Candidates that stay readable, all together.
+    changed
+        All APIs that the controls change, candidates or not: the price.
+    verdict
+        Of the decision on `left`.
+    """
+
+    controls: tuple[Control, ...]
+    left: tuple[str, ...]
+    changed: tuple[str, ...]
+    verdict: Verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the plan as the CLI prints it."""
+        return {
+            "verdict": self.verdict,
+            "controls": [control.name for control in self.controls],
+            "left": list(self.left),
+            "changed": list(self.changed),
+        }
+
+
+def cheapest_plan(
+    decision: Decision, controls: Sequence[Control], absent: frozenset[str]
+) -> Plan | None:
+    """Plan after which the decision allows all that is left; null when there is none.
+
+    The price is the number of APIs that are changed, then the number of controls; no other plan of
+    these controls costs less. What is left is within an allowed set, so that the guarantee of the
+    decision, which holds for all its sets at once, holds for the plan that was picked among many.
+    """
+    hiders = {
+        api: [control for control in controls if control.hides(api)]
+        for api in left_readable(decision.policy.candidates, (), absent)
+    }
+    search = _Search(hiders)
+    for allowed in sorted([*decision.allow, ()], key=len, reverse=True):
+        search.hide([api for api in hiders if api not in allowed], ())
+    if search.best is None:
+        return None
+    return plan_of(decision, sorted(search.best, key=controls.index), absent)
+
+
+def plan_of(decision: Decision, controls: Iterable[Control], absent: frozenset[str]) -> Plan:
+    """Say what given controls leave of a decision's candidates."""
+    controls = tuple(controls)
+    left = left_readable(decision.policy.candidates, controls, absent)
+    return Plan(
+        controls=controls,
+        left=left,
+        changed=tuple(sorted(_changed(controls))),
+        verdict=decision.verdict(left)[0],
+    )
+
+
+def _changed(controls: Iterable[Control]) -> list[str]:
+    controls = tuple(controls)
+    return changed_by(controls, {api for control in controls for api in control.effects})
+
+
+class _Search:
+    """Branch and bound over controls; prices only grow, so that a dear start is given up."""
+
+    def __init__(self, hiders: dict[str, list[Control]]) -> None:
+        self.best: tuple[Control, ...] | None = None
+        self._hiders = hiders
+        self._price: _Price | None = None
+
+    def hide(self, apis: Sequence[str], chosen: tuple[Control, ...]) -> None:
+        """Complete the controls `chosen` so that they hide all of `apis`, if that is cheaper."""
+        price = _price_of(chosen)
+        if self._price is not None and price >= self._price:
+            return
+        open_apis = [api for api in apis if not any(control.hides(api) for control in chosen)]
+        if not open_apis:
+            self.best, self._price = chosen, price
+            return
+        hardest = min(open_apis, key=lambda api: len(self._hiders[api]))
+        for control in sorted(self._hiders[hardest], key=lambda c: _price_of((*chosen, c))):
+            self.hide(open_apis, (*chosen, control))
+
+
+def _price_of(controls: Sequence[Control]) -> _Price:
+    return len(_changed(controls)), len(controls)

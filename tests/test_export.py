@@ -1,0 +1,686 @@
+"""Lists for products: what they say, what they claim, and what they must never let through."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from http_sfv.dictionary import Dictionary
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.decide.decision import Decision
+from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.export.controls import HIDING, controls_of, effect_of
+from fpmonitor.export.coverage import coverage
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.exporter import ApiVerdict, ExportOptions
+from fpmonitor.export.firefox import read_overrides, read_policies, read_userjs
+from fpmonitor.export.firefox_targets import shipped_tables, target_table
+from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+from fpmonitor.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fpmonitor.export.exporter import Exporter
+
+EXPORTER_NAMES = plugin_names(EXPORTERS)
+FAMILIES = (
+    "permissions-policy", "firefox", "firefox-preferences", "chromium", "scriptlet", "ublock",
+    "adguard",    "jshelter", "duckduckgo", "brave",
+)  # fmt: skip
+KNOWN_APIS = sorted({api for control in controls_of(FAMILIES) for api in control.effects})
+
+
+def exporter_of(name: str) -> Exporter:
+    exporter: Exporter = load_plugin(EXPORTERS, name)
+    return exporter
+
+
+def products() -> dict[str, ControlExporter]:
+    found = {name: load_plugin(EXPORTERS, name) for name in EXPORTER_NAMES}
+    return {name: found for name, found in found.items() if isinstance(found, ControlExporter)}
+
+
+def decision_of(
+    allow: Sequence[str],
+    block: Sequence[str],
+    *,
+    guarantee: str = "It holds.",
+    more: Sequence[Sequence[str]] = (),
+) -> Decision:
+    """Decision that recommends `allow` and blocks each of `block` alone; `more` is allowed too."""
+    candidates = {*allow, *block, *(api for apis in more for api in apis)}
+    sets = [tuple(sorted(apis)) for apis in (allow, *more) if apis]
+    return Decision(
+        policy=Policy(k=10, population=1000, budget=0.1, delta=0.05, candidates=tuple(candidates)),
+        setting="population",
+        missing="value",
+        users=1000,
+        digest="digest",
+        guarantee=guarantee,
+        allow=tuple(sorted(sets)),
+        block=tuple((api,) for api in sorted(block)),
+        undecided=(),
+        recommended=tuple(sorted(allow)),
+        complete=True,
+        evaluated=1,
+        seconds=0.1,
+    )
+
+
+@st.composite
+def decisions(draw: st.DrawFn) -> Decision:
+    """Decisions over known APIs, with selectors of theirs, and over names of any text."""
+    known = st.sampled_from(KNOWN_APIS)
+    selected = known.map(lambda api: f"{api.partition('#')[0]}#some")
+    names = st.lists(known | selected | st.text(min_size=1, max_size=12), min_size=1, max_size=12)
+    candidates = draw(names.map(lambda found: sorted(set(found))))
+    allow = draw(st.lists(st.sampled_from(candidates), unique=True))
+    return decision_of(
+        allow, [api for api in candidates if api not in allow], guarantee=draw(st.text(max_size=20))
+    )
+
+
+PRODUCTS = products()
+HOSTILE = [
+    'a"b\n*##+js(set-constant, evil, 1)',
+    "a'); alert(1)//",
+    "x##+js(trusted-set, a, b)",
+    "</script><script>alert(1)</script>",
+    "a\r\nSet-Cookie: b=c",
+    "\r",
+    "a,b|c=()",
+    "*/ user_pref('x', 1);\u2028user_pref(",
+    "=cmd|' /C calc'!A0",
+]
+
+
+def exported(name: str, decision: Decision, **options: Any) -> str:
+    return exporter_of(name).export(decision, ExportOptions(**options)).text
+
+
+def verdict(name: str, api: str, allow: tuple[str, ...] = ()) -> ApiVerdict:
+    found = exporter_of(name).export(decision_of(allow, [api]), ExportOptions()).verdicts
+    return next(entry for entry in found if entry.api == api)
+
+
+@pytest.mark.parametrize("name", EXPORTER_NAMES)
+@settings(deadline=None, max_examples=15)
+@given(decision=decisions())
+def test_every_decision_exports_to_every_format_and_passes_validation(
+    name: str, decision: Decision
+) -> None:
+    exporter = exporter_of(name)
+    result = exporter.export(decision, ExportOptions())
+    assert exporter.validate(result.text) == []
+    assert [entry.api for entry in result.verdicts] == list(decision.policy.candidates)
+
+
+@pytest.mark.parametrize("name", sorted(PRODUCTS))
+@settings(deadline=None, max_examples=15)
+@given(decision=decisions(), site=st.sampled_from([None, "example.com"]))
+def test_a_list_reads_back_as_the_controls_that_it_was_written_from(
+    name: str, decision: Decision, site: str | None
+) -> None:
+    exporter = PRODUCTS[name]
+    options = ExportOptions(site=site if exporter.sites else None)
+    result = exporter.export(decision, options)
+    found = exporter.read(result.text, options.site)
+    assert set(result.controls) <= set(found.controls)
+    for entry in result.verdicts:
+        effect = effect_of(entry.api, found.controls, exporter.absent)
+        assert effect in HIDING or entry.effect not in HIDING
+
+
+@pytest.mark.parametrize("name", sorted(PRODUCTS))
+@settings(deadline=None, max_examples=15)
+@given(decision=decisions())
+def test_a_block_is_called_enforced_only_if_a_control_hides_the_api(
+    name: str, decision: Decision
+) -> None:
+    exporter = PRODUCTS[name]
+    result = exporter.export(decision, ExportOptions())
+    for entry in result.verdicts:
+        if entry.action == "block" and entry.enforced:
+            assert effect_of(entry.api, result.controls, exporter.absent) in HIDING
+        if entry.action == "allow" and entry.verdict == "exact":
+            assert not any(
+                control.effect_on(entry.api) not in {None, "unchanged"}
+                for control in result.controls
+            )
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("name", EXPORTER_NAMES)
+def test_names_cannot_break_out_of_a_format(name: str, hostile: str) -> None:
+    text = exported(name, decision_of([], [hostile, "Screen.width"], guarantee=hostile))
+    clean = exported(name, decision_of([], ["Screen.width"]))
+    if name in {"json", "csv", "gate-js"}:
+        assert exporter_of(name).validate(text) == []
+        assert "</script>" not in text or name != "gate-js"
+    elif name == "jshelter":
+        level = json.loads(text)["custom_levels"]["fpm"]
+        assert level | {"level_description": ""} == {
+            **json.loads(clean)["custom_levels"]["fpm"],
+            "level_description": "",
+        }
+    else:
+        rules = [line for line in text.splitlines() if not line.startswith(("!", "//", "#  "))]
+        assert rules == [line for line in clean.splitlines() if not line.startswith(("!", "//"))]
+
+
+def test_csv_names_do_not_run_as_formulas() -> None:
+    text = exported("csv", decision_of([], HOSTILE))
+    for row in csv.reader(io.StringIO(text, newline="")):
+        assert not row[0].startswith(("=", "+", "-", "@"))
+    assert exporter_of("csv").validate("api,action,reason\n=1,allow,x\n") == [
+        "row 2: runs as a formula"
+    ]
+
+
+@pytest.mark.parametrize(
+    "site",
+    [
+        "https://example.com",
+        "example.com/x",
+        "EXAMPLE.com",
+        "a b.c",
+        "x.com\n##",
+        "",
+        "*",
+        "localhost",
+    ],
+)
+def test_a_site_that_is_no_domain_name_is_refused(site: str) -> None:
+    with pytest.raises(InputError, match="no domain name"):
+        ExportOptions(site=site)
+
+
+@pytest.mark.parametrize("name", EXPORTER_NAMES)
+def test_a_site_restricts_the_list_or_is_refused(name: str) -> None:
+    block = ["Navigator.hardwareConcurrency", "Window.queryLocalFonts"]
+    decision = decision_of([], block)
+    if not getattr(PRODUCTS.get(name), "sites", False):
+        with pytest.raises(InputError, match="restricted"):
+            exported(name, decision, site="example.com")
+        return
+    exporter = PRODUCTS[name]
+    result = exporter.export(decision, ExportOptions(site="example.com"))
+    there = set(exporter.read(result.text, "www.example.com").controls)
+    elsewhere = set(exporter.read(result.text, "other.org").controls)
+    assert set(result.controls) <= there
+    if name != "brave":  # everything is randomised there but on the site of an exception
+        assert not set(result.controls) & elsewhere
+
+
+def test_an_unknown_variant_lists_the_known() -> None:
+    with pytest.raises(UnknownNameError, match="nginx"):
+        exported("permissions-policy", decision_of([], ["Screen.width"]), variant="ngnix")
+
+
+# ---- The table of controls ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_control_has_an_effect_and_names_apis_as_the_vocabulary_does(family: str) -> None:
+    name = re.compile(r"[A-Z]\w*(\.[A-Z]\w*)*\.\w+(#[\w-]+)?|(http|css):[a-z][a-z0-9-]*")
+    for control in controls_of([family]):
+        assert control.effects, control.name
+        for api in control.effects:
+            assert name.fullmatch(api), api
+
+
+def test_firefox_controls_are_targets_of_the_newest_table() -> None:
+    names = {control.name for control in controls_of(["firefox"])}
+    assert names <= shipped_tables()["153"].targets
+
+
+def test_an_api_that_only_another_hands_out_goes_with_it() -> None:
+    assert verdict("ublock", "BatteryManager.level").verdict == "over-blocking"
+    assert verdict("firefox-policies", "BatteryManager.level").verdict == "exact"
+
+
+# ---- Verdicts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "api", "expected"),
+    [
+        ("permissions-policy", "Window.queryLocalFonts", "exact"),
+        ("permissions-policy", "http:sec-ch-ua-model", "exact"),
+        ("permissions-policy", "NavigatorUAData.getHighEntropyValues#model", "over-blocking"),
+        ("permissions-policy", "Navigator.deviceMemory", "header-only"),
+        ("permissions-policy", "Navigator.hardwareConcurrency", "impossible"),
+        ("permissions-policy", "Keyboard.getLayoutMap", "impossible"),
+        ("firefox-policies", "Navigator.hardwareConcurrency", "exact"),
+        ("firefox-policies", "Date.getTimezoneOffset", "over-blocking"),
+        ("firefox-policies", "Navigator.deviceMemory", "exact"),
+        ("firefox-policies", "OfflineAudioContext.startRendering", "over-blocking"),
+        ("firefox-policies", "Screen.width", "impossible"),
+        ("chromium-policies", "Navigator.hardwareConcurrency", "impossible"),
+        ("chromium-policies", "Window.queryLocalFonts", "exact"),
+        ("chromium-policies", "WebGLRenderingContext.getParameter", "over-blocking"),
+        ("ublock", "Navigator.hardwareConcurrency", "exact"),
+        ("ublock", "Intl.DateTimeFormat.resolvedOptions#timeZone", "impossible"),
+        ("jshelter", "Screen.width", "impossible"),
+        ("brave", "Navigator.deviceMemory", "exact"),
+        ("duckduckgo", "Navigator.getBattery", "exact"),
+        ("json", "anything at all", "exact"),
+    ],
+)
+def test_verdicts_say_what_was_seen_in_products(name: str, api: str, expected: str) -> None:
+    assert verdict(name, api).verdict == expected
+
+
+def test_collateral_names_what_else_is_lost() -> None:
+    found = verdict("firefox-policies", "Date.getTimezoneOffset")
+    assert found.collateral == ("Intl.DateTimeFormat.resolvedOptions#timeZone",)
+
+
+def test_an_allowed_api_that_a_control_changes_is_told() -> None:
+    both = ("NavigatorUAData.getHighEntropyValues#model", "Screen.width")
+    decision = decision_of(both, ["NavigatorUAData.getHighEntropyValues#bitness"])
+    result = exporter_of("permissions-policy").export(decision, ExportOptions())
+    words = {entry.api: entry.verdict for entry in result.verdicts}
+    assert words == {
+        "NavigatorUAData.getHighEntropyValues#bitness": "over-blocking",
+        "NavigatorUAData.getHighEntropyValues#model": "over-blocking",
+        "Screen.width": "exact",
+    }
+
+
+def test_the_control_with_the_least_collateral_is_taken() -> None:
+    text = exported("firefox-policies", decision_of([], ["HTMLCanvasElement.toDataURL"]))
+    assert "+EfficientCanvasRandomization" in text
+    both = decision_of([], ["HTMLCanvasElement.toDataURL", "CanvasRenderingContext2D.getImageData"])
+    assert "EfficientCanvasRandomization" not in exported("firefox-policies", both)
+
+
+def test_coverage_finds_the_fewest_formats_and_what_all_miss() -> None:
+    decision = decision_of(
+        [], ["Intl.DateTimeFormat.resolvedOptions#timeZone", "Screen.width", "Navigator.nothing"]
+    )
+    found = coverage(decision, dict(PRODUCTS))
+    assert len(found.together) == 2
+    assert set(found.together) & {"firefox-policies", "firefox-userjs"}
+    assert found.missed == ("Navigator.nothing",)
+    assert {row["api"] for row in found.to_json()["apis"]} == set(decision.policy.candidates)
+
+
+# ---- Permissions-Policy -------------------------------------------------------------------------
+
+HINTS = decision_of(
+    ["http:sec-ch-ua-model", "Screen.width"],
+    ["NavigatorUAData.getHighEntropyValues#platformVersion", "http:sec-ch-ua-platform-version"],
+)
+POLICY = "ch-ua-high-entropy-values=(), ch-ua-platform-version=()"
+
+
+def test_headers_take_away_both_the_script_value_and_the_header() -> None:
+    assert exported("permissions-policy", HINTS) == (
+        f"Permissions-Policy: {POLICY}\n"
+        "Accept-CH: Sec-CH-UA-Model\n"
+        "Critical-CH: Sec-CH-UA-Model\n"
+        "Vary: Sec-CH-UA-Model\n"
+    )
+
+
+@settings(deadline=None, max_examples=15)
+@given(decision=decisions())
+def test_headers_parse_as_structured_fields(decision: Decision) -> None:
+    for line in exported("permissions-policy", decision).splitlines():
+        name, value = line.split(": ", 1)
+        if name == "Permissions-Policy":
+            policy = Dictionary()
+            policy.parse(value.encode())
+            assert all(list(allowlist) == [] for allowlist in policy.values())
+
+
+@pytest.mark.parametrize(
+    ("variant", "line"),
+    [
+        ("nginx", f'add_header Permissions-Policy "{POLICY}" always;'),
+        ("apache", f'Header always set Permissions-Policy "{POLICY}"'),
+        ("caddy", f'\tPermissions-Policy "{POLICY}"'),
+    ],
+)
+def test_server_snippets_set_the_same_headers(variant: str, line: str) -> None:
+    text = exported("permissions-policy", HINTS, variant=variant)
+    assert line in text.splitlines()
+    plain = exported("permissions-policy", HINTS)
+    read = PRODUCTS["permissions-policy"].read
+    assert read(text, None).controls == read(plain, None).controls != ()
+
+
+def test_a_policy_that_only_reports_blocks_nothing_and_needs_an_address() -> None:
+    with pytest.raises(InputError, match="--report-to"):
+        exported("permissions-policy", HINTS, variant="report-only")
+    text = exported(
+        "permissions-policy", HINTS, variant="report-only", report_to="https://example.com/r"
+    )
+    assert text.splitlines()[0] == 'Reporting-Endpoints: fpmonitor="https://example.com/r"'
+    assert "ch-ua-high-entropy-values=();report-to=fpmonitor" in text
+    assert PRODUCTS["permissions-policy"].read(text, None).controls == ()
+
+
+@pytest.mark.parametrize(
+    "address", ["http://example.com", "https://a b", 'https://a"b', "https://a\n"]
+)
+def test_an_address_that_could_break_out_is_refused(address: str) -> None:
+    with pytest.raises(InputError, match="no address"):
+        ExportOptions(report_to=address)
+
+
+@pytest.mark.parametrize(
+    ("value", "blocked", "slips"),
+    [
+        ("ch-ua-model=(), gamepad=()", 2, 0),
+        ("ch-ua-model=(self), gamepad=*", 0, 0),
+        ('gamepad=("https://a.example"), local-fonts=()', 1, 0),
+        ("ch-ua-model=none", 0, 1),
+        ("ch-ua-modell=()", 0, 1),
+        ("ch-ua-model 'none'", 0, 1),
+        ("gamepad=(), CH-UA-MODEL=()", 0, 1),
+        ("gamepad=(); local-fonts=(", 0, 1),
+    ],
+)
+def test_a_policy_is_read_as_browsers_read_it(value: str, blocked: int, slips: int) -> None:
+    for text in (f"Permissions-Policy: {value}\n", value):
+        found = PRODUCTS["permissions-policy"].read(text, None)
+        assert (len(found.controls), len(found.problems)) == (blocked, slips), text
+
+
+# ---- Firefox ------------------------------------------------------------------------------------
+
+
+def test_policies_lock_the_targets_and_keep_what_is_on_in_stock_firefox() -> None:
+    block = ["Date.getTimezoneOffset", "Intl.DateTimeFormat.resolvedOptions#timeZone"]
+    content = json.loads(exported("firefox-policies", decision_of(["Screen.availWidth"], block)))
+    assert content == {
+        "policies": {
+            "Preferences": {
+                "privacy.fingerprintingProtection": {"Value": True, "Status": "locked"},
+                "privacy.fingerprintingProtection.overrides": {
+                    "Value": "-AllTargets,+JSDateTimeUTC,+EfficientCanvasRandomization"
+                    ",+MaxTouchPointsCollapse",
+                    "Status": "locked",
+                },
+            }
+        }
+    }
+
+
+def test_userjs_says_the_same_as_policies() -> None:
+    decision = decision_of([], ["Date.getTimezoneOffset", "Navigator.languages"])
+    text = exported("firefox-userjs", decision)
+    assert 'user_pref("intl.accept_languages", "en-US, en");' in text.splitlines()
+    policies = read_policies(exported("firefox-policies", decision), None)
+    assert read_userjs(text, None) == policies
+
+
+def test_an_older_firefox_gets_only_targets_that_it_has() -> None:
+    decision = decision_of([], ["Navigator.maxTouchPoints"])
+    assert "+MaxTouchPoints" in exported("firefox-policies", decision)
+    older = exporter_of("firefox-policies").export(decision, ExportOptions(targets="140"))
+    assert older.controls == ()
+    assert older.verdicts[0].verdict == "impossible"
+    with pytest.raises(UnknownNameError, match="153"):
+        target_table("152")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "on", "slips"),
+    [
+        ("-AllTargets,+JSDateTimeUTC", {"JSDateTimeUTC"}, 0),
+        ("-AllTargets, +JSDateTimeUTC", set(), 1),
+        ("-AllTargets,+JsDateTimeUTC", set(), 1),
+        ("+JSDateTimeUTC,-AllTargets", set(), 1),
+        ("+JSDateTimeUTC", {"JSDateTimeUTC", "Gamepad"}, 0),
+        ("-Gamepad,JSDateTimeUTC,+Gamepad", set(), 1),
+        ("", {"Gamepad"}, 0),
+    ],
+)
+def test_overrides_are_read_as_firefox_reads_them(overrides: str, on: set[str], slips: int) -> None:
+    found, problems = read_overrides(overrides, {"Gamepad"})
+    assert (found, len(problems)) == (on, slips)
+
+
+def test_slips_that_firefox_passes_over_are_told() -> None:
+    off = {"privacy.fingerprintingProtection.overrides": {"Value": "-AllTargets,+JSDateTimeUTC"}}
+    refused = {"privacy.resistFingerprinting": {"Value": True, "Status": "locked"}}
+    for preferences, word in ((off, "do nothing"), (refused, "does not accept")):
+        found = read_policies(json.dumps({"policies": {"Preferences": preferences}}), None)
+        assert any(word in problem for problem in found.problems)
+        assert "JSDateTimeUTC" not in {control.name for control in found.controls}
+    assert read_policies("{", None).problems
+    assert read_userjs('user_pref("a", 1)\n', None).problems
+
+
+def test_resisting_fingerprinting_overrules_overrides_in_userjs() -> None:
+    text = (
+        'user_pref("privacy.resistFingerprinting", true);\n'
+        'user_pref("privacy.fingerprintingProtection", true);\n'
+        'user_pref("privacy.fingerprintingProtection.overrides", "-AllTargets");\n'
+    )
+    names = {control.name for control in read_userjs(text, None).controls}
+    assert {"JSDateTimeUTC", "CanvasRandomization"} <= names
+
+
+def test_stock_firefox_randomises_canvas_already() -> None:
+    names = {control.name for control in read_userjs("", None).controls}
+    assert "EfficientCanvasRandomization" in names
+    assert "JSDateTimeUTC" not in names
+
+
+# ---- Filter lists -------------------------------------------------------------------------------
+
+
+def test_ublock_rules_use_instance_paths_for_accessors_and_prototypes_for_methods() -> None:
+    block = ["Navigator.hardwareConcurrency", "HTMLCanvasElement.toDataURL", "http:sec-ch-ua-model"]
+    rules = [
+        line for line in exported("ublock", decision_of([], block)).splitlines() if line[0] != "!"
+    ]
+    assert rules == [
+        "*##+js(set-constant, navigator.hardwareConcurrency, 4)",
+        "*##+js(set-constant, HTMLCanvasElement.prototype.toDataURL, noopFunc)",
+        "*$doc,permissions=ch-ua-model=()",
+    ]
+
+
+def test_adguard_rules_use_its_own_words_for_constants() -> None:
+    block = ["Navigator.getGamepads", "Navigator.platform", "http:sec-ch-ua-model"]
+    text = exported("adguard", decision_of([], block), site="example.com")
+    assert [line for line in text.splitlines() if line[0] != "!"] == [
+        "example.com#%#//scriptlet('set-constant', 'navigator.platform', '')",
+        (
+            "example.com#%#//scriptlet('set-constant', 'navigator.getGamepads', 'emptyArr', "
+            "'', 'asFunction')"
+        ),
+        "||example.com^$removeheader=request:sec-ch-ua-model",
+    ]
+
+
+def test_no_rule_of_ours_needs_trust() -> None:
+    everything = decision_of([], KNOWN_APIS)
+    for name in ("ublock", "adguard"):
+        assert "trusted" not in exported(name, everything)
+
+
+@pytest.mark.parametrize(
+    ("rule", "site", "controls", "slips"),
+    [
+        ("*##+js(set, navigator.hardwareConcurrency, 8)", None, 1, 0),
+        ("##+js(set-constant.js, navigator.hardwareConcurrency, 8)", None, 1, 0),
+        ("example.com##+js(set, navigator.hardwareConcurrency, 4)", None, 0, 0),
+        ("example.com##+js(set, navigator.hardwareConcurrency, 4)", "www.example.com", 1, 0),
+        ("~example.com##+js(set, navigator.hardwareConcurrency, 4)", "example.com", 0, 0),
+        ("~example.com##+js(set, navigator.hardwareConcurrency, 4)", "other.org", 1, 0),
+        ("*##+js(set, navigator.platform, Win32)", None, 0, 1),
+        ("*##+js(set, navigator.hardwareConcurrency, 99999)", None, 0, 1),
+        ('*##+js(trusted-set, navigator.platform, json:"Win32")', None, 0, 1),
+        ("*##+js(set, Navigator.prototype.hardwareConcurrency, 4)", None, 0, 1),
+        ("*##+js(set, navigator.hardwareConcurrency, 4", None, 0, 1),
+        ("*##+js(aopr, AudioContext)", None, 1, 0),
+        ("*##+js(nowebrtc)", None, 1, 0),
+        ("example.com###advert", "example.com", 0, 0),
+        ("||example.com^$script,third-party", "example.com", 0, 0),
+        ("*$doc,permissions=ch-ua-model=()|ch-ua-arch=()", None, 2, 0),
+        ("! *##+js(set, navigator.hardwareConcurrency, 8)", None, 0, 0),
+    ],
+)
+def test_ublock_lists_are_read_as_ublock_reads_them(
+    rule: str, site: str | None, controls: int, slips: int
+) -> None:
+    found = PRODUCTS["ublock"].read(rule + "\n", site)
+    assert (len(found.controls), len(found.problems)) == (controls, slips)
+
+
+def test_an_exception_lifts_a_rule_on_its_site_only() -> None:
+    text = "*##+js(nowebrtc)\nexample.com#@#+js(nowebrtc)\n"
+    read = PRODUCTS["ublock"].read
+    assert read(text, "example.com").controls == ()
+    assert len(read(text, "other.org").controls) == 1
+
+
+# ---- JSON formats, against schemas of what the products accept ----------------------------------
+
+LEVELS = {
+    "type": "object",
+    "required": ["level_id", "level_text", "level_description"],
+    "properties": {
+        name: {"type": "string"} for name in ("level_id", "level_text", "level_description")
+    },
+    "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 7},
+}
+CHANGE = {
+    "oneOf": [
+        {
+            "type": "object",
+            "properties": {"type": {"const": "remove"}},
+            "required": ["type"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {
+                "type": {"const": "descriptor"},
+                "enumerable": {"type": "boolean"},
+                "configurable": {"type": "boolean"},
+                "define": {"type": "boolean"},
+                "getterValue": {
+                    "type": "object",
+                    "properties": {
+                        "type": {
+                            "enum": [
+                                "undefined",
+                                "number",
+                                "string",
+                                "function",
+                                "boolean",
+                                "null",
+                                "array",
+                                "object",
+                            ]
+                        },
+                        "value": {},
+                    },
+                    "required": ["type"],
+                },
+            },
+            "required": ["type", "getterValue"],
+            "additionalProperties": False,
+        },
+    ]
+}
+FEATURE = {
+    "type": "object",
+    "required": ["state", "exceptions"],
+    "properties": {
+        "state": {"enum": ["enabled", "disabled", "internal"]},
+        "exceptions": {"type": "array"},
+        "settings": {
+            "type": "object",
+            "properties": {"apiChanges": {"type": "object", "additionalProperties": CHANGE}},
+        },
+    },
+}
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "jshelter": {
+        "type": "object",
+        "required": ["version", "__default__", "custom_levels", "domains"],
+        "properties": {
+            "version": {"const": 2.1},
+            "__default__": {"type": "string"},
+            "custom_levels": {"type": "object", "additionalProperties": LEVELS},
+            "domains": {"type": "object", "additionalProperties": {"required": ["level_id"]}},
+        },
+        "additionalProperties": False,
+    },
+    "duckduckgo": {"type": "object", "additionalProperties": FEATURE},
+    "brave": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["include", "exceptions", "issue"],
+            "properties": {"include": {"items": {"pattern": r"^\*://\S+/\*$"}}},
+            "additionalProperties": {"type": ["array", "string"]},
+        },
+    },
+    "chromium-policies": {
+        "type": "object",
+        "properties": {
+            "Disable3DAPIs": {"type": "boolean"},
+            "DefaultLocalFontsSetting": {"enum": [2, 3]},
+            "DefaultWindowManagementSetting": {"enum": [2, 3]},
+            "LocalFontsBlockedForUrls": {"items": {"type": "string"}},
+            "WindowManagementBlockedForUrls": {"items": {"type": "string"}},
+        },
+        "additionalProperties": False,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+@settings(deadline=None, max_examples=15)
+@given(decision=decisions(), site=st.sampled_from([None, "example.com"]))
+def test_json_formats_fit_their_schemas(name: str, decision: Decision, site: str | None) -> None:
+    jsonschema.validate(json.loads(exported(name, decision, site=site)), SCHEMAS[name])
+
+
+LEVEL_3 = {"version": 2.1, "__default__": "a", "custom_levels": {"a": {"webgl": 3}}, "domains": {}}
+DELETED = {
+    "apiManipulation": {
+        "state": "enabled",
+        "exceptions": [],
+        "settings": {"apiChanges": {"A.prototype.b": {"type": "delete"}}},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word"),
+    [
+        ("jshelter", json.dumps(LEVEL_3), "webgl"),
+        ("jshelter", "[]", "no configuration"),
+        ("duckduckgo", json.dumps(DELETED), "no change"),
+        ("brave", '[{"include":["*://*/*"],"exceptions":["canvass"],"issue":""}]', "canvass"),
+        ("chromium-policies", '{"Disable3DAPIs":"true"}', "Disable3DAPIs"),
+        ("json", "{}", "allow"),
+        ("gate-js", "export const gate = () => true", "code"),
+    ],
+)  # fmt: skip
+def test_validation_finds_what_products_pass_over(name: str, text: str, word: str) -> None:
+    assert any(word in problem for problem in exporter_of(name).validate(text))
+
+
+def test_brave_excepts_only_what_no_blocked_api_shares_a_name_with() -> None:
+    decision = decision_of(["Screen.width", "Navigator.plugins"], ["Screen.height"])
+    content = json.loads(exported("brave", decision, site="example.com"))
+    assert content == [{"include": ["*://*.example.com/*"], "exceptions": ["plugins"], "issue": ""}]
