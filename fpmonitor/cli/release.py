@@ -1,0 +1,279 @@
+"""Commands on releases: release, and audit of what a release gives away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from fpmonitor.cli.options import (
+    DB,
+    DEFAULT_DB,
+    FORMAT,
+    OUTPUT,
+    QUIET,
+    SINCE,
+    UNTIL,
+    OutputFormat,
+    split_names,
+)
+from fpmonitor.cli.output import emit_rows, note, percent
+from fpmonitor.cli.views import WHAT_IF, view_of
+from fpmonitor.errors import PolicyError
+from fpmonitor.monitor import Monitor
+from fpmonitor.release.audit import ReleaseAudit
+from fpmonitor.release.histogram import read_release, write_release
+from fpmonitor.release.partial_knowledge import (
+    delta_curve,
+    pitfalls,
+    smallest_k,
+    value_guarantee,
+)
+from fpmonitor.release.singling_out import baseline as fixed_baseline
+from fpmonitor.release.singling_out import dp_bound
+from fpmonitor.store.snapshot import Window
+
+_LARGEST_CURVE = 10_000
+
+
+class Mechanism(StrEnum):
+    """How a release withholds what fewer than k users share."""
+
+    HISTOGRAM = "histogram"
+    CELLS = "cells"
+
+
+USERS = Annotated[int, typer.Option("--users", "-n", help="Users in the release.")]
+EPSILON = Annotated[float, typer.Option("--epsilon", help="Privacy loss, nats.")]
+KNOWN = Annotated[int, typer.Option("--known", help="Users whose records an attacker knows.")]
+THRESHOLD = Annotated[int, typer.Option("--k", help="Counts below K are not published.")]
+PROBABILITY = Annotated[
+    float, typer.Option("--probability", "-p", help="That another user has the value.")
+]
+
+audit = typer.Typer(
+    name="audit",
+    help="What a release gives away: deltas under partial knowledge, and singling out.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def release(
+    apis: Annotated[str, typer.Option("--apis", help="APIs of the table, separated by commas.")],
+    k: THRESHOLD,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The table, Parquet.", metavar="FILE")
+    ],
+    mechanism: Annotated[
+        Mechanism,
+        typer.Option("--mechanism", help="Withhold rare rows whole, or suppress single cells."),
+    ] = Mechanism.HISTOGRAM,
+    budget: Annotated[
+        float, typer.Option("--budget", help="Largest share of users withheld by `cells`.")
+    ] = 0.05,
+    what_if: WHAT_IF = None,
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Write a k-anonymous table, and its manifest beside it; prints the manifest."""
+    view = view_of(what_if=what_if)
+    with Monitor(db, window=Window(since, until), view=view) as monitor:
+        made = monitor.release(split_names(apis), k=k, mechanism=mechanism.value, budget=budget)
+    where = write_release(made, output)
+    manifest = made.manifest.to_json()
+    shown = {
+        f"{part} {name}": value
+        for part in ("published", "suppressed")
+        for name, value in manifest[part].items()
+    }
+    _emit_answer(manifest, shown, output_format, None)
+    note(f"{output} may be published; {where} is for your eyes", quiet=quiet)
+    if made.manifest.withheld == 0:
+        note(
+            "nobody lacks a value and nothing was suppressed: with a known number of users the "
+            "threshold protects nobody (see `fpmonitor audit partial-knowledge`)",
+            quiet=quiet,
+        )
+
+
+@audit.command("partial-knowledge")
+def partial_knowledge(
+    users: USERS,
+    probability: PROBABILITY,
+    k: THRESHOLD,
+    epsilon: EPSILON,
+    known: KNOWN = 0,
+    copies: Annotated[
+        int | None,
+        typer.Option(
+            "--copies", help="How many of the known records have the value. [default: the average]"
+        ),
+    ] = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Deltas of a histogram for a user with one value, when only probabilities are known."""
+    answer = asdict(
+        value_guarantee(users, probability, k=k, epsilon=epsilon, known=known, copies=copies)
+    )
+    _emit_answer(answer, answer, output_format, output)
+    for pitfall in pitfalls(users, probability, k=k, epsilon=epsilon):
+        note(pitfall, quiet=quiet)
+
+
+@audit.command("curve")
+def curve(
+    users: USERS,
+    probability: PROBABILITY,
+    k: THRESHOLD,
+    known: KNOWN = 0,
+    most: Annotated[float, typer.Option("--most", help="Largest epsilon, nats.")] = 3.0,
+    points: Annotated[
+        int, typer.Option("--points", help="Epsilons, evenly spaced.", min=2, max=_LARGEST_CURVE)
+    ] = 31,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Delta of `partial-knowledge` for epsilons from 0 on."""
+    epsilons = [float(epsilon) for epsilon in np.linspace(0, most, points)]
+    deltas = delta_curve(users, probability, k=k, epsilons=epsilons, known=known)
+    rows = [
+        {"epsilon": epsilon, "delta": float(delta)}
+        for epsilon, delta in zip(epsilons, deltas, strict=True)
+    ]
+
+    def table() -> Table:
+        drawn = Table("epsilon", "delta")
+        for row in rows:
+            drawn.add_row(f"{row['epsilon']:.4g}", f"{row['delta']:.4g}")
+        return drawn
+
+    emit_rows(rows, table=table, wanted=output_format, output=output)
+
+
+@audit.command("smallest-k")
+def least_threshold(
+    users: USERS,
+    probability: Annotated[
+        list[float],
+        typer.Option("--probability", "-p", help="Of a value; again for each other value."),
+    ],
+    epsilon: EPSILON,
+    delta: Annotated[float, typer.Option("--delta", help="Wanted delta.")],
+    known: KNOWN = 0,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Smallest threshold that makes a histogram (epsilon, delta)-private; null where none does."""
+    answer = {"k": smallest_k(users, probability, epsilon=epsilon, delta=delta, known=known)}
+    _emit_answer(answer, answer, output_format, output)
+
+
+@audit.command("baseline")
+def baseline(
+    users: USERS,
+    weight: Annotated[float, typer.Option("--weight", "-w", help="Weight of a predicate.")],
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="Of a differentially private release, nats.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="Its delta. [default: 0]")] = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Success of singling out without a release, and its bound after a private one."""
+    if delta is not None and epsilon is None:
+        raise PolicyError("epsilon", "is missing", hint="a delta goes with an epsilon")
+    bound = (
+        None if epsilon is None else dp_bound(users, weight, epsilon=epsilon, delta=delta or 0.0)
+    )
+    answer = {"baseline": fixed_baseline(users, weight), "dp_bound": bound}
+    _emit_answer(answer, answer, output_format, output)
+
+
+@audit.command("singling-out")
+def singling_out(
+    release_file: Annotated[
+        Path, typer.Option("--release", help="Table of `fpmonitor release`.", metavar="FILE")
+    ],
+    db: DB = DEFAULT_DB,
+    weight: Annotated[
+        float | None,
+        typer.Option("--weight", "-w", help="Largest weight of a predicate. [default: 1/(100 n)]"),
+    ] = None,
+    trials: Annotated[int, typer.Option("--trials", help="Runs of the attack.", min=1)] = 1000,
+    control: Annotated[
+        Path | None,
+        typer.Option("--control", help="Database of other users, to weigh predicates by."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the attack's draws.", min=0)] = 0,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Attack a release, to see whether it singles out users more often than chance does."""
+    made = read_release(release_file)
+    with Monitor(db, window=Window(since, until)) as monitor:
+        if control is None:
+            outcome = monitor.audit_release(made, weight=weight, trials=trials, seed=seed)
+        else:
+            with Monitor(control) as others:
+                outcome = monitor.audit_release(
+                    made, weight=weight, trials=trials, seed=seed, control=others
+                )
+    emit_rows(
+        [attack.to_json() for attack in outcome.attacks],
+        table=lambda: _attack_table(outcome),
+        wanted=output_format,
+        output=output,
+        document=outcome.to_json(),
+    )
+
+
+def _attack_table(outcome: ReleaseAudit) -> Table:
+    table = Table(
+        title=f"Singling out among {outcome.users:,} users",
+        caption=outcome.in_plain_words,
+        caption_justify="left",
+    )
+    table.add_column("attack", overflow="fold")
+    for name in ("weight", "success", "limits", "by luck"):
+        table.add_column(name, justify="right")
+    for attack in outcome.attacks:
+        table.add_row(
+            attack.attack,
+            f"{attack.weight:.2g}",
+            percent(attack.success, 1),
+            f"{percent(attack.lower, 1)} – {percent(attack.upper, 1)}",
+            percent(attack.baseline, 2),
+        )
+    return table
+
+
+def _emit_answer(
+    answer: Mapping[str, Any],
+    shown: Mapping[str, Any],
+    wanted: OutputFormat | None,
+    output: Path | None,
+) -> None:
+    """Write one object; as a table only what is `shown` of it."""
+
+    def table() -> Table:
+        drawn = Table("", "")
+        for name, value in shown.items():
+            number = f"{value:.6g}" if isinstance(value, float) else str(value)
+            drawn.add_row(name.replace("_", " "), "–" if value is None else number)
+        return drawn
+
+    emit_rows([answer], table=table, wanted=wanted, output=output, document=answer)

@@ -1,0 +1,1 @@
+"""What may be published: k-anonymous releases, and the attacks that test them."""

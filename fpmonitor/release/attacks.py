@@ -1,0 +1,463 @@
+"""Attacks that single users out, as code that runs against releases and counts.
+
+Each attack sees what a reader of the release sees, and ends in a predicate; whether that isolates
+is looked up in the data afterwards. Source: Cohen and Nissim (2020), "Towards formalizing the
+GDPR's notion of singling out"; below "singling out".
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.policy import check_share
+from fpmonitor.release.singling_out import best_baseline, first_cut
+
+Words = NDArray[np.uint64]
+Predicate = Callable[[Words], NDArray[np.bool_]]
+Count = Callable[[Predicate], int]
+
+_WORD_BITS = 64
+_MAX_COUNT_BITS = 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackResult:
+    """How often an attack isolated a user by a predicate within the limit of weight.
+
+    Attributes
+    ----------
+    attack
+        What was done.
+    trials, successes
+        Runs, and those that isolated exactly one user.
+    lower, upper
+        Confidence limits of the success, each wrong with probability at most delta.
+    weight
+        Largest weight that a predicate might have.
+    baseline
+        Largest success of predicates of that weight without any release.
+    """
+
+    attack: str
+    trials: int
+    successes: int
+    lower: float
+    upper: float
+    weight: float
+    baseline: float
+
+    @property
+    def success(self) -> float:
+        """Share of the runs that isolated a user."""
+        return self.successes / self.trials
+
+    @property
+    def singles_out(self) -> bool:
+        """Whether the success is above the baseline, beyond chance."""
+        return self.lower > self.baseline
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the result as the CLI prints it."""
+        return {
+            "attack": self.attack,
+            "trials": self.trials,
+            "successes": self.successes,
+            "success": self.success,
+            "lower": self.lower,
+            "upper": self.upper,
+            "weight": self.weight,
+            "baseline": self.baseline,
+            "singles_out": self.singles_out,
+        }
+
+
+def success_limits(successes: int, trials: int, delta: float) -> tuple[float, float]:
+    """Lower and upper confidence limit of a probability (Clopper and Pearson 1934).
+
+    Parameters
+    ----------
+    successes, trials
+        Whole numbers, at least 1 trial.
+    delta
+        Tolerated probability that a limit fails, each.
+    """
+    lower = betaincinv(successes, trials - successes + 1, delta) if successes else 0.0
+    upper = betaincinv(successes + 1, trials - successes, 1 - delta) if successes < trials else 1.0
+    return float(lower), float(upper)
+
+
+def keyed_hash(words: Words, key: int) -> Words:
+    """Uniform-looking 64-bit numbers, uint64, from 64-bit words under a key.
+
+    The finaliser of SplitMix (Steele, Lea, Flood 2014), twice.
+    """
+    mixed = words ^ np.uint64(key)
+    for _ in range(2):
+        mixed = mixed + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed = mixed ^ (mixed >> np.uint64(31))
+    return mixed
+
+
+def hash_shares(
+    sizes: NDArray[np.int64], group_weights: NDArray[np.float64], *, weight: float
+) -> NDArray[np.float64]:
+    """Share of a group that its hash predicate accepts: 1/size, or less to keep to the limit.
+
+    Parameters
+    ----------
+    sizes
+        int64, shape (groups,): users of each group.
+    group_weights
+        float64, same shape, above 0: probability that a fresh record belongs to the group.
+    weight
+        Limit of the weight of a predicate.
+    """
+    shares: NDArray[np.float64] = np.minimum(group_weights / sizes, weight) / group_weights
+    return shares
+
+
+def attack_groups(
+    groups: NDArray[np.int64],
+    words: Words,
+    group_weights: NDArray[np.float64],
+    *,
+    weight: float,
+    trials: int,
+    rng: np.random.Generator,
+    delta: float = 0.05,
+) -> AttackResult:
+    """Hash predicates on the groups of a k-anonymous release.
+
+    Pick a group and a hash function; the predicate accepts the members of the group whose hash is
+    below 1/size. Where the group has a low weight, so has the predicate, and it isolates a member
+    with probability about 1/e.
+
+    Parameters
+    ----------
+    groups
+        int64, shape (users,): row of the release that stands for each user, -1 for none.
+    words
+        uint64, same shape: a word per user that equal records share.
+    group_weights
+        float64, shape (rows,): as in `hash_shares`.
+    weight
+        Limit of the weight of a predicate.
+    trials
+        Runs, each with a new group and a new hash function.
+    rng
+        Draws groups and keys.
+    delta
+        See `AttackResult`.
+
+    Raises
+    ------
+    InputError
+        No group has a user.
+    PolicyError
+        A number is out of its range.
+
+    Notes
+    -----
+    Singling out, Theorem 6.1: success `eta B(k, 1/k)` with the share `eta` of groups of low weight.
+    """
+    check_trials(trials)
+    check_share("weight", weight)
+    members = members_of_groups(groups, len(group_weights))
+    filled = [row for row, rows in enumerate(members) if len(rows)]
+    if not filled:
+        raise InputError("no user belongs to a row of the release")
+    sizes = np.array([max(len(rows), 1) for rows in members])
+    shares = hash_shares(sizes, group_weights, weight=weight)
+    successes = 0
+    for row in rng.choice(filled, size=trials):
+        accepted = _accepts(words[members[row]], share=shares[row], key=_key(rng))
+        successes += int(accepted.sum() == 1)
+    return _result(
+        "hash predicate on a group of the release (Theorem 6.1)",
+        successes,
+        trials=trials,
+        users=len(groups),
+        weight=weight,
+        delta=delta,
+    )
+
+
+def expected_group_success(
+    groups: NDArray[np.int64], words: Words, group_weights: NDArray[np.float64], *, weight: float
+) -> NDArray[np.float64]:
+    """Success of `attack_groups` on each group, over all hash functions; exact.
+
+    Members with equal records are accepted together, and never isolated.
+
+    Parameters
+    ----------
+    groups, words, group_weights, weight
+        As in `attack_groups`.
+
+    Returns
+    -------
+    float64, shape (rows,), probabilities; 0 for a group without users.
+    """
+    members = members_of_groups(groups, len(group_weights))
+    sizes = np.array([max(len(rows), 1) for rows in members])
+    shares = hash_shares(sizes, group_weights, weight=weight)
+    success = np.zeros(len(members))
+    for row, rows in enumerate(members):
+        _, copies = np.unique(words[rows], return_counts=True)
+        alone = int((copies == 1).sum())
+        if alone:
+            success[row] = alone * shares[row] * (1 - shares[row]) ** (len(copies) - 1)
+    return success
+
+
+def members_of_groups(groups: NDArray[np.int64], rows: int) -> list[NDArray[np.intp]]:
+    """Positions of the users of each row of a release."""
+    order = np.argsort(groups, kind="stable")
+    edges = np.searchsorted(groups[order], np.arange(rows + 1))
+    return [order[start:end] for start, end in itertools.pairwise(edges)]
+
+
+def read_by_counts(
+    count: Count, users: int, bits: int, *, factor: int = 1, disguised: bool = False
+) -> int | None:
+    """Read a record off `bits + 1` counts; None where the counts show that it failed.
+
+    Parameters
+    ----------
+    count
+        Answers how many records fulfil a predicate on their `bits`-bit numbers.
+    users
+        `n`, users in the data.
+    bits
+        Length of the numbers; at most 62.
+    factor
+        Weight of the first count, as a multiple of 1/n.
+    disguised
+        Ask about weights near 1/2 only: every predicate is joined with "odd".
+
+    Notes
+    -----
+    Singling out, Theorem 4.6, and Remark 4.7 when disguised. Print of the remark has the condition
+    `q*(x) = q0*(x) + 1`; it is that the joined count is larger by one.
+    """
+    _check_bits(bits)
+    below = np.uint64(first_cut(users, bits, factor=factor))
+    odd = count(_is_odd) if disguised else 0
+
+    def differ(bit: int | None) -> int:
+        def asked(numbers: Words) -> NDArray[np.bool_]:
+            chosen: NDArray[np.bool_] = numbers < below
+            if bit is not None:
+                chosen &= _is_odd(numbers >> np.uint64(bit))
+            return chosen | _is_odd(numbers) if disguised else chosen
+
+        return count(asked) - odd
+
+    digits = [differ(bit) for bit in range(bits)]
+    if differ(None) == 0 or max(digits) > 1:
+        return None
+    return sum(digit << bit for bit, digit in enumerate(digits))
+
+
+def attack_counts(
+    words: Words,
+    *,
+    bits: int,
+    trials: int,
+    rng: np.random.Generator,
+    factor: int = 1,
+    disguised: bool = False,
+    delta: float = 0.05,
+) -> AttackResult:
+    """Composition of exact counts over the data: some 60 harmless counts, and one user is found.
+
+    Parameters
+    ----------
+    words
+        uint64, shape (users,): a word per user that equal records share; each run hashes anew.
+    bits
+        As in `read_by_counts`; the predicate found has the weight `2^-bits`.
+    trials, rng, delta
+        As in `attack_groups`.
+    factor, disguised
+        As in `read_by_counts`.
+
+    Raises
+    ------
+    PolicyError
+        A number is out of its range.
+    """
+    check_trials(trials)
+    _check_bits(bits)
+    successes = sum(
+        _isolated_by_counts(words, _key(rng), bits, factor=factor, disguised=disguised)
+        for _ in range(trials)
+    )
+    return _result(
+        f"{bits + 1 + disguised} exact counts of the data, composed "
+        f"({'Remark 4.7' if disguised else 'Theorem 4.6'})",
+        successes,
+        trials=trials,
+        users=len(words),
+        weight=2.0**-bits,
+        delta=delta,
+    )
+
+
+def _isolated_by_counts(words: Words, key: int, bits: int, *, factor: int, disguised: bool) -> bool:
+    numbers = keyed_hash(words, key) >> np.uint64(_WORD_BITS - bits)
+
+    def count(predicate: Predicate) -> int:
+        return int(predicate(numbers).sum())
+
+    found = read_by_counts(count, len(words), bits, factor=factor, disguised=disguised)
+    return found is not None and int((numbers == np.uint64(found)).sum()) == 1
+
+
+def suppress_bits(records: NDArray[np.bool_], k: int) -> list[tuple[NDArray[np.intp], Any]]:
+    """k-anonymise rows of bits: groups of `k` in order, suppressed where a group differs.
+
+    Parameters
+    ----------
+    records
+        bool, shape (users, bits).
+    k
+        Size of the groups; the last takes what is left over.
+
+    Returns
+    -------
+    Positions of the members, and bool, shape (bits,), of suppressed columns; one pair a group.
+    """
+    ends = [*range(k, len(records) - k + 1, k), len(records)]
+    starts = [0, *ends[:-1]]
+    groups = [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
+    return [(rows, np.ptp(records[rows].astype(np.int8), axis=0) > 0) for rows in groups]
+
+
+def hash_attack_on_bits(
+    records: NDArray[np.bool_], k: int, *, weight: float, rng: np.random.Generator
+) -> bool:
+    """Whether a hash predicate on a group of a bit suppression isolates a record.
+
+    Passes where the unsuppressed bits of the group, uniform ones, have a weight above `weight`.
+    Other arguments as in `suppress_bits`.
+
+    Notes
+    -----
+    Singling out, Theorem 6.1 and section 6.2.
+    """
+    groups = suppress_bits(records, k)
+    rows, suppressed = groups[int(rng.integers(len(groups)))]
+    kept = ~suppressed
+    if 2.0 ** -int(kept.sum()) > weight:
+        return False
+    fits = np.flatnonzero((records[:, kept] == records[rows[0], kept]).all(axis=1))
+    _, numbers = np.unique(records[fits], axis=0, return_inverse=True)
+    words = numbers.ravel().astype(np.uint64)  # equal records have equal words
+    return int(_accepts(words, share=1 / len(rows), key=_key(rng)).sum()) == 1
+
+
+def positional_attack_on_bits(records: NDArray[np.bool_], k: int) -> bool:
+    """Whether "the suppressed bits, as a fraction, are below 1/k" isolates in the first group.
+
+    Arguments as in `suppress_bits`.
+
+    Notes
+    -----
+    Singling out, section 6.2, with "<" for the printed ">".
+    """
+    rows, suppressed = suppress_bits(records, k)[0]
+    places = 0.5 ** np.arange(1, int(suppressed.sum()) + 1)
+    return int((records[rows][:, suppressed] @ places < 1 / len(rows)).sum()) == 1
+
+
+def interval_attack(numbers: NDArray[np.int64]) -> bool:
+    """Whether the lower end of a published interval of all numbers isolates a record.
+
+    Notes
+    -----
+    Singling out, section 6: generalising to the range of a group publishes two records of it.
+    """
+    return int((numbers == numbers.min()).sum()) == 1
+
+
+def composition_attack(records: NDArray[np.bool_], bits: int) -> bool:
+    """Whether two releases, a key and a record encrypted by it, isolate the last record.
+
+    Parameters
+    ----------
+    records
+        bool, shape (users, more than `bits`), independent uniform bits.
+    bits
+        Length of the key.
+
+    Notes
+    -----
+    Singling out, Theorem 4.9; see `composition_success`.
+    """
+    leading = records[: 2 * (len(records) // 4), 0]
+    first, second = leading[0::2], leading[1::2]
+    key = first[first != second][:bits]
+    if len(key) < bits:
+        return False
+    encrypted = records[-1, 1 : bits + 1] ^ key
+    found = encrypted ^ key
+    return int((records[:, 1 : bits + 1] == found).all(axis=1).sum()) == 1
+
+
+def check_trials(trials: int) -> None:
+    """Check a number of runs.
+
+    Raises
+    ------
+    PolicyError
+        Below 1.
+    """
+    if trials < 1:
+        raise PolicyError("trials", f"must be at least 1, got {trials}")
+
+
+def _check_bits(bits: int) -> None:
+    if not 1 <= bits <= _MAX_COUNT_BITS:
+        raise PolicyError("bits", f"must lie between 1 and {_MAX_COUNT_BITS}, got {bits}")
+
+
+def _is_odd(numbers: Words) -> NDArray[np.bool_]:
+    return (numbers & np.uint64(1)).astype(np.bool_)
+
+
+def _accepts(words: Words, *, share: float, key: int) -> NDArray[np.bool_]:
+    """Hash predicate of weight `share`, rounded down to a multiple of 2^-64."""
+    if share >= 1:
+        return np.ones(words.shape, dtype=np.bool_)
+    accepted: NDArray[np.bool_] = keyed_hash(words, key) < np.uint64(int(share * 2**_WORD_BITS))
+    return accepted
+
+
+def _key(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**63))
+
+
+def _result(
+    attack: str, successes: int, *, trials: int, users: int, weight: float, delta: float
+) -> AttackResult:
+    lower, upper = success_limits(successes, trials, delta)
+    return AttackResult(
+        attack=attack,
+        trials=trials,
+        successes=successes,
+        lower=lower,
+        upper=upper,
+        weight=weight,
+        baseline=best_baseline(users, weight),
+    )

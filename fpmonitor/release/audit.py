@@ -1,0 +1,187 @@
+"""Audit of a release: the attacks on it, what they found, and what that means in plain words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from fpmonitor.errors import InputError
+from fpmonitor.release.attacks import AttackResult, attack_counts, attack_groups, hash_shares
+from fpmonitor.release.singling_out import best_baseline
+from fpmonitor.store.snapshot import read_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.store.database import Database
+    from fpmonitor.store.snapshot import Snapshot
+
+_QUANTILES = (0.0, 0.5, 1.0)
+_HEADROOM_BITS = 7  # counts compose to a predicate of weight 2^-7 / n, with the baseline 0.8 %
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseAudit:
+    """How far a release lets a reader isolate users by predicates of low weight.
+
+    Attributes
+    ----------
+    users
+        `n`, users that the release was made of.
+    weight
+        Largest weight of a predicate that counts as low.
+    baseline
+        Success without any release at that weight.
+    low_weight_share
+        Share of the rows on whose users a predicate of 1 in the row's size is of low weight.
+    predicate_weights
+        Least, median and largest weight of such predicates.
+    attacks
+        On the release first; then, for comparison, on exact counts of the same data.
+    """
+
+    users: int
+    weight: float
+    baseline: float
+    low_weight_share: float
+    predicate_weights: tuple[float, float, float]
+    attacks: tuple[AttackResult, ...]
+
+    @property
+    def in_plain_words(self) -> str:
+        """One paragraph: what singling out means here, and what was found."""
+        release = self.attacks[0]
+        verdict = (
+            "The release makes it easier: it does let its readers single out users in this sense."
+            if release.singles_out
+            else "That is within the limits of chance: these attacks do not show that the release "
+            "lets its readers single out users. They are no proof that none can."
+        )
+        return (
+            "To single somebody out is to find a description that fits exactly one of the "
+            f"{self.users:,} users, without being so common that it would fit one by luck. A "
+            f"description that fits one person in {1 / self.weight:,.0f} fits exactly one of these "
+            f"users by luck with a probability of {100 * self.baseline:.2g} %. With the release in "
+            f"hand, {100 * release.success:.3g} % of the attempts succeeded (between "
+            f"{100 * release.lower:.3g} and {100 * release.upper:.3g} %). {verdict}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the audit as the CLI prints it."""
+        least, median, largest = self.predicate_weights
+        return {
+            "users": self.users,
+            "weight": self.weight,
+            "baseline": self.baseline,
+            "low_weight_share": self.low_weight_share,
+            "predicate_weights": {"least": least, "median": median, "largest": largest},
+            "attacks": [attack.to_json() for attack in self.attacks],
+            "singles_out": self.attacks[0].singles_out,
+            "in_plain_words": self.in_plain_words,
+        }
+
+
+def audit_release(
+    groups: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    group_weights: NDArray[np.float64],
+    *,
+    weight: float | None = None,
+    trials: int = 1000,
+    rng: np.random.Generator,
+    delta: float = 0.05,
+) -> ReleaseAudit:
+    """Run the attacks on a release and on exact counts of the data behind it.
+
+    Parameters
+    ----------
+    groups
+        int64, shape (users,): row of the release that stands for each user, -1 for none.
+    words
+        uint64, same shape: a word per user that equal records share.
+    group_weights
+        float64, shape (rows,): probability that a fresh record belongs to the row.
+    weight
+        Limit of the weight of a predicate; `1 / (100 n)` when left out.
+    trials
+        Runs of each attack; of those on counts a tenth, because they read all users each time.
+    rng
+        Draws groups and hash functions.
+    delta
+        Tolerated probability that a confidence limit fails.
+
+    Raises
+    ------
+    InputError
+        No user belongs to a row.
+    PolicyError
+        A number is out of its range.
+    """
+    users = len(groups)
+    limit = 1 / (100 * users) if weight is None else weight
+    on_release = attack_groups(
+        groups, words, group_weights, weight=limit, trials=trials, rng=rng, delta=delta
+    )
+    bits = math.ceil(math.log2(users)) + _HEADROOM_BITS
+    on_counts = [
+        attack_counts(
+            words,
+            bits=bits,
+            trials=max(trials // 10, 1),
+            rng=rng,
+            disguised=disguised,
+            delta=delta,
+        )
+        for disguised in (False, True)
+    ]
+    sizes = np.bincount(groups[groups >= 0], minlength=len(group_weights))
+    filled = sizes > 0
+    predicates = (group_weights / np.maximum(sizes, 1))[filled]
+    unconstrained = hash_shares(sizes[filled], group_weights[filled], weight=limit)
+    least, median, largest = np.quantile(predicates, _QUANTILES)
+    return ReleaseAudit(
+        users=users,
+        weight=limit,
+        baseline=best_baseline(users, limit),
+        low_weight_share=float(np.mean(unconstrained * sizes[filled] >= 1)),
+        predicate_weights=(float(least), float(median), float(largest)),
+        attacks=(on_release, *on_counts),
+    )
+
+
+def weights_of_rows(groups: NDArray[np.int64], rows: int) -> NDArray[np.float64]:
+    """Estimate the probability that a fresh record belongs to each row of a release.
+
+    `(users of the row + 1) / (users + 1)`, never 0. Of the users that a release was made of, the
+    estimate is too high for rows that were chosen for them; take other users where there are some.
+
+    Parameters
+    ----------
+    groups
+        int64, shape (users,): row of each user, -1 for none.
+    rows
+        Rows of the release.
+
+    Raises
+    ------
+    InputError
+        No user.
+    """
+    if not len(groups):
+        raise InputError("no user to estimate weights from")
+    counts = np.bincount(groups[groups >= 0], minlength=rows)
+    weights: NDArray[np.float64] = (counts + 1) / (len(groups) + 1)
+    return weights
+
+
+def record_words(database: Database, snapshot: Snapshot) -> NDArray[np.uint64]:
+    """Word per user from the values of all APIs, uint64; equal records share it."""
+    columns: Sequence[NDArray[Any]] = read_codes(database, snapshot, snapshot.apis)
+    frame = pl.DataFrame({f"c{i}": codes for i, codes in enumerate(columns)})
+    return frame.hash_rows().to_numpy()

@@ -1,0 +1,390 @@
+"""The k-anonymous release: a table of values with at least k users each, and its manifest."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import polars as pl
+
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
+from fpmonitor.policy import check_share
+from fpmonitor.release.partial_knowledge import check_k
+from fpmonitor.release.suppression import USERS, drop_apis, suppress_cells, truncated_histogram
+from fpmonitor.store.snapshot import read_codes
+from fpmonitor.store.transforms import Transform
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.release.suppression import Suppression
+    from fpmonitor.store.database import Database
+    from fpmonitor.store.snapshot import Snapshot
+
+Mechanism = Literal["histogram", "cells"]
+MECHANISMS: tuple[Mechanism, ...] = ("histogram", "cells")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """How a release was made; for its maker, not for publication.
+
+    Attributes
+    ----------
+    mechanism
+        `histogram`: values below k are withheld whole; `cells`: single cells are suppressed.
+    apis
+        The APIs, sorted.
+    k
+        Every row of the table stands for at least so many users.
+    budget
+        Largest share of users that might be withheld; null for a histogram.
+    transforms
+        API -> what was made of its values; declared beforehand, because a map that is chosen from
+        the data tells about them.
+    digest
+        Of the data it was made of.
+    made
+        When.
+    patterns
+        Sets of APIs that rows keep, in the order in which they were used.
+    rows, users
+        Rows of the table, and users they stand for.
+    withheld
+        Users without a row: without any of the APIs, or suppressed; one number for both, because
+        the number of either alone must not be known. Null where it is below k.
+    lost_share
+        Share of the cells of users with values that were suppressed.
+    lost_share_by_dropping
+        The same for the best choice of whole APIs within the budget; null for a histogram, and
+        where no choice is within it.
+    """
+
+    mechanism: Mechanism
+    apis: tuple[str, ...]
+    k: int
+    budget: float | None
+    transforms: Mapping[str, Transform]
+    digest: str
+    made: datetime
+    patterns: tuple[tuple[str, ...], ...]
+    rows: int
+    users: int
+    withheld: int | None
+    lost_share: float
+    lost_share_by_dropping: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the manifest as it stands in its file."""
+        return {
+            "mechanism": self.mechanism,
+            "policy": {"apis": list(self.apis), "k": self.k, "budget": self.budget},
+            "transforms": {api: asdict(rule) for api, rule in sorted(self.transforms.items())},
+            "data": {"digest": self.digest},
+            "date": self.made.isoformat(timespec="seconds"),
+            "patterns": [list(kept) for kept in self.patterns],
+            "published": {"rows": self.rows, "users": self.users},
+            "suppressed": {
+                "users": self.withheld,
+                "cells_share": self.lost_share,
+                "cells_share_by_dropping_apis": self.lost_share_by_dropping,
+            },
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> Manifest:
+        """Read what `to_json` gave.
+
+        Raises
+        ------
+        InputError
+            Not a manifest: a member is missing or of the wrong kind.
+        """
+        try:
+            policy, suppressed = content["policy"], content["suppressed"]
+            if content["mechanism"] not in MECHANISMS:
+                raise InputError(f"not a manifest: no mechanism {content['mechanism']!r}")
+            return cls(
+                mechanism=content["mechanism"],
+                apis=tuple(policy["apis"]),
+                k=check_k(policy["k"]),
+                budget=policy["budget"],
+                transforms={api: Transform(**rule) for api, rule in content["transforms"].items()},
+                digest=str(content["data"]["digest"]),
+                made=datetime.fromisoformat(content["date"]),
+                patterns=tuple(tuple(kept) for kept in content["patterns"]),
+                rows=int(content["published"]["rows"]),
+                users=int(content["published"]["users"]),
+                withheld=suppressed["users"],
+                lost_share=float(suppressed["cells_share"]),
+                lost_share_by_dropping=suppressed["cells_share_by_dropping_apis"],
+            )
+        except KeyError as error:
+            raise InputError(f"not a manifest: {error.args[0]!r} is missing") from error
+        except (TypeError, AttributeError) as error:
+            raise InputError(f"not a manifest: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """A table to publish (a text column per API, `users`), and how it was made."""
+
+    table: pl.DataFrame
+    manifest: Manifest
+
+
+def read_values(
+    database: Database,
+    snapshot: Snapshot,
+    apis: Sequence[str],
+    transforms: Mapping[str, Transform],
+) -> pl.DataFrame:
+    """Values of all users: a row each, a text column per API, null where absent.
+
+    Parameters
+    ----------
+    database, snapshot
+        Values as they were logged; no view.
+    apis
+        The columns.
+    transforms
+        API -> what is made of its values.
+
+    Raises
+    ------
+    UnknownNameError
+        An API that was never observed, or a transform of one that is not among `apis`.
+    InputError
+        A transform of values that are kept by their digest.
+    """
+    for api in sorted(set(transforms) - set(apis)):
+        raise UnknownNameError("released API", api, apis)
+    columns = []
+    for api, codes in zip(apis, read_codes(database, snapshot, apis), strict=True):
+        texts: list[str | None] = [None] * (int(codes.max()) + 1)
+        for number, status, text in database.rows("report/value_texts", api=api):
+            if number < len(texts):
+                texts[number] = _text(status, text, transforms.get(api))
+        columns.append(pl.Series(api, texts, dtype=pl.String).gather(codes.astype(np.int64)))
+    return pl.DataFrame(columns)
+
+
+def make_release(
+    values: pl.DataFrame,
+    *,
+    k: int,
+    transforms: Mapping[str, Transform],
+    digest: str,
+    made: datetime,
+    mechanism: Mechanism = "histogram",
+    budget: float = 0.05,
+) -> Release:
+    """Make a release of the values of users.
+
+    Users without any of the APIs are not published and not counted; where only some are missing,
+    "(absent)" is a value like others.
+
+    Parameters
+    ----------
+    values
+        As `read_values` gives them.
+    transforms, digest, made
+        Noted in the manifest.
+    k
+        Threshold, users.
+    mechanism
+        See `Manifest`.
+    budget
+        Largest share of the users with values that local suppression may withhold.
+
+    Raises
+    ------
+    PolicyError
+        `k` or `budget` is out of its range.
+    InputError
+        An API is called `users`, or there are too many for local suppression.
+    UndecidableError
+        No row would be published, or the budget cannot be kept.
+    """
+    apis = tuple(values.columns)
+    check_k(k)
+    check_share("budget", budget)
+    if USERS in apis:
+        raise InputError(f"an API called {USERS!r} cannot be released", hint="rename it on ingest")
+    present = _with_absent(values, apis)
+    outcome, dropping = _suppress(present, apis, k, mechanism=mechanism, budget=budget)
+    if not len(outcome.table):
+        raise UndecidableError(
+            f"no value is shared by {k} users: the release would be empty",
+            hint="release fewer APIs, make values coarser by --what-if, or lower k",
+        )
+    published = int(outcome.table[USERS].sum())
+    withheld, cells = len(values) - published, len(present) * len(apis)
+    manifest = Manifest(
+        mechanism=mechanism,
+        apis=apis,
+        k=k,
+        budget=budget if mechanism == "cells" else None,
+        transforms=transforms,
+        digest=digest,
+        made=made,
+        patterns=outcome.patterns,
+        rows=len(outcome.table),
+        users=published,
+        withheld=withheld if withheld == 0 or withheld >= k else None,
+        lost_share=outcome.lost_cells / cells,
+        lost_share_by_dropping=None if dropping is None else dropping.lost_cells / cells,
+    )
+    return Release(outcome.table, manifest)
+
+
+def write_release(release: Release, path: Path) -> Path:
+    """Write the table as Parquet and its manifest beside it; where the manifest is.
+
+    Raises
+    ------
+    InputError
+        The files cannot be written.
+    """
+    table = io.BytesIO()
+    release.table.write_parquet(table, compression="zstd")
+    manifest = json.dumps(release.manifest.to_json(), indent=2, ensure_ascii=False) + "\n"
+    _write(manifest_path(path), manifest.encode())
+    _write(path, table.getvalue())
+    return manifest_path(path)
+
+
+def read_release(path: Path) -> Release:
+    """Read a release and its manifest.
+
+    Raises
+    ------
+    InputError
+        A file is missing or not readable, the two do not fit, or the release is empty.
+    """
+    hint = "make one with `fpmonitor release --apis ... --k ... -o table.parquet`"
+    try:
+        table = pl.read_parquet(path)
+        content = json.loads(manifest_path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise InputError(
+            f"{path}: no readable release ({_first_line(error)})", hint=hint
+        ) from error
+    manifest = Manifest.from_json(content)
+    if table.columns != [*manifest.apis, USERS]:
+        raise InputError(f"{path}: the columns are not those of its manifest", hint=hint)
+    if not len(table):
+        raise InputError(f"{path}: the release is empty", hint=hint)
+    return Release(table, manifest)
+
+
+def manifest_path(path: Path) -> Path:
+    """Where the manifest of a release is kept."""
+    return path.with_suffix(".manifest.json")
+
+
+def check_origin(release: Release, values: pl.DataFrame, digest: str) -> None:
+    """Check that a release was made of these values, by making it again.
+
+    Parameters
+    ----------
+    release
+        The release.
+    values, digest
+        Values of all users under the transforms of the manifest, and the digest of the data.
+
+    Raises
+    ------
+    InputError
+        Other data, or another table.
+    """
+    manifest = release.manifest
+    hint = "name the database and the time window that it was made of"
+    if digest != manifest.digest:
+        raise InputError("the release was not made of the data of this database", hint=hint)
+    again = make_release(
+        values,
+        k=manifest.k,
+        transforms=manifest.transforms,
+        digest=digest,
+        made=manifest.made,
+        mechanism=manifest.mechanism,
+        budget=0.5 if manifest.budget is None else manifest.budget,
+    )
+    if not again.table.equals(release.table):
+        raise InputError("the table differs from what its manifest describes", hint=hint)
+
+
+def group_of_users(release: Release, values: pl.DataFrame) -> NDArray[np.int64]:
+    """Row of the release that stands for each user, -1 where none does.
+
+    The users need not be those that the release was made of.
+
+    Parameters
+    ----------
+    release
+        The release.
+    values
+        Values of users under the transforms of the manifest.
+    """
+    groups = np.full(len(values), -1, dtype=np.int64)
+    table = release.table.drop(USERS).with_row_index(_ROW)
+    users = _with_absent(values.with_row_index(_USER), values.columns)
+    for kept in release.manifest.patterns:
+        starred = [api for api in values.columns if api not in kept]
+        rows = table.filter(
+            pl.all_horizontal(pl.col(kept).is_not_null()),
+            *(pl.col(api).is_null() for api in starred),
+        )
+        hits = users.join(rows.select(_ROW, *kept), on=list(kept), how="inner")
+        groups[hits[_USER].to_numpy()] = hits[_ROW].to_numpy()
+        users = users.join(hits.select(_USER), on=_USER, how="anti")
+    return groups
+
+
+_ROW, _USER = "row of the release", "row of the user"
+
+
+def _with_absent(users: pl.DataFrame, apis: Sequence[str]) -> pl.DataFrame:
+    """Users with a value of at least one API; a word where they lack others."""
+    present = users.filter(pl.any_horizontal(pl.col(apis).is_not_null()))
+    return present.with_columns(pl.col(apis).fill_null("(absent)"))
+
+
+def _suppress(
+    present: pl.DataFrame, apis: Sequence[str], k: int, *, mechanism: Mechanism, budget: float
+) -> tuple[Suppression, Suppression | None]:
+    if mechanism == "histogram":
+        return truncated_histogram(present, apis, k), None
+    cells = suppress_cells(present, apis, k, budget=budget)
+    return cells, drop_apis(present, apis, k, budget=budget)
+
+
+def _text(status: str, text: str | None, transform: Transform | None) -> str:
+    if status != "value":
+        return f"({status})"
+    return (text or "") if transform is None else transform(text or "")
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        Path(scratch).chmod(0o644)
+        Path(scratch).replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path} ({error.strerror})") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

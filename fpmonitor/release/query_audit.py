@@ -1,0 +1,110 @@
+"""Audit of queries: exact counts are harmless one by one, and single users out together.
+
+About `log2 n` counts suffice to single out (singling out, Theorem 4.6): so the number of different
+counts that one reader has had answered on one state of the data is limited. The same count asked
+again tells nothing new, and is not counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from fpmonitor.errors import PolicyError
+from fpmonitor.release.singling_out import best_baseline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+QueryVerdict = Literal["answer", "warn", "refuse"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPolicy:
+    """How many different counts one reader may have answered on one state of the data.
+
+    Attributes
+    ----------
+    warn_at
+        Counts from which on answers carry a warning.
+    refuse_above
+        Counts above which none is answered.
+
+    Raises
+    ------
+    PolicyError
+        Not whole numbers with `1 <= warn_at <= refuse_above`.
+    """
+
+    warn_at: int
+    refuse_above: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.warn_at <= self.refuse_above:
+            raise PolicyError("warn_at", "must lie between 1 and refuse_above")
+
+    @classmethod
+    def for_users(cls, users: int) -> QueryPolicy:
+        """Policy that stops short of the attack: its `log2 n` counts, and a warning at half."""
+        if users < 1:
+            raise PolicyError("users", f"must be at least 1, got {users}")
+        most = max(math.ceil(math.log2(users)), 1)
+        return cls(max(most // 2, 1), most)
+
+
+@dataclass(slots=True)
+class QueryAuditor:
+    """The counts that readers have had answered; in memory, the caller keeps it.
+
+    Attributes
+    ----------
+    policy
+        The limits.
+    answered
+        Digests of the counts of each (reader, digest of the data).
+    """
+
+    policy: QueryPolicy
+    answered: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+
+    def ask(self, reader: str, data: str, queries: Iterable[str]) -> QueryVerdict:
+        """Decide on counts that are answered together, and remember them unless refused.
+
+        Parameters
+        ----------
+        reader
+            Who asks.
+        data
+            Digest of the data: new data are new counts, and counts of old and new data compose,
+            so keep it the same while users stay the same.
+        queries
+            Texts that name the counts, equal for equal counts.
+        """
+        asked = self.answered.setdefault((reader, data), set())
+        together = asked | {hashlib.sha256(query.encode()).hexdigest() for query in queries}
+        if len(together) > max(self.policy.refuse_above, len(asked)):
+            return "refuse"
+        asked |= together
+        return "answer" if len(together) < self.policy.warn_at else "warn"
+
+    def counts(self, reader: str, data: str) -> int:
+        """Count the different counts that a reader has had answered."""
+        return len(self.answered.get((reader, data), ()))
+
+
+def isolation_within_reach(users: int, counts: int) -> float:
+    """Baseline of the predicates that `counts` composed counts can find: small means danger.
+
+    `counts - 1` bits of a record are read, so the predicates have weight `2^-(counts - 1)`; the
+    attack succeeds with about 1/e, and what it adds is the difference to this number.
+
+    Raises
+    ------
+    PolicyError
+        `users` or `counts` is below 1.
+    """
+    if counts < 1:
+        raise PolicyError("counts", f"must be at least 1, got {counts}")
+    return best_baseline(users, 2.0 ** -(counts - 1))

@@ -1,0 +1,181 @@
+"""Local suppression: single cells are withheld until every published row has at least k users.
+
+A pattern is the set of APIs that a row keeps. Patterns are tried from the largest to the smallest;
+each publishes the groups of at least k of the users that no earlier pattern has published.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from fpmonitor.errors import InputError, UndecidableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MAX_APIS = 10
+USERS = "users"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Suppression:
+    """A table in which every row has at least k users.
+
+    Attributes
+    ----------
+    table
+        A column per API (null: suppressed) and `users`, int64; rows in the order of `patterns`.
+    patterns
+        The sets of kept APIs, in the order in which they were used.
+    withheld
+        Users that no row stands for.
+    lost_cells
+        Suppressed cells of all users, those of withheld ones included.
+    """
+
+    table: pl.DataFrame
+    patterns: tuple[tuple[str, ...], ...]
+    withheld: int
+    lost_cells: int
+
+
+def truncated_histogram(users: pl.DataFrame, apis: Sequence[str], k: int) -> Suppression:
+    """Publish the values that at least `k` users share, whole; withhold all other users.
+
+    Parameters
+    ----------
+    users
+        A row per user, a text column per API without nulls.
+    apis
+        The columns.
+    k
+        Threshold, users.
+    """
+    return publish(_distinct(users, apis), apis, [tuple(apis)], k)
+
+
+def suppress_cells(
+    users: pl.DataFrame, apis: Sequence[str], k: int, *, budget: float
+) -> Suppression:
+    """Withhold as few cells as a greedy choice can, and users within the budget.
+
+    Never loses more cells than dropping whole APIs would.
+
+    Parameters
+    ----------
+    users, apis, k
+        As in `truncated_histogram`, at most 10 APIs.
+    budget
+        Largest share of the users that may be withheld altogether.
+
+    Raises
+    ------
+    InputError
+        Too many APIs.
+    UndecidableError
+        More users than the budget have no value of any API in common with `k - 1` others.
+    """
+    rows = _distinct(users, apis)
+    if len(apis) > MAX_APIS:
+        raise InputError(
+            f"local suppression ranges over at most {MAX_APIS} APIs, got {len(apis)}",
+            hint="release fewer APIs together, or use the histogram",
+        )
+    candidates = [publish(rows, apis, _greedy_patterns(rows, apis, k), k)]
+    dropping = drop_apis(users, apis, k, budget=budget)
+    candidates += [] if dropping is None else [dropping]
+    within = [one for one in candidates if one.withheld <= budget * len(users)]
+    if not within:
+        share = candidates[0].withheld / len(users)
+        raise UndecidableError(
+            f"{100 * share:.3g} % of the users cannot be published, above the budget",
+            hint="raise the budget, lower k, or make values coarser by --what-if",
+        )
+    return min(within, key=lambda one: one.lost_cells)
+
+
+def drop_apis(
+    users: pl.DataFrame, apis: Sequence[str], k: int, *, budget: float
+) -> Suppression | None:
+    """Drop whole APIs, as few cells as possible, until the withheld users are within the budget.
+
+    Arguments as in `suppress_cells`; None where even single APIs withhold more.
+    """
+    rows = _distinct(users, apis)
+    best: tuple[int, tuple[str, ...]] | None = None
+    for kept in _subsets(apis):
+        withheld = int(rows.filter(_group_size(kept) < k)[USERS].sum())
+        lost = len(users) * (len(apis) - len(kept)) + withheld * len(kept)
+        if withheld <= budget * len(users) and (best is None or lost < best[0]):
+            best = (lost, kept)
+    return None if best is None else publish(rows, apis, [best[1]], k)
+
+
+def publish(
+    rows: pl.DataFrame, apis: Sequence[str], patterns: Sequence[Sequence[str]], k: int
+) -> Suppression:
+    """Publish what each pattern can of the users that earlier ones have left.
+
+    Parameters
+    ----------
+    rows
+        Distinct rows with `users`.
+    apis, k
+        As in `truncated_histogram`.
+    patterns
+        Sets of kept APIs, none empty.
+    """
+    published, used, left = [], [], rows
+    for kept in patterns:
+        enough = _group_size(kept) >= k
+        groups = left.filter(enough).group_by(kept).agg(pl.col(USERS).sum()).sort(kept)
+        if len(groups):
+            missing = [pl.lit(None, pl.String).alias(api) for api in apis if api not in kept]
+            published.append(groups.with_columns(missing).select(*apis, USERS))
+            used.append(tuple(kept))
+        left = left.filter(~enough)
+    table = pl.concat(published) if published else rows.head(0).select(*apis, USERS)
+    withheld = int(left[USERS].sum())
+    starred = sum(
+        int(part[USERS].sum()) * (len(apis) - len(kept))
+        for part, kept in zip(published, used, strict=True)
+    )
+    return Suppression(
+        table=table,
+        patterns=tuple(used),
+        withheld=withheld,
+        lost_cells=starred + withheld * len(apis),
+    )
+
+
+def _greedy_patterns(rows: pl.DataFrame, apis: Sequence[str], k: int) -> list[tuple[str, ...]]:
+    """All patterns, larger ones first, of equal ones that first which publishes most users."""
+    patterns: list[tuple[str, ...]] = []
+    left = rows
+    for size in range(len(apis), 0, -1):
+        gains = {
+            kept: int(left.filter(_group_size(kept) >= k)[USERS].sum())
+            for kept in itertools.combinations(apis, size)
+        }
+        for kept in sorted(gains, key=lambda one: -gains[one]):
+            if gains[kept]:
+                patterns.append(kept)
+                left = left.filter(_group_size(kept) < k)
+    return patterns
+
+
+def _subsets(apis: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for size in range(len(apis), 0, -1):
+        yield from itertools.combinations(apis, size)
+
+
+def _group_size(kept: Sequence[str]) -> pl.Expr:
+    return pl.col(USERS).sum().over(list(kept))
+
+
+def _distinct(users: pl.DataFrame, apis: Sequence[str]) -> pl.DataFrame:
+    return users.group_by(list(apis)).agg(pl.len().cast(pl.Int64).alias(USERS)).sort(list(apis))
