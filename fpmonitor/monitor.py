@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Self
+
+import numpy as np
 
 from fpmonitor.decide.decision import decide, recheck
 from fpmonitor.engine.duckdb import DuckDBSource
 from fpmonitor.engine.memory import MemorySource
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.certificate import certificate
-from fpmonitor.estimate.thinning import dropped_positions, seed_of
 from fpmonitor.logs import ColumnMap, log_files
 from fpmonitor.policy import Policy, check_share, check_threshold
+from fpmonitor.release.audit import ReleaseAudit, audit_release, record_words, weights_of_rows
+from fpmonitor.release.histogram import (
+    Mechanism,
+    Release,
+    check_origin,
+    group_of_users,
+    make_release,
+    read_values,
+)
 from fpmonitor.report.apis import ApiOverview, overview_of_api
-from fpmonitor.report.exposure import ExposureReport, report_exposure
+from fpmonitor.report.automation import AutomationReport, report_automation
+from fpmonitor.report.cohorts import report_cohorts
+from fpmonitor.report.curve import CurveReport, report_curve
+from fpmonitor.report.demand import DemandLine, observed_apis, unobserved_apis
+from fpmonitor.report.exposure import (
+    ExposureReport,
+    report_bounds,
+    report_entropies,
+    report_exposure,
+)
+from fpmonitor.report.rank import Ranking, rank_sets
+from fpmonitor.report.sample import Sample, take_sample
+from fpmonitor.report.trust import Knowledge, price_of_trust
+from fpmonitor.store.browsers import read_automation
 from fpmonitor.store.database import Database
+from fpmonitor.store.demand import (
+    By,
+    DemandReport,
+    choose_demand_collector,
+    read_demand,
+    store_demand,
+)
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
 from fpmonitor.store.snapshot import (
     Snapshot,
@@ -27,11 +57,14 @@ from fpmonitor.store.snapshot import (
     restrict_to_present,
     take_snapshot,
 )
+from fpmonitor.store.views import View, Viewed, look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
+
+    import polars as pl
 
     from fpmonitor.decide.decision import Decision, Missing, Setting, Verdict
     from fpmonitor.decide.search import ApiSet
@@ -57,7 +90,9 @@ class Monitor:
     create
         Make the file when it is not there.
     window
-        Restrict all questions to observations of this time.
+        Restrict all questions to observations of this time and source.
+    view
+        How all questions look at the users: volatile values, automation, coarser values.
 
     Raises
     ------
@@ -65,9 +100,17 @@ class Monitor:
         The file cannot be opened as a database of fpmonitor.
     """
 
-    def __init__(self, path: Path, *, create: bool = False, window: Window | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        create: bool = False,
+        window: Window | None = None,
+        view: View | None = None,
+    ) -> None:
         self._database = Database(path, create=create)
         self._window = window or Window()
+        self._view = view or View()
 
     def close(self) -> None:
         """Close the database."""
@@ -115,9 +158,77 @@ class Monitor:
                 for log, reader in recognised
             ]
 
+    def store_demand(
+        self, paths: Sequence[str], *, collector: str | None = None
+    ) -> list[DemandReport]:
+        """Store logs of API calls: files, folders, glob patterns, or `-` for standard input.
+
+        Raises
+        ------
+        InputError
+            A path that is not there, or a log that no demand collector recognises.
+        """
+        with log_files(paths) as logs:
+            recognised = [(log, choose_demand_collector(log, collector)) for log in logs]
+            return [store_demand(self._database, log, reader) for log, reader in recognised]
+
+    def demand(
+        self,
+        by: By = "script",
+        *,
+        k: int = 10,
+        population: int | None = None,
+        delta: float = 0.05,
+        most: int = 50,
+    ) -> list[DemandLine]:
+        """List API sets that scripts really read, with their exposure, the most exposing first.
+
+        Parameters
+        ----------
+        by
+            Together by one script on one site, or by all scripts of a site.
+        k, population, delta
+            As in `exposure`; without observations of users, exposures are null.
+        most
+            How many sets, those of the most sites.
+
+        Raises
+        ------
+        PolicyError
+            A number out of range.
+        """
+        check_share("delta", delta)
+        check_threshold(k, max(k, 2) if population is None else population)
+        demands = read_demand(self._database, by, most=most)
+        has_users = self._database.rows("snapshot/last_batch")[0][0] > 0
+        known = self.snapshot().apis if has_users else ()
+        observed = [observed_apis(demand.apis, known) for demand in demands]
+        distinct = sorted({apis for apis in observed if apis})
+        reports = (
+            self.exposure(distinct, k=k, population=population, delta=delta) if distinct else []
+        )
+        exposure_of = dict(zip(distinct, reports, strict=True))
+        lines = [
+            DemandLine(
+                demand=demand,
+                observed=apis,
+                unobserved=unobserved_apis(demand.apis, known),
+                exposure=exposure_of.get(apis),
+            )
+            for demand, apis in zip(demands, observed, strict=True)
+        ]
+        return sorted(lines, key=lambda line: -line.exposure.plug_in if line.exposure else 1.0)
+
     def rejects(self, *, most: int = 100) -> list[RejectedRecord]:
         """List records that were not stored, the first of each batch."""
         return [RejectedRecord(*row) for row in self._database.rows("report/rejects", most=most)]
+
+    def observations(self) -> list[tuple[int, str, str, str | None, str | None]]:
+        """Everything that is stored: number of the user, API, status, source, value.
+
+        Large values stand as digest and length, and users as numbers of this database.
+        """
+        return self._database.rows("report/observations")
 
     def snapshot(self, *, missing: Missing = "value", apis: Sequence[str] = ()) -> Snapshot:
         """Latest value of every API of every user.
@@ -136,16 +247,65 @@ class Monitor:
         UnknownNameError
             No observation of one of `apis`.
         """
-        snapshot = take_snapshot(self._database, self._window)
+        return self._snapshot(missing, apis, self._view)
+
+    def _snapshot(self, missing: Missing, apis: Sequence[str], view: View) -> Snapshot:
+        snapshot = self._look(view).snapshot
         for api in apis:
             snapshot.column(api)
         if missing == "drop" and apis:
             return restrict_to_present(self._database, snapshot, apis)
         return snapshot
 
+    def _look(self, view: View) -> Viewed:
+        snapshot = take_snapshot(self._database, self._window)
+        return look(self._database, snapshot, view, self._window)
+
+    @property
+    def view(self) -> View:
+        """How all questions look at the users."""
+        return self._view
+
+    @property
+    def dropped(self) -> int:
+        """Users that the view leaves out because they look automated."""
+        return self._look(self._view).dropped
+
+    def mixed_sources(self) -> dict[str, list[str]]:
+        """APIs whose values come from several sources, and which these are.
+
+        Libraries and their versions shape values, so that pooled values may differ in one browser.
+        """
+        if self._window.source is not None or len(self._database.rows("report/sources")) < 2:
+            return {}
+        return dict(self._database.rows("report/mixed_sources"))
+
+    def automation(
+        self, sets: Iterable[Sequence[str]] = (), *, k: int = 10, show_counts_below_k: bool = False
+    ) -> AutomationReport:
+        """Users that look automated, by sign, and what leaving them out does to some API sets."""
+        snapshot = self._look(replace(self._view, drop_automation=False)).snapshot
+        signs = read_automation(self._database, take_snapshot(self._database, self._window))
+        human = np.flatnonzero(~np.any(list(signs.values()), axis=0))
+        source = DuckDBSource(self._database, snapshot)
+        kept = DuckDBSource(self._database, snapshot, np.setdiff1d(np.arange(source.users), human))
+        wanted = _sets(sets)
+        return report_automation(
+            {sign: int(rows.sum()) for sign, rows in signs.items()},
+            users=source.users,
+            automated=source.users - len(human),
+            exposures={
+                apis: (source.spectrum(apis), kept.spectrum(apis) if len(human) else None)
+                for apis in wanted
+            },
+            k=k,
+            show_counts_below_k=show_counts_below_k,
+        )
+
     def apis(self, *, k: int = 10, show_counts_below_k: bool = False) -> list[ApiOverview]:
         """Overview of every API, the most exposing first."""
-        snapshot = self.snapshot()
+        viewed = self._look(self._view)
+        snapshot = viewed.snapshot
         source = DuckDBSource(self._database, snapshot)
         overview = []
         for api in snapshot.apis:
@@ -156,6 +316,7 @@ class Monitor:
                     api,
                     source.spectrum([api]),
                     absent=absent,
+                    volatile=viewed.volatile[api],
                     k=k,
                     show_counts_below_k=show_counts_below_k,
                 )
@@ -170,6 +331,11 @@ class Monitor:
         population: int | None = None,
         delta: float = 0.05,
         missing: Missing = "value",
+        given: Sequence[str] = (),
+        bounds: bool = False,
+        supports: Sequence[int] = (),
+        trust: Knowledge | None = None,
+        entropies: bool = False,
     ) -> list[ExposureReport]:
         """Exposure of API sets, each limit holding for its set alone.
 
@@ -183,41 +349,155 @@ class Monitor:
             Tolerated probability of error of each limit, in (0, 1).
         missing
             See `snapshot`; all sets together name the APIs that a user must have.
+        given
+            APIs that cannot be hidden: exposure of each set together with them, and by cohort, the
+            users that share their values.
+        bounds
+            Put the certificate and all bounds of "Statistical anonymity" side by side.
+        supports
+            Number of values that users can have, one for each set, declared beforehand.
+        trust
+            What the marginals, the pairs and the joint law can each promise, up to this level.
+        entropies
+            Every measure and estimator of the entropy.
 
         Raises
         ------
         PolicyError, UnknownNameError, UndecidableError
             A number out of range, an API never observed, no user left.
+        InputError
+            An empty set, or supports that do not fit.
         """
-        wanted = [tuple(sorted(set(apis))) for apis in sets]
-        if not all(wanted):
-            raise InputError("exposure: name at least one API for each set")
-        check_share("delta", delta)
-        check_threshold(k, max(k, 2) if population is None else population)
+        wanted = _sets(sets)
+        declared: Sequence[int | None] = list(supports) or [None] * len(wanted)
+        if len(declared) != len(wanted):
+            raise InputError(f"supports: {len(declared)} given for {len(wanted)} sets")
+        cohort = tuple(dict.fromkeys(given))
+        sample = self._sample([*wanted, cohort], k, population, delta, missing)
+        texts = {api: self._value_texts(api) for api in cohort}
+        reports = []
+        for apis, support in zip(wanted, declared, strict=True):
+            report = report_exposure(sample, apis, given=cohort, support=support)
+            together = sorted({*apis, *cohort})
+            if bounds:
+                report = replace(report, bounds=report_bounds(sample, report, support=support))
+            if entropies:
+                report = replace(report, entropies=report_entropies(sample.full.spectrum(together)))
+            if trust is not None:
+                levels = price_of_trust(sample, together, trust, joint_upper=report.upper)
+                report = replace(report, trust=levels)
+            if cohort:
+                report = replace(report, cohorts=report_cohorts(sample, apis, cohort, texts))
+            reports.append(report)
+        return self._beside_volatile(reports, missing)
+
+    def _beside_volatile(
+        self, reports: list[ExposureReport], missing: Missing
+    ) -> list[ExposureReport]:
+        """Put the exposure without the volatile APIs beside the one where they share a token."""
+        verdicts = self._look(self._view).volatile
+        together = {api for report in reports for api in (*report.apis, *report.given)}
+        if self._view.volatile != "shared" or not any(verdicts[api] for api in together):
+            return reports
+        first, sets = reports[0], [(*report.apis, *report.given) for report in reports]
+        view = replace(self._view, volatile="left-out")
+        sample = self._sample(sets, first.k, first.population, first.delta, missing, view=view)
+        return [
+            replace(report, volatile=volatile, left_out=report_exposure(sample, sorted(set(apis))))
+            if (volatile := tuple(api for api in apis if verdicts[api]))
+            else report
+            for report, apis in zip(reports, sets, strict=True)
+        ]
+
+    def rank(
+        self,
+        sets: Iterable[Sequence[str]] = (),
+        *,
+        size: int = 1,
+        candidates: Sequence[str] | None = None,
+        k: int = 10,
+        population: int | None = None,
+        delta: float = 0.05,
+        missing: Missing = "value",
+    ) -> Ranking:
+        """Rank API sets by entropy and by exposure, to show where the two orders disagree.
+
+        Parameters
+        ----------
+        sets
+            The API sets; when there is none, all sets of up to `size` of the candidates.
+        size, candidates
+            See `sets`; all APIs that were observed by default.
+        k, population
+            Anonymity threshold and `n`, users; `n` is the number of observed users by default.
+        delta
+            Tolerated probability of error of each limit, in (0, 1).
+        missing
+            See `snapshot`; all sets together name the APIs that a user must have.
+
+        Raises
+        ------
+        PolicyError, UnknownNameError, UndecidableError
+            A number out of range, an API never observed, no user left.
+        InputError
+            No set, or an empty one.
+        """
+        wanted = _sets(sets)
+        if not wanted:
+            chosen = self.snapshot().apis if candidates is None else sorted(set(candidates))
+            sizes = range(1, size + 1)
+            wanted = [apis for s in sizes for apis in itertools.combinations(chosen, s)]
         together = sorted({api for apis in wanted for api in apis})
         snapshot = self.snapshot(missing=missing, apis=together)
         population = snapshot.users if population is None else population
         check_threshold(k, population)
-        table = certificate(users=snapshot.users, k=k, population=population, delta=delta)
-        question = json.dumps([k, population, delta])
-        dropped = dropped_positions(
-            read_words(self._database, snapshot),
-            mean=table.mean,
-            seed=seed_of(question, snapshot.digest),
+        source = self._source(snapshot, together)
+        if population <= snapshot.users:
+            return rank_sets(wanted, source, k=k, population=population)
+        sample = self._sample(wanted, k, population, delta, missing)
+
+        def upper_limit(apis: Sequence[str]) -> float:
+            return sample.limits(apis)[1]
+
+        return rank_sets(wanted, source, k=k, population=population, upper_limit=upper_limit)
+
+    def curve(
+        self,
+        apis: Sequence[str],
+        *,
+        k: int = 10,
+        delta: float = 0.05,
+        missing: Missing = "value",
+        show_counts_below_k: bool = False,
+    ) -> CurveReport:
+        """Whole exposure curve of one API set, with limits that hold at all thresholds together.
+
+        Parameters
+        ----------
+        apis
+            The set.
+        k
+            Smallest threshold that is shown, users.
+        delta
+            Tolerated probability that any limit fails, in (0, 1).
+        missing
+            See `snapshot`.
+        show_counts_below_k
+            Show all thresholds.
+
+        Raises
+        ------
+        PolicyError, UnknownNameError, UndecidableError
+            A number out of range, an API never observed, no user left.
+        InputError
+            No API is named.
+        """
+        [wanted] = _sets([apis])
+        snapshot = self.snapshot(missing=missing, apis=wanted)
+        spectrum = DuckDBSource(self._database, snapshot).spectrum(wanted)
+        return report_curve(
+            wanted, spectrum, k=k, delta=delta, show_counts_below_k=show_counts_below_k
         )
-        full = DuckDBSource(self._database, snapshot)
-        thinned = DuckDBSource(self._database, snapshot, dropped)
-        return [
-            report_exposure(
-                apis,
-                full.spectrum(apis),
-                thinned.spectrum(apis),
-                table,
-                k=k,
-                population=population,
-            )
-            for apis in wanted
-        ]
 
     def decide(
         self,
@@ -234,6 +514,7 @@ class Monitor:
         never: Iterable[str] = (),
         time_limit: float | None = None,
         max_size: int | None = None,
+        forecast: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Decision:
         """Decide all subsets of the candidates; arguments as in `decide.decision.decide`.
@@ -272,6 +553,7 @@ class Monitor:
             never=never,
             time_limit=time_limit,
             max_size=max_size,
+            forecast=forecast,
             progress=progress,
         )
 
@@ -292,5 +574,155 @@ class Monitor:
             digest=snapshot.digest,
         )
 
+    def preview(
+        self, decision: Decision, sets: Iterable[Sequence[str]], *, delta: float = 0.05
+    ) -> list[ExposureReport]:
+        """Exposure of what lists would leave readable of a decision's candidates.
+
+        Parameters
+        ----------
+        decision
+            Its policy is the question; the users are those of now.
+        sets
+            Subsets of its candidates; the empty set exposes nobody.
+        delta
+            Tolerated probability of error of each limit, if the policy names none, in (0, 1).
+
+        Raises
+        ------
+        PolicyError, UnknownNameError, UndecidableError
+            The data of now lack a candidate, or hold too few users.
+        """
+        policy = decision.policy
+        sample = self._sample(
+            [policy.candidates],
+            policy.k,
+            policy.population,
+            policy.delta or delta,
+            decision.missing,
+        )
+        return [report_exposure(sample, sorted(set(apis))) for apis in sets]
+
+    def release(
+        self,
+        apis: Sequence[str],
+        *,
+        k: int,
+        mechanism: Mechanism = "histogram",
+        budget: float = 0.05,
+        made: datetime | None = None,
+    ) -> Release:
+        """Make a k-anonymous table of the values of some APIs, and its manifest.
+
+        Values are taken as they were logged; of the view only its transforms count.
+
+        Parameters
+        ----------
+        apis
+            The columns of the table.
+        k, mechanism, budget
+            As in `release.histogram.make_release`.
+        made
+            Date of the manifest; now by default.
+
+        Raises
+        ------
+        InputError, PolicyError, UnknownNameError, UndecidableError
+            As in `release.histogram.make_release` and `read_values`.
+        """
+        [wanted] = _sets([apis])
+        snapshot = take_snapshot(self._database, self._window)
+        return make_release(
+            read_values(self._database, snapshot, wanted, self._view.transforms),
+            k=k,
+            transforms=self._view.transforms,
+            digest=snapshot.digest,
+            made=made or datetime.now(UTC),
+            mechanism=mechanism,
+            budget=budget,
+        )
+
+    def audit_release(
+        self,
+        release: Release,
+        *,
+        weight: float | None = None,
+        trials: int = 1000,
+        seed: int = 0,
+        control: Monitor | None = None,
+    ) -> ReleaseAudit:
+        """Attack a release of these users, to see whether it singles them out.
+
+        Parameters
+        ----------
+        release
+            Made of this database and window.
+        weight, trials
+            As in `release.audit.audit_release`.
+        seed
+            Of the attacks' draws.
+        control
+            Other users, to estimate the weights of predicates from; these users by default.
+
+        Raises
+        ------
+        InputError, PolicyError
+            The release was made of other data, or a number is out of its range.
+        """
+        snapshot = take_snapshot(self._database, self._window)
+        values = self.released_values(release)
+        check_origin(release, values, snapshot.digest)
+        others = values if control is None else control.released_values(release)
+        return audit_release(
+            group_of_users(release, values),
+            record_words(self._database, snapshot),
+            weights_of_rows(group_of_users(release, others), len(release.table)),
+            weight=weight,
+            trials=trials,
+            rng=np.random.default_rng(seed),
+        )
+
+    def released_values(self, release: Release) -> pl.DataFrame:
+        """Values of all users here, made coarser as the manifest of a release says."""
+        snapshot = take_snapshot(self._database, self._window)
+        manifest = release.manifest
+        return read_values(self._database, snapshot, manifest.apis, manifest.transforms)
+
+    def _sample(
+        self,
+        sets: Sequence[Sequence[str]],
+        k: int,
+        population: int | None,
+        delta: float,
+        missing: Missing,
+        *,
+        view: View | None = None,
+    ) -> Sample:
+        check_share("delta", delta)
+        check_threshold(k, max(k, 2) if population is None else population)
+        together = sorted({api for apis in sets for api in apis})
+        snapshot = self._snapshot(missing, together, view or self._view)
+        population = snapshot.users if population is None else population
+        return take_sample(self._database, snapshot, k=k, population=population, delta=delta)
+
+    def _value_texts(self, api: str) -> dict[int, str | None]:
+        """Give what value numbers stand for; a status in brackets where it is no value."""
+        rows = self._database.rows("report/value_texts", api=api)
+        return {code: text if status == "value" else f"({status})" for code, status, text in rows}
+
     def _source(self, snapshot: Snapshot, apis: Sequence[str]) -> MemorySource:
         return MemorySource(apis, read_codes(self._database, snapshot, apis))
+
+
+def _sets(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Sort each API set and drop repetitions.
+
+    Raises
+    ------
+    InputError
+        One is empty.
+    """
+    wanted = [tuple(sorted(set(apis))) for apis in sets]
+    if not all(wanted):
+        raise InputError("sets: name at least one API for each set")
+    return wanted

@@ -272,3 +272,19 @@ def test_curve_and_rank_print_every_format(
     common = ("--db", str(path), "--format", output_format)
     assert "rare" in printed(capsys, "rank", "--size", "2", *common)
     assert "upper" in printed(capsys, "curve", "--apis", "rare", *common)
+
+
+@pytest.mark.parametrize("users", [2, 3, 6])
+def test_a_handful_of_users_is_answered_with_limits_that_say_little(
+    tmp_path: Path, users: int
+) -> None:
+    log = tmp_path / "few.csv"
+    log.write_text("user,a,b\n" + "".join(f"u{i},x,{i}\n" for i in range(users)))
+    with Monitor(tmp_path / "few.duckdb", create=True) as monitor:
+        monitor.ingest([str(log)])
+        for delta in (0.05, 0.1, 0.3):
+            reports = monitor.exposure(
+                [["a"], ["b"]], k=2, population=1000, delta=delta, given=["a"], bounds=True
+            )
+            assert [report.empirical for report in reports] == [0.0, 1.0]
+            assert all(report.lower <= report.upper for report in reports)

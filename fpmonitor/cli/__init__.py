@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fpmonitor.cli import data, lists, questions, start
+from fpmonitor.cli import data, demand, effects, ldp, lists, questions, release, start, statistics
 from fpmonitor.cli.options import VERSION
 from fpmonitor.errors import FpmonitorError, InputError
 
@@ -36,10 +36,24 @@ app.command("ingest")(data.ingest)
 app.command("rejects")(data.rejects)
 app.command("apis")(data.apis)
 app.command("exposure")(questions.exposure)
+app.command("demand")(demand.demand)
+app.command("automation")(demand.automation)
+app.command("log-line")(demand.log_line)
+app.command("rank")(statistics.rank)
+app.command("curve")(statistics.curve)
 app.command("decide")(questions.decide)
 app.command("gate")(questions.gate)
 app.command("check")(questions.check)
 app.command("export")(lists.export)
+app.command("preview")(effects.preview)
+app.command("plan")(effects.plan)
+app.command("import")(effects.import_list)
+app.command("targets")(lists.targets)
+app.command("schema")(lists.schema)
+app.command("release")(release.release)
+app.add_typer(release.audit, name="audit")
+
+app.add_typer(ldp.app, name="ldp")
 
 
 @app.callback()
@@ -101,6 +115,7 @@ def _settings() -> dict[str, Any]:
         raise InputError(f"{path}: {error}") from error
     shared = {name: value for name, value in settings.items() if not isinstance(value, dict)}
     commands = {command.name or "" for command in app.registered_commands}
+    commands |= {group.name or "" for group in app.registered_groups}
     unknown = sorted(
         name for name, value in settings.items() if isinstance(value, dict) and name not in commands
     )
@@ -108,4 +123,11 @@ def _settings() -> dict[str, Any]:
         raise InputError(
             f"{path}: no command {unknown[0]!r}", hint=f"commands: {', '.join(sorted(commands))}"
         )
-    return {command: shared | settings.get(command, {}) for command in commands}
+    defaults = {command: shared | settings.get(command, {}) for command in commands}
+    for group in app.registered_groups:
+        within = group.typer_instance.registered_commands if group.typer_instance else []
+        table = settings.get(group.name or "", {})
+        defaults[group.name or ""] = {
+            command.name: shared | table.get(command.name, {}) for command in within
+        }
+    return defaults

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from fpmonitor import vocabulary
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -20,8 +21,17 @@ from fpmonitor.cli.options import (
     UNSAFE_COUNTS,
     UNTIL,
     K,
+    OutputFormat,
 )
 from fpmonitor.cli.output import emit_rows, note, percent, progress_line
+from fpmonitor.cli.views import (
+    DROP_AUTOMATION,
+    SOURCE,
+    VOLATILE,
+    Volatile,
+    note_view,
+    view_of,
+)
 from fpmonitor.logs import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.snapshot import Window
@@ -74,6 +84,13 @@ def ingest(
         output=output,
         document={"batches": rows},
     )
+    for report in reports:
+        if report.rows_are_visits:
+            note(
+                f"{report.source}: no users are named, so rows are visits, and so is what is "
+                "counted; --user FIELD names users",
+                quiet=quiet,
+            )
     rejected = sum(report.rejected for report in reports)
     if rejected:
         note(f"{rejected:,} records were rejected: see `fpmonitor rejects`", quiet=quiet)
@@ -127,8 +144,15 @@ def rejects(
 
 
 def apis(
+    resolve: Annotated[
+        str | None,
+        typer.Option("--resolve", help="Only tell what this name of an API means.", metavar="NAME"),
+    ] = None,
     db: DB = DEFAULT_DB,
     k: K = 10,
+    volatile: VOLATILE = Volatile.SHARED,
+    drop_automation: DROP_AUTOMATION = False,
+    source: SOURCE = None,
     since: SINCE = None,
     until: UNTIL = None,
     unsafe_counts: UNSAFE_COUNTS = False,
@@ -136,7 +160,12 @@ def apis(
     output: OUTPUT = None,
 ) -> None:
     """List the observed APIs: users, values, entropy and exposure of each alone."""
-    with Monitor(db, window=Window(since, until)) as monitor:
+    if resolve is not None:
+        _resolve(resolve, output_format, output)
+        return
+    view = view_of(volatile, drop_automation)
+    with Monitor(db, window=Window(since, until, source), view=view) as monitor:
+        note_view(monitor)
         overview = monitor.apis(k=k, show_counts_below_k=unsafe_counts)
     emit_rows(
         [line.to_json() for line in overview],
@@ -144,6 +173,25 @@ def apis(
         wanted=output_format,
         output=output,
     )
+
+
+def _resolve(name: str, output_format: OutputFormat | None, output: Path | None) -> None:
+    rows = []
+    for resolution in vocabulary.resolve(name):
+        known = vocabulary.entry_of(resolution.api)
+        entry = {"kind": known.kind, "group": known.group, "volatile": sorted(known.volatile)}
+        rows.append(asdict(resolution) | entry)
+
+    def table() -> Table:
+        drawn = Table(
+            "source", "name", "API", "kind", "group", "volatile in", title="What it means"
+        )
+        for row in rows:
+            *cells, families = row.values()
+            drawn.add_row(*(escape(cell) for cell in cells), ", ".join(families) or "–")
+        return drawn
+
+    emit_rows(rows, table=table, wanted=output_format, output=output)
 
 
 def _overview_table(overview: Sequence[ApiOverview], k: int) -> Table:

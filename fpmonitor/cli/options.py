@@ -27,6 +27,14 @@ class Missing(StrEnum):
     DROP = "drop"
 
 
+class Knowledge(StrEnum):
+    """What is known of the joint law."""
+
+    MARGINALS = "marginals"
+    PAIRS = "pairs"
+    JOINT = "joint"
+
+
 class Setting(StrEnum):
     """Whom a decision is for."""
 

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from fpmonitor.cli.details import exposure_details, exposure_rows
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -22,6 +23,7 @@ from fpmonitor.cli.options import (
     SINCE,
     UNTIL,
     K,
+    Knowledge,
     Missing,
     OutputFormat,
     Setting,
@@ -38,6 +40,15 @@ from fpmonitor.cli.output import (
     to_csv,
     to_json,
 )
+from fpmonitor.cli.views import (
+    DROP_AUTOMATION,
+    SOURCE,
+    VOLATILE,
+    WHAT_IF,
+    Volatile,
+    note_view,
+    view_of,
+)
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.lists import api_actions
@@ -45,7 +56,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.report.exposure import ExposureReport
@@ -77,6 +88,34 @@ def exposure(
     population: POPULATION = None,
     delta: DELTA = 0.05,
     missing: MISSING = Missing.VALUE,
+    given: Annotated[
+        str,
+        typer.Option(
+            "--given", help="APIs that cannot be hidden: exposure also per cohort of their values."
+        ),
+    ] = "",
+    bounds: Annotated[
+        bool, typer.Option("--bounds", help="The certificate beside all bounds of the paper.")
+    ] = False,
+    support: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--support", help="Number of values that users can have, known beforehand; one per set."
+        ),
+    ] = None,
+    trust: Annotated[
+        Knowledge | None,
+        typer.Option(
+            "--trust", help="The price of trust: what all knowledge up to this can promise."
+        ),
+    ] = None,
+    entropies: Annotated[
+        bool, typer.Option("--entropies", help="Every measure and estimator of the entropy.")
+    ] = False,
+    volatile: VOLATILE = Volatile.SHARED,
+    drop_automation: DROP_AUTOMATION = False,
+    what_if: WHAT_IF = None,
+    source: SOURCE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -84,20 +123,30 @@ def exposure(
     output: OUTPUT = None,
 ) -> None:
     """Estimate the exposure of API sets, with limits that hold."""
-    with Monitor(db, window=Window(since, until)) as monitor:
+    view = view_of(volatile, drop_automation, what_if)
+    with Monitor(db, window=Window(since, until, source), view=view) as monitor:
+        note_view(monitor)
         reports = monitor.exposure(
             [split_names(names) for names in apis],
             k=k,
             population=population,
             delta=delta,
             missing=missing.value,
+            given=split_names(given),
+            bounds=bounds,
+            supports=support or (),
+            trust=None if trust is None else trust.value,
+            entropies=entropies,
         )
-    emit_rows(
-        [report.to_json() for report in reports],
-        table=lambda: _exposure_table(reports),
-        wanted=output_format,
-        output=output,
-    )
+    match chosen_format(output_format, output):
+        case OutputFormat.JSON:
+            emit(to_json([report.to_json() for report in reports]), output)
+        case OutputFormat.CSV:
+            emit(to_csv(exposure_rows(reports)), output)
+        case OutputFormat.TABLE:
+            details = [table for report in reports for table in exposure_details(report)]
+            tables = [_exposure_table(reports), *details]
+            emit("".join(render(table, to_file=output is not None) for table in tables), output)
 
 
 def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
@@ -119,8 +168,9 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
     for name in _EXPOSURE_COLUMNS:
         table.add_column(name, justify="right")
     for report in reports:
+        given = f"\ngiven {', '.join(report.given)}" if report.given else ""
         table.add_row(
-            _plain("\n".join(report.apis)),
+            _plain("\n".join(report.apis) + given),
             f"{report.values:,}",
             percent(report.empirical),
             percent(report.plug_in),
@@ -159,6 +209,10 @@ def decide(
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", help="Stop the search after these seconds.")
     ] = None,
+    forecast: Annotated[
+        bool,
+        typer.Option("--forecast", help="How many users would decide each undecided set (slow)."),
+    ] = False,
     max_size: Annotated[
         int | None, typer.Option("--max-size", help="Only sets of at most so many APIs.")
     ] = None,
@@ -188,6 +242,7 @@ def decide(
             never=split_names(never),
             time_limit=time_limit,
             max_size=max_size,
+            forecast=forecast,
             progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
         )
     match chosen_format(output_format, output):
@@ -236,18 +291,30 @@ def decision_text(decision: Decision) -> str:
     sets.add_column("verdict", overflow="fold")
     sets.add_column("sets", justify="right")
     sets.add_column("for example", overflow="fold")
-    largest, smallest = decision.allow, (decision.block, decision.undecided)
-    _add_examples(sets, "allow, with all subsets", sorted(largest, key=lambda apis: -len(apis)))
-    for verdict, border in zip(("block, with all supersets", "undecided"), smallest, strict=True):
-        _add_examples(sets, verdict, sorted(border, key=len))
+    largest_first = sorted(decision.allow, key=lambda apis: -len(apis))
+    _add_examples(sets, "allow, with all subsets", map(", ".join, largest_first))
+    smallest_first = sorted(decision.block, key=len)
+    _add_examples(sets, "block, with all supersets", map(", ".join, smallest_first))
+    _add_examples(sets, "undecided", _undecided_lines(decision))
     return decision.guarantee + "\n\n" + render(actions) + render(sets)
 
 
-def _add_examples(table: Table, verdict: str, sets: Sequence[Sequence[str]]) -> None:
-    shown = [_plain(", ".join(apis)) for apis in sets[:_SHOWN_SETS]]
-    more = [f"... and {len(sets) - len(shown):,} more"] if len(sets) > len(shown) else []
-    table.add_row(verdict, f"{len(sets):,}", "\n".join(shown + more) or "–")
+def _add_examples(table: Table, verdict: str, lines: Iterable[str]) -> None:
+    lines = list(lines)
+    shown = [_plain(line) for line in lines[:_SHOWN_SETS]]
+    more = [f"... and {len(lines) - len(shown):,} more"] if len(lines) > len(shown) else []
+    table.add_row(verdict, f"{len(lines):,}", "\n".join(shown + more) or "–")
     table.add_section()
+
+
+def _undecided_lines(decision: Decision) -> list[str]:
+    """Undecided sets, the smallest first, with the users that would decide them if known."""
+    lines = [", ".join(apis) for apis in decision.undecided]
+    if decision.users_needed is not None:
+        needed = ["above 100,000,000" if n is None else f"{n:,}" for n in decision.users_needed]
+        lines = [f"{line} (users needed: {n})" for line, n in zip(lines, needed, strict=True)]
+    order = sorted(range(len(lines)), key=lambda i: len(decision.undecided[i]))
+    return [lines[i] for i in order]
 
 
 def _borders_caption(decision: Decision) -> str:

@@ -14,6 +14,7 @@ from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import emit, progress_line, render, to_json
 from fpmonitor.cli.questions import decision_text
 from fpmonitor.errors import InputError
+from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin
 
@@ -63,5 +64,5 @@ def quickstart(
     for name in ("json", "csv"):
         target = folder / f"allow-block-list.{name}"
         console.print(f"   fpmonitor export {decision_file} --to {name} -o {target}")
-        emit(load_plugin(EXPORTERS, name)(decision), target)
+        emit(load_plugin(EXPORTERS, name).export(decision, ExportOptions()).text, target)
     print(f"In {folder}: fpmonitor.duckdb, decision.json, allow-block-list.json and .csv")

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.optimize import linprog
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -218,6 +217,8 @@ class _Design:
 
         None if the programme has no solution or the solver gives up.
         """
+        from scipy.optimize import linprog  # noqa: PLC0415 -- a quarter of a second at start-up
+
         free = self.laws.starts.size - 1
         shape = _non_increasing(free) if monotone else _limited(free)
         rows = np.vstack([np.pad(shape, ((0, 0), (0, 3))), tangents])

@@ -194,7 +194,8 @@ def report_exposure(
         An API that was never observed.
     """
     together = sorted({*apis, *given})
-    spectrum, thinned = sample.full.spectrum(together), sample.thinned.spectrum(together)
+    spectrum = sample.full.spectrum(together)
+    lower, upper = sample.limits(together)
     k, population, delta = sample.k, sample.population, sample.delta
     bits = entropy_bits(spectrum)
     return ExposureReport(
@@ -208,8 +209,8 @@ def report_exposure(
         empirical=empirical_exposure(spectrum, k),
         plug_in=plug_in_exposure(spectrum, k=k, population=population),
         unbiased=unbiased_exposure(spectrum, k=k, population=population),
-        lower=sample.certificate.lower(thinned),
-        upper=sample.certificate.upper(thinned),
+        lower=lower,
+        upper=upper,
         theorem5=theorem5(spectrum, k=k, population=population, delta=delta, support=support),
         theorem8=theorem8(spectrum, k=k, population=population, delta=delta, support=support),
         entropy_bits=bits,

@@ -15,6 +15,8 @@ from fpmonitor.estimate.thinning import dropped_positions, seed_of
 from fpmonitor.store.snapshot import read_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fpmonitor.estimate.certificate import Certificate
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot
@@ -52,6 +54,13 @@ class Sample:
     def delta(self) -> float:
         """Tolerated probability of error of each limit."""
         return self.certificate.delta
+
+    def limits(self, apis: Sequence[str]) -> tuple[float, float]:
+        """Lower and upper limit of the exposure of a set; [0, 1] when the thinning keeps nobody."""
+        if self.thinned.users == 0:
+            return 0.0, 1.0
+        spectrum = self.thinned.spectrum(apis)
+        return self.certificate.lower(spectrum), self.certificate.upper(spectrum)
 
     def rng(self, purpose: str) -> np.random.Generator:
         """Random numbers that follow from question and data: nobody can draw again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -112,13 +113,14 @@ def ingest(
     column_map = column_map or ColumnMap()
     started = time.perf_counter()
     try:
-        progress("hashing")
-        digest = _digest(log, collector, column_map)
+        progress("reading")
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            hashing = beside.submit(_digest, log, collector, column_map)
+            scan = collector.scan(log, column_map)
+            digest = hashing.result()
         known = database.rows("ingest/batch_by_digest", digest=digest)
         if known:
             return _repeated(log, known[0], started)
-        progress("reading")
-        scan = collector.scan(log, column_map)
         _stage(database, scan)
         with database.transaction():
             return _store(

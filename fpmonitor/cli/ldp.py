@@ -1,0 +1,300 @@
+"""Commands on local differential privacy: metrics, compare, plan."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fpmonitor.cli.options import (
+    DB,
+    DEFAULT_DB,
+    DELTA,
+    FORMAT,
+    OUTPUT,
+    POPULATION,
+    QUIET,
+    SINCE,
+    UNTIL,
+    K,
+    split_names,
+)
+from fpmonitor.cli.output import emit, emit_rows, note, progress_line
+from fpmonitor.engine.duckdb import DuckDBSource
+from fpmonitor.errors import InputError, PolicyError, UnknownNameError
+from fpmonitor.private.ldp.mechanisms import StochasticMatrix
+from fpmonitor.private.ldp.planner import (
+    PROTOCOLS,
+    compare,
+    local_hash,
+    plan_api,
+    trade_off_chart,
+)
+from fpmonitor.private.ldp.priors import prior_of
+from fpmonitor.private.ldp.summary import metrics_of
+from fpmonitor.store.database import Database
+from fpmonitor.store.snapshot import Window, take_snapshot
+from fpmonitor.store.views import View, look
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fpmonitor.private.ldp.mechanisms import Mechanism
+    from fpmonitor.private.ldp.summary import Metrics
+
+app = typer.Typer(
+    help="Local differential privacy: what randomised reports give away, and what they tell.",
+    no_args_is_help=True,
+)
+
+PRIOR = Annotated[
+    str,
+    typer.Option("--prior", help="Prior of the law: jeffreys, or dirichlet: and a list a,b,.."),
+]
+SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals.", min=0)]
+
+
+@app.command("metrics")
+def metrics(
+    mechanism: Annotated[
+        str,
+        typer.Option("--mechanism", help="grr, rappor, oue, blh, lh, or a CSV file of a matrix."),
+    ],
+    values: Annotated[int | None, typer.Option("--values", help="Number of values.")] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="LDP level, nats.")] = None,
+    hash_range: Annotated[
+        int | None,
+        typer.Option("--hash-range", help="Number of hashes of lh. [default: e^epsilon + 1]"),
+    ] = None,
+    prior: PRIOR = "jeffreys",
+    users: Annotated[
+        int | None, typer.Option("--users", help="Add the utilities for so many users.")
+    ] = None,
+    seed: SEED = 0,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Tell what a mechanism leaves its users and gives an aggregator, in nats and shares."""
+    made = _mechanism(mechanism, values, epsilon, hash_range)
+    found = metrics_of(
+        made,
+        prior_of(_alpha(prior), made.values),
+        users=users,
+        rng=np.random.default_rng(seed),
+    )
+    _tell_errors(found, quiet=quiet)
+    emit_rows(
+        [found.to_json()],
+        table=lambda: _metrics_table(found.to_json()),
+        wanted=output_format,
+        output=output,
+        document=found.to_json(),
+    )
+
+
+def _tell_errors(found: Metrics, *, quiet: bool) -> None:
+    """Say on stderr what is missing, and how far Monte Carlo may be off."""
+    if found.obstacle:
+        note(f"no utilities for so many users: {found.obstacle}", quiet=quiet)
+    if not found.exact:
+        note("tally_utility: in the Gaussian limit of many users", quiet=quiet)
+    for name in ("asymptotic_utility", "digit_utility"):
+        error = getattr(found, f"{name}_error")
+        if error:
+            note(f"{name}: by Monte Carlo, standard error {error:.2g} nats", quiet=quiet)
+
+
+def _metrics_table(members: Mapping[str, float | None]) -> Table:
+    table = Table(title="Metrics, nats and shares")
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    for name, value in members.items():
+        table.add_row(name, "–" if value is None else f"{value:.6f}")
+    return table
+
+
+def _mechanism(
+    name: str, values: int | None, epsilon: float | None, hash_range: int | None
+) -> Mechanism:
+    """Mechanism that the options name.
+
+    Raises
+    ------
+    InputError
+        An option is missing, or makes no sense with the mechanism.
+    """
+    if hash_range is not None and name != "lh":
+        raise PolicyError("hash-range", "is for --mechanism lh only")
+    if name.endswith(".csv"):
+        return _matrix(Path(name), values, epsilon)
+    if name not in {*PROTOCOLS, "lh"}:
+        raise UnknownNameError("mechanism", name, [*PROTOCOLS, "lh", "FILE.csv"])
+    if values is None:
+        raise PolicyError("values", f"--mechanism {name} needs the number of values")
+    if epsilon is None:
+        raise PolicyError("epsilon", f"--mechanism {name} needs an LDP level")
+    if name == "lh":
+        return local_hash(values, epsilon, hash_range)
+    return PROTOCOLS[name](values, epsilon)
+
+
+def _matrix(path: Path, values: int | None, epsilon: float | None) -> StochasticMatrix:
+    """Matrix of a CSV file without header: rows are reports, columns are values.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is no matrix of numbers, or has another number of values.
+    """
+    try:
+        rows = [row for row in csv.reader(path.read_text(encoding="utf-8").splitlines()) if row]
+        cells = np.array([[float(cell) for cell in row] for row in rows])
+    except OSError as error:
+        raise InputError(f"mechanism {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(
+            f"mechanism {path}: not a matrix of numbers ({error})",
+            hint="rows are reports, columns are values, no header",
+        ) from error
+    made = StochasticMatrix(cells)
+    if values is not None and values != made.values:
+        raise PolicyError("values", f"{path} has {made.values} columns, not {values}")
+    if epsilon is not None:
+        raise PolicyError("epsilon", "a matrix has its own LDP level")
+    return made
+
+
+def _alpha(prior: str) -> list[float] | None:
+    """Parameters of the prior that an option names, None for Jeffreys'.
+
+    Raises
+    ------
+    PolicyError
+        `prior` cannot be read.
+    """
+    if prior == "jeffreys":
+        return None
+    kind, _, parameters = prior.partition(":")
+    unreadable = PolicyError(
+        "prior", f"cannot read {prior!r}", hint="jeffreys, or for example dirichlet:2,2,2"
+    )
+    if kind != "dirichlet":
+        raise unreadable
+    try:
+        return [float(parameter) for parameter in parameters.split(",")]
+    except ValueError as error:
+        raise unreadable from error
+
+
+@app.command("compare")
+def compare_mechanisms(
+    values: Annotated[int, typer.Option("--values", help="Number of values.")],
+    users: Annotated[int, typer.Option("--users", help="Users who report.")],
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", help="At this LDP level: equal worst-case privacy. [default: 1]"),
+    ] = None,
+    privacy: Annotated[
+        float | None, typer.Option("--privacy", help="At this average privacy, a share.")
+    ] = None,
+    utility: Annotated[
+        float | None,
+        typer.Option("--utility", help="At this effective participation, a share."),
+    ] = None,
+    prior: PRIOR = "jeffreys",
+    seed: SEED = 0,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="Draw utility against average privacy.", metavar="FILE.svg"),
+    ] = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Compare mechanisms at equal worst-case privacy, average privacy or utility."""
+    if epsilon is privacy is utility is None:
+        epsilon = 1.0
+    alpha = _alpha(prior)
+    rows = compare(
+        values, users, epsilon=epsilon, privacy=privacy, utility=utility, alpha=alpha, seed=seed
+    )
+    if plot is not None:
+        emit(trade_off_chart(prior_of(alpha, values), seed=seed), plot)
+    listed = [asdict(row) for row in rows]
+    emit_rows(
+        listed,
+        table=lambda: _listing(f"{values} values, {users:,} users", listed),
+        wanted=output_format,
+        output=output,
+    )
+
+
+@app.command("plan")
+def plan(
+    accuracy: Annotated[
+        float,
+        typer.Option("--accuracy", help="Wanted accuracy of the exposure: half the limits' gap."),
+    ],
+    users: Annotated[
+        int | None, typer.Option("--users", help="Users who will report. [default: as observed]")
+    ] = None,
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    candidates: Annotated[
+        str | None, typer.Option("--candidates", help="Plan for these APIs. [default: all]")
+    ] = None,
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Pick mechanism and epsilon for each API, for a wanted accuracy of its exposure."""
+    window = Window(since, until)
+    with Database(db) as database, progress_line(quiet) as progress:
+        snapshot = look(database, take_snapshot(database, window), View(), window).snapshot
+        source = DuckDBSource(database, snapshot)
+        rows = []
+        for api in snapshot.apis if candidates is None else split_names(candidates):
+            progress(api)
+            found = plan_api(
+                api,
+                source.spectrum([api]),
+                users=source.users if users is None else users,
+                k=k,
+                population=source.users if population is None else population,
+                accuracy=accuracy,
+                delta=delta,
+            )
+            rows.append(asdict(found))
+    emit_rows(
+        rows,
+        table=lambda: _listing("Mechanisms for the wanted accuracy", rows),
+        wanted=output_format,
+        output=output,
+    )
+
+
+def _listing(title: str, rows: Sequence[Mapping[str, object]]) -> Table:
+    """Table of rows that have the same members, the first a name."""
+    table = Table(title=title)
+    names = list(rows[0]) if rows else []
+    for position, name in enumerate(names):
+        table.add_column(name.replace("_", " "), justify="right" if position else "left")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    return table
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.5g}" if isinstance(value, float) else escape(str(value))

@@ -1,0 +1,192 @@
+"""Commands that compare: rank, curve."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fpmonitor.cli.options import (
+    DB,
+    DEFAULT_DB,
+    DELTA,
+    FORMAT,
+    MISSING,
+    OUTPUT,
+    POPULATION,
+    SINCE,
+    UNSAFE_COUNTS,
+    UNTIL,
+    K,
+    Missing,
+    split_names,
+)
+from fpmonitor.cli.output import emit_rows, percent
+from fpmonitor.errors import InputError
+from fpmonitor.monitor import Monitor
+from fpmonitor.store.snapshot import Window
+
+if TYPE_CHECKING:
+    from fpmonitor.report.curve import CurveReport
+    from fpmonitor.report.rank import Ranking
+
+_SHOWN_SETS = 40
+_SHOWN_POINTS = 30
+
+
+def rank(
+    apis: Annotated[
+        list[str] | None,
+        typer.Option("--apis", help="A set to rank, separated by commas; again for another."),
+    ] = None,
+    sets: Annotated[
+        Path | None,
+        typer.Option("--sets", help="File with a set a line, names separated by commas."),
+    ] = None,
+    candidates: Annotated[
+        str | None,
+        typer.Option("--candidates", help="Rank sets of these APIs. [default: all]"),
+    ] = None,
+    size: Annotated[
+        int, typer.Option("--size", help="Rank all sets of up to so many candidates.", min=1)
+    ] = 1,
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    missing: MISSING = Missing.VALUE,
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Rank API sets by entropy and by exposure, and show where the two disagree."""
+    named = [split_names(names) for names in apis or ()]
+    if sets is not None:
+        named += _read_sets(sets)
+    with Monitor(db, window=Window(since, until)) as monitor:
+        ranking = monitor.rank(
+            named,
+            size=size,
+            candidates=None if candidates is None else split_names(candidates),
+            k=k,
+            population=population,
+            delta=delta,
+            missing=missing.value,
+        )
+    emit_rows(
+        [asdict(line) for line in ranking.sets],
+        table=lambda: _ranking_table(ranking),
+        wanted=output_format,
+        output=output,
+        document=ranking.to_json(),
+    )
+
+
+def _read_sets(path: Path) -> list[tuple[str, ...]]:
+    """Read a set a line; empty lines and those that begin with `#` are skipped.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or holds no set.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"sets {path}: {error}") from error
+    sets = [split_names(line) for line in lines if line.strip() and not line.startswith("#")]
+    if not sets:
+        raise InputError(f"sets {path}: no set in it", hint="a line a set: A,B")
+    return sets
+
+
+def _ranking_table(ranking: Ranking) -> Table:
+    basis = "unbiased estimate" if ranking.basis == "unbiased" else "upper limit, each for its set"
+    table = Table(
+        title=(
+            f"Share of users in groups of fewer than {ranking.k}, in a population of "
+            f"{ranking.population:,}, against entropy"
+        ),
+        caption=(
+            f"{ranking.users:,} observed users. Exposure: {basis}. Of {ranking.pairs:,} pairs of "
+            f"sets that differ, entropy orders {ranking.disagreeing_pairs:,} the other way. "
+            "`places`: how much further up the set stands by exposure than by entropy. `off by`: "
+            "how far n/2^H overstates the group of a typical user."
+        ),
+        caption_justify="left",
+    )
+    table.add_column("API set", overflow="fold")
+    for name in ("exposure", "place", "bits", "place", "places", "n/2^H", "off by"):
+        table.add_column(name, justify="right")
+    for line in ranking.sets[:_SHOWN_SETS]:
+        table.add_row(
+            escape(", ".join(line.apis)),
+            percent(line.exposure),
+            f"{line.place_by_exposure}",
+            f"{line.entropy_bits:.2f}",
+            f"{line.place_by_entropy}",
+            f"{line.places_apart:+d}" if line.places_apart else "0",
+            f"{line.naive_group_size:,.0f}",
+            f"{line.misleading_factor:.2g}×",
+        )
+    if len(ranking.sets) > _SHOWN_SETS:
+        table.add_row(f"... and {len(ranking.sets) - _SHOWN_SETS:,} more: --format csv")
+    return table
+
+
+def curve(
+    apis: Annotated[str, typer.Option("--apis", help="APIs read together, separated by commas.")],
+    k: Annotated[int, typer.Option("--k", help="Smallest threshold that is shown, users.")] = 10,
+    delta: DELTA = 0.05,
+    missing: MISSING = Missing.VALUE,
+    unsafe_counts: UNSAFE_COUNTS = False,
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Give the whole exposure curve of an API set, with a band that holds everywhere."""
+    with Monitor(db, window=Window(since, until)) as monitor:
+        report = monitor.curve(
+            split_names(apis),
+            k=k,
+            delta=delta,
+            missing=missing.value,
+            show_counts_below_k=unsafe_counts,
+        )
+    emit_rows(
+        [asdict(point) for point in report.points],
+        table=lambda: _curve_table(report),
+        wanted=output_format,
+        output=output,
+        document=report.to_json(),
+    )
+
+
+def _curve_table(report: CurveReport) -> Table:
+    step = -(-len(report.points) // _SHOWN_POINTS)
+    left_out = f" One point of {step} is shown: --format csv for all." if step > 1 else ""
+    table = Table(
+        title=escape(f"Exposure curve: {', '.join(report.apis)}"),
+        caption=(
+            f"{report.users:,} observed users. Lower and upper limit the share of the population "
+            f"whose value is rarer than the threshold, all together with probability "
+            f"{1 - report.delta:.6g}.{left_out}"
+        ),
+        caption_justify="left",
+    )
+    for name in ("groups below", "share", "observed", "lower", "upper"):
+        table.add_column(name, justify="right")
+    for point in report.points[::step]:
+        table.add_row(
+            f"{point.threshold:,}",
+            percent(point.share, 4),
+            *(percent(share) for share in (point.empirical, point.lower, point.upper)),
+        )
+    return table

@@ -1,0 +1,77 @@
+"""Options on how questions look at the users: volatile values, automation, coarser values."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fpmonitor.cli.output import note
+from fpmonitor.store.transforms import read_transforms
+from fpmonitor.store.views import View
+
+if TYPE_CHECKING:
+    from fpmonitor.monitor import Monitor
+
+
+class Volatile(StrEnum):
+    """What a value counts as that a browser randomises."""
+
+    SHARED = "shared"
+    LEFT_OUT = "left-out"
+    RAW = "raw"
+
+
+VOLATILE = Annotated[
+    Volatile,
+    typer.Option(
+        "--volatile",
+        help="Values that browsers randomise: one shared token, left out, or as they were logged.",
+    ),
+]
+DROP_AUTOMATION = Annotated[
+    bool, typer.Option("--drop-automation", help="Leave out users that look automated.")
+]
+WHAT_IF = Annotated[
+    Path | None,
+    typer.Option("--what-if", help="TOML file: what APIs return instead.", metavar="FILE"),
+]
+SOURCE = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        help="Only observations of this source, for example 'fingerprintjs 5.2.0'.",
+        metavar="NAME",
+    ),
+]
+
+
+def view_of(
+    volatile: Volatile = Volatile.SHARED,
+    drop_automation: bool = False,
+    what_if: Path | None = None,
+) -> View:
+    """View that the options ask for."""
+    return View(
+        volatile=volatile.value,
+        drop_automation=drop_automation,
+        transforms={} if what_if is None else read_transforms(what_if),
+    )
+
+
+def note_view(monitor: Monitor) -> None:
+    """Say on stderr who was left out, what was changed, and which values are pooled."""
+    view = monitor.view
+    if view.drop_automation:
+        note(f"{monitor.dropped:,} users that look automated are left out")
+    if view.transforms:
+        note(f"values changed before the question: {', '.join(sorted(view.transforms))}")
+    if view.volatile == "raw":
+        note("values that browsers randomise count as they were logged: they name nobody for long")
+    mixed = monitor.mixed_sources()
+    for api, sources in list(mixed.items())[:5]:
+        note(f"{api}: values of {', '.join(sources)} are read together; --source NAME takes one")
+    if len(mixed) > 5:
+        note(f"... and {len(mixed) - 5:,} more APIs with several sources")

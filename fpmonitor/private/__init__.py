@@ -1,0 +1,1 @@
+"""Collection without seeing what a user holds."""

@@ -1,0 +1,83 @@
+"""Checks of arguments: each error names the argument."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.errors import PolicyError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+MAX_EPSILON = 30.0
+
+
+def check_whole_number(argument: str, value: object, *, least: int, most: int) -> None:
+    """Check a whole number.
+
+    Raises
+    ------
+    PolicyError
+        It is none, or out of range; the error names `argument`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise PolicyError(argument, f"must be a whole number from {least} to {most}, got {value!r}")
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Check an LDP level.
+
+    Raises
+    ------
+    PolicyError
+        `epsilon`: not in (0, 30].
+    """
+    if not 0 < epsilon <= MAX_EPSILON:
+        raise PolicyError("epsilon", f"must be above 0 and at most {MAX_EPSILON}, got {epsilon}")
+
+
+def check_values(values: int) -> None:
+    """Check a number of values.
+
+    Raises
+    ------
+    PolicyError
+        `values`: no whole number of at least 2.
+    """
+    check_whole_number("values", values, least=2, most=10**7)
+
+
+def check_codes(codes: ArrayLike, values: int, argument: str = "codes") -> NDArray[np.int64]:
+    """Numbers of values as int64, shape (users,).
+
+    Raises
+    ------
+    PolicyError
+        Not a list of whole numbers from 0 to `values - 1`; the error names `argument`.
+    """
+    held = np.asarray(codes)
+    if held.ndim != 1 or not np.issubdtype(held.dtype, np.integer):
+        raise PolicyError(argument, "must be a list of whole numbers")
+    if held.size and not (held.min() >= 0 and held.max() < values):
+        raise PolicyError(argument, f"must lie between 0 and {values - 1}")
+    return held.astype(np.int64)
+
+
+def check_counts(
+    argument: str, counts: ArrayLike, length: int, *, most: int | None = None
+) -> NDArray[np.int64]:
+    """Numbers of users as int64, shape (length,).
+
+    Raises
+    ------
+    PolicyError
+        Not `length` whole numbers from 0 to `most`; the error names `argument`.
+    """
+    users = np.asarray(counts)
+    if users.shape != (length,) or not np.issubdtype(users.dtype, np.integer):
+        raise PolicyError(argument, f"must be {length} whole numbers")
+    if users.min() < 0 or (most is not None and users.max() > most):
+        raise PolicyError(argument, f"must lie between 0 and {most if most is not None else 'n'}")
+    return users.astype(np.int64)

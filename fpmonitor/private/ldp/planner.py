@@ -1,0 +1,370 @@
+"""Which mechanism, at which epsilon: comparisons at equal terms, and plans for an API."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import brentq
+
+from fpmonitor.errors import PolicyError
+from fpmonitor.policy import check_share, check_threshold
+from fpmonitor.private.ldp.chart import Line, line_chart
+from fpmonitor.private.ldp.checks import (
+    MAX_EPSILON,
+    check_epsilon,
+    check_values,
+    check_whole_number,
+)
+from fpmonitor.private.ldp.exposure import exposure_limits
+from fpmonitor.private.ldp.frequency import clopper_pearson
+from fpmonitor.private.ldp.mechanisms import (
+    LocalHash,
+    RandomisedResponse,
+    basic_rappor,
+    binary_local_hash,
+    optimised_unary_encoding,
+)
+from fpmonitor.private.ldp.metrics import (
+    asymptotic_utility,
+    average_privacy,
+    participation,
+    worst_case_privacy,
+)
+from fpmonitor.private.ldp.priors import DirichletPrior, prior_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fpmonitor.private.ldp.mechanisms import PureMechanism
+    from fpmonitor.spectrum import CountSpectrum
+
+PROTOCOLS: dict[str, Callable[[int, float], PureMechanism]] = {
+    "grr": RandomisedResponse,
+    "rappor": basic_rappor,
+    "oue": optimised_unary_encoding,
+    "blh": binary_local_hash,
+}
+_LEAST_EPSILON = 1e-3
+_EPSILON_TOLERANCE = 1e-9
+_PLAN_EPSILONS = np.geomspace(0.05, 16, 85)
+
+
+def local_hash(values: int, epsilon: float, hash_range: int | None = None) -> LocalHash:
+    """Local hashing, into the number of hashes of least variance `e^epsilon + 1` by default.
+
+    Notes
+    -----
+    Wang, Blocki, Li and Jha (2017), optimised local hashing.
+    """
+    check_epsilon(epsilon)
+    return LocalHash(values, epsilon, hash_range or min(round(math.exp(epsilon)) + 1, 2**31))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedMechanism:
+    """One mechanism of a comparison.
+
+    Attributes
+    ----------
+    mechanism
+        Name of the protocol.
+    epsilon
+        LDP level, nats; None, as all that follows, when the protocol cannot meet the terms.
+    average_privacy, worst_case_privacy
+        `S_mu` and `S^wc`, shares.
+    asymptotic_utility
+        `U^as`, nats.
+    asymptotic_utility_error
+        Standard error of it.
+    participation
+        `F_mu`, a share.
+    equivalent_users
+        Truthful users who would tell as much.
+    frequency_error
+        Standard error of the estimated share of a value that all values share evenly.
+    """
+
+    mechanism: str
+    epsilon: float | None
+    average_privacy: float | None = None
+    worst_case_privacy: float | None = None
+    asymptotic_utility: float | None = None
+    asymptotic_utility_error: float | None = None
+    participation: float | None = None
+    equivalent_users: float | None = None
+    frequency_error: float | None = None
+
+
+def compare(
+    values: int,
+    users: int,
+    *,
+    epsilon: float | None = None,
+    privacy: float | None = None,
+    utility: float | None = None,
+    alpha: Sequence[float] | None = None,
+    seed: int = 0,
+) -> list[ComparedMechanism]:
+    """Compare the protocols at equal epsilon, equal average privacy, or equal utility.
+
+    Parameters
+    ----------
+    values
+        Number of values.
+    users
+        Users who report.
+    epsilon
+        LDP level of all, nats: equal worst-case privacy.
+    privacy
+        Average privacy `S_mu` of all, in (0, 1).
+    utility
+        Effective participation `F_mu` of all, in (0, 1), which grows with the asymptotic utility.
+    alpha
+        Parameters of the Dirichlet prior, one a value; Jeffreys' when left out.
+    seed
+        Of the quasi Monte Carlo integrals.
+
+    Raises
+    ------
+    PolicyError
+        Not exactly one of the three terms, or a number out of range.
+    """
+    check_values(values)
+    check_whole_number("users", users, least=1, most=10**10)
+    prior = prior_of(alpha, values)
+    if [epsilon, privacy, utility].count(None) != 2:
+        raise PolicyError("epsilon", "give exactly one of epsilon, privacy and utility")
+    rows = []
+    for name in PROTOCOLS:
+        found = epsilon
+        if privacy is not None:
+            check_share("privacy", privacy)
+            found = epsilon_of_privacy(name, prior, privacy)
+        elif utility is not None:
+            check_share("utility", utility)
+            found = epsilon_of_participation(name, prior, utility, seed=seed)
+        rows.append(_compared(name, prior, users, found, seed))
+    return rows
+
+
+def _compared(
+    name: str, prior: DirichletPrior, users: int, epsilon: float | None, seed: int
+) -> ComparedMechanism:
+    if epsilon is None:
+        return ComparedMechanism(mechanism=name, epsilon=None)
+    mechanism = PROTOCOLS[name](prior.values, epsilon)
+    utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed))
+    factor = participation(utility, prior).value
+    gain = mechanism.true_support - mechanism.false_support
+    chance = mechanism.false_support + gain / prior.values
+    return ComparedMechanism(
+        mechanism=name,
+        epsilon=epsilon,
+        average_privacy=average_privacy(mechanism, prior),
+        worst_case_privacy=worst_case_privacy(mechanism),
+        asymptotic_utility=utility.value,
+        asymptotic_utility_error=utility.standard_error,
+        participation=factor,
+        equivalent_users=factor * users,
+        frequency_error=math.sqrt(chance * (1 - chance) / users) / gain,
+    )
+
+
+def epsilon_of_privacy(name: str, prior: DirichletPrior, privacy: float) -> float | None:
+    """Epsilon at which a protocol has the average privacy, None when it never does."""
+
+    def excess(log_epsilon: float) -> float:
+        return (
+            average_privacy(PROTOCOLS[name](prior.values, math.exp(log_epsilon)), prior) - privacy
+        )
+
+    return _root(excess)
+
+
+def epsilon_of_participation(
+    name: str, prior: DirichletPrior, share: float, *, seed: int = 0
+) -> float | None:
+    """Epsilon at which a protocol has the effective participation, None when it never does.
+
+    The same quasi Monte Carlo points serve every epsilon, so that the search sees a smooth curve.
+    """
+
+    def shortfall(log_epsilon: float) -> float:
+        mechanism = PROTOCOLS[name](prior.values, math.exp(log_epsilon))
+        utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed))
+        return math.log(share) - math.log(participation(utility, prior).value)
+
+    return _root(shortfall)
+
+
+def _root(falling: Callable[[float], float]) -> float | None:
+    """Epsilon at which a falling function of its logarithm crosses 0, None when it does not."""
+    ends = math.log(_LEAST_EPSILON), math.log(MAX_EPSILON / 2)
+    if falling(ends[0]) < 0 or falling(ends[1]) > 0:
+        return None
+    return math.exp(float(brentq(falling, *ends, xtol=_EPSILON_TOLERANCE)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiPlan:
+    """How to collect one API.
+
+    Attributes
+    ----------
+    api
+        Its name.
+    values
+        Values to list before collection.
+    mechanism, epsilon
+        The protocol that meets the accuracy with the greatest average privacy, and its least
+        epsilon, nats; None when none does.
+    average_privacy
+        `S_mu` of it under Jeffreys' prior, a share.
+    accuracy
+        Half the expected distance of the limits of the exposure, a share of the users.
+    """
+
+    api: str
+    values: int
+    mechanism: str | None
+    epsilon: float | None
+    average_privacy: float | None
+    accuracy: float | None
+
+
+def plan_api(
+    api: str,
+    spectrum: CountSpectrum,
+    *,
+    users: int,
+    k: int,
+    population: int,
+    accuracy: float,
+    delta: float,
+) -> ApiPlan:
+    """Mechanism and least epsilon that tell the exposure of an API to the wanted accuracy.
+
+    The law is taken to be that of the spectrum. Accuracy is foreseen at the expected reports.
+
+    Parameters
+    ----------
+    api
+        Name, for the answer.
+    spectrum
+        Users with each value, from a collection without randomisation.
+    users
+        Users who will report.
+    k, population
+        Anonymity threshold and `n`, users, of the exposure.
+    accuracy
+        Largest half distance of the limits, a share of the users, in (0, 1).
+    delta
+        Tolerated probability that a limit fails, in (0, 1).
+
+    Raises
+    ------
+    PolicyError
+        A number out of range.
+    """
+    check_threshold(k, population)
+    check_share("accuracy", accuracy)
+    check_share("delta", delta)
+    check_whole_number("users", users, least=1, most=10**10)
+    values = spectrum.support
+    plans = []
+    for name, protocol in PROTOCOLS.items() if values > 1 else ():
+        mechanisms = [protocol(values, float(epsilon)) for epsilon in _PLAN_EPSILONS]
+        foresight = _Foresight(mechanisms, spectrum, users, k, population, delta)
+        first = foresight.first_within(accuracy)
+        if first is not None:
+            mechanism = mechanisms[first]
+            privacy = average_privacy(mechanism, DirichletPrior.jeffreys(values))
+            plans.append((privacy, name, float(_PLAN_EPSILONS[first]), foresight.at(first)))
+    if not plans:
+        return ApiPlan(
+            api=api,
+            values=values,
+            mechanism=None,
+            epsilon=None,
+            average_privacy=None,
+            accuracy=None,
+        )
+    privacy, name, epsilon, reached = max(plans)
+    return ApiPlan(
+        api=api,
+        values=values,
+        mechanism=name,
+        epsilon=epsilon,
+        average_privacy=privacy,
+        accuracy=reached,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Foresight:
+    """Expected half distance of the limits for mechanisms of rising epsilon."""
+
+    mechanisms: Sequence[PureMechanism]
+    spectrum: CountSpectrum
+    users: int
+    k: int
+    population: int
+    delta: float
+
+    def first_within(self, accuracy: float) -> int | None:
+        """Position of the first mechanism within the accuracy, by bisection."""
+        low, high = 0, len(self.mechanisms) - 1
+        if self.at(high) > accuracy:
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            if self.at(middle) <= accuracy:
+                high = middle
+            else:
+                low = middle + 1
+        return high
+
+    def at(self, position: int) -> float:
+        """Half distance of the limits at the expected support counts of one mechanism."""
+        mechanism, spectrum = self.mechanisms[position], self.spectrum
+        gain = mechanism.true_support - mechanism.false_support
+        chances = mechanism.false_support + gain * spectrum.counts / spectrum.users
+        counts = np.rint(self.users * chances).astype(np.int64)
+        limits = clopper_pearson(counts, self.users, self.delta / (2 * spectrum.support))
+        low, high = (np.clip((limit - mechanism.false_support) / gain, 0, 1) for limit in limits)
+        lower, upper = exposure_limits(
+            low, high, k=self.k, population=self.population, multiplicities=spectrum.values
+        )
+        return (upper - lower) / 2
+
+
+def trade_off_curves(
+    prior: DirichletPrior, epsilons: Sequence[float], *, seed: int = 0
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Average privacy and asymptotic utility of each protocol, at each epsilon."""
+    curves = {}
+    for name, protocol in PROTOCOLS.items():
+        mechanisms = [protocol(prior.values, epsilon) for epsilon in epsilons]
+        curves[name] = (
+            [average_privacy(mechanism, prior) for mechanism in mechanisms],
+            [
+                asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed)).value
+                for mechanism in mechanisms
+            ],
+        )
+    return curves
+
+
+def trade_off_chart(prior: DirichletPrior, *, seed: int = 0) -> str:
+    """SVG chart of asymptotic utility against average privacy ("LDP metrics", Figure 3)."""
+    epsilons = [float(epsilon) for epsilon in np.geomspace(0.1, 8, 25)]
+    curves = trade_off_curves(prior, epsilons, seed=seed)
+    return line_chart(
+        [Line(name, privacy, utility) for name, (privacy, utility) in curves.items()],
+        title=f"{prior.values} values",
+        x_label="average privacy",
+        y_label="asymptotic utility, nats",
+    )

@@ -1,0 +1,177 @@
+"""Command line of local differential privacy: members, refusals, files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from fpmonitor.cli import run
+
+MEMBERS = [
+    *("ldp", "average_privacy", "worst_case_privacy", "asymptotic_utility", "participation"),
+    *("entropy_given_p", "distribution_utility", "tally_utility", "digit_utility"),
+]
+GRR = ["--mechanism", "grr", "--values", "3", "--epsilon", "1"]
+
+
+def metrics(
+    capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
+) -> dict[str, float | None]:
+    assert run(["ldp", "metrics", *arguments, "--format", "json"]) == code
+    document: dict[str, float | None] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_metrics_print_exactly_the_promised_members(capsys: pytest.CaptureFixture[str]) -> None:
+    found = metrics(capsys, *GRR)
+    assert list(found) == MEMBERS
+    assert found["average_privacy"] == pytest.approx(0.8916329007274006, abs=1e-9)
+    assert found["asymptotic_utility"] == pytest.approx(-1.567218685364348, abs=1e-9)
+    assert found["entropy_given_p"] == pytest.approx(2 / 3)
+    assert [found[name] for name in MEMBERS[-3:]] == [None, None, None]
+
+
+def test_metrics_for_users_are_exact_for_few(capsys: pytest.CaptureFixture[str]) -> None:
+    found = metrics(capsys, *GRR, "--users", "2")
+    assert found["distribution_utility"] == pytest.approx(0.13879012931515405, abs=1e-9)
+    assert found["tally_utility"] == pytest.approx(0.10135594418916878, abs=1e-9)
+    assert found["digit_utility"] == pytest.approx(0.630717070236571, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["grr", "rappor", "oue", "blh", "lh"])
+def test_every_mechanism_and_prior_has_metrics(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--mechanism", name, "--values", "3", "--epsilon", "1.5"]
+    found = metrics(capsys, *arguments, "--prior", "dirichlet:2,2,2")
+    assert found["ldp"] == pytest.approx(1.5)
+    assert found["worst_case_privacy"] == pytest.approx(math.exp(-1.5))
+
+
+def test_local_hashing_takes_a_hash_range(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--mechanism", "lh", "--values", "4", "--epsilon", "2", "--hash-range", "3"]
+    assert metrics(capsys, *arguments)["average_privacy"] == pytest.approx(0.7671996040185205)
+
+
+def test_a_matrix_is_read_with_reports_as_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "matrix.csv"
+    path.write_text("0.5,0.1,0.2\n0.3,0.6,0.1\n0.2,0.2,0.4\n0,0.1,0.3\n")
+    found = metrics(capsys, "--mechanism", str(path), "--prior", "dirichlet:1,2,0.5")
+    assert found["average_privacy"] == pytest.approx(0.8223660582029575, abs=1e-9)
+    assert found["ldp"] is None  # infinite
+    assert found["worst_case_privacy"] == 0
+
+
+def test_a_mechanism_that_merges_values_has_no_asymptotic_utility(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "merge.csv"
+    path.write_text("0.7,0.7,0.2\n0.3,0.3,0.8\n")
+    found = metrics(capsys, "--mechanism", str(path))
+    assert found["asymptotic_utility"] is None
+    assert found["participation"] == 0
+
+
+def test_monte_carlo_states_its_error_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--mechanism", "oue", "--values", "6", "--epsilon", "1", "--format", "json"]
+    assert run(["ldp", "metrics", *arguments]) == 0
+    assert "standard error" in capsys.readouterr().err
+    assert run(["ldp", "metrics", *arguments, "--users", "50", "--values", "30"]) == 0
+    printed = capsys.readouterr()
+    assert "no utilities for so many users" in printed.err
+    assert json.loads(printed.out)["digit_utility"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--mechanism", "grr", "--values", "3", "--epsilon", "0"], "epsilon"),
+        (["--mechanism", "grr", "--values", "3"], "epsilon"),
+        (["--mechanism", "grr", "--epsilon", "1"], "values"),
+        (["--mechanism", "grr", "--values", "1", "--epsilon", "1"], "values"),
+        (["--mechanism", "gr", "--values", "3", "--epsilon", "1"], "nearest: grr"),
+        ([*GRR, "--prior", "dirichlet:1,2"], "prior"),
+        ([*GRR, "--prior", "dirichlet:1,2,x"], "prior"),
+        ([*GRR, "--prior", "uniform"], "prior"),
+        ([*GRR, "--prior", "dirichlet:1,2,-1"], "prior"),
+        ([*GRR, "--users", "0"], "users"),
+        ([*GRR, "--hash-range", "3"], "hash-range"),
+        (["--mechanism", "missing.csv"], "missing.csv"),
+    ],
+)
+def test_wrong_options_end_with_one_line_and_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["ldp", "metrics", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("fpmonitor: error: ")
+    assert words in printed.err
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["0.5,0.5\n0.4,0.5\n", "a,b\n", "1,0\n0\n", ""])
+def test_a_file_that_is_no_mechanism_is_refused(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "matrix.csv"
+    path.write_text(content)
+    assert run(["ldp", "metrics", "--mechanism", str(path)]) == 2
+    assert "matrix" in capsys.readouterr().err
+
+
+def test_compare_lists_the_protocols_and_draws_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chart = tmp_path / "chart.svg"
+    arguments = ["--values", "3", "--users", "1000", "--privacy", "0.7", "--format", "json"]
+    assert run(["ldp", "compare", *arguments, "--plot", str(chart)]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["mechanism"] for row in rows] == ["grr", "rappor", "oue", "blh"]
+    assert [row["average_privacy"] for row in rows] == pytest.approx([0.7] * 4, abs=1e-6)
+    drawn = ElementTree.parse(chart).getroot()
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 4
+
+
+def test_compare_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ldp", "compare", "--values", "3", "--users", "10", "--format", "table"]) == 0
+    assert "rappor" in capsys.readouterr().out
+
+
+def test_plan_picks_a_mechanism_for_each_api(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, db = tmp_path / "log.csv", str(tmp_path / "log.duckdb")
+    heights = ["1080"] * 600 + ["900"] * 250 + ["768"] * 100 + ["720"] * 50
+    lines = [f"u{number},{height},de" for number, height in enumerate(heights)]
+    log.write_text("\n".join(["user,Screen.height,Navigator.language", *lines]) + "\n")
+    assert run(["ingest", str(log), "--db", db, "--quiet"]) == 0
+    capsys.readouterr()
+    policy = ["--k", "50", "--population", "1000", "--users", "50000", "--accuracy", "0.03"]
+    assert run(["ldp", "plan", "--db", db, *policy, "--format", "json"]) == 0
+    rows = {row["api"]: row for row in json.loads(capsys.readouterr().out)}
+    height = rows["Screen.height"]
+    assert list(height) == [
+        *("api", "values", "mechanism", "epsilon", "average_privacy", "accuracy"),
+    ]
+    assert height["values"] == 4
+    assert height["mechanism"] in {"grr", "rappor", "oue", "blh"}
+    assert height["accuracy"] <= 0.03
+    assert rows["Navigator.language"]["mechanism"] is None  # one value: nothing to randomise
+    assert run(["ldp", "plan", "--db", db, "--accuracy", "2"]) == 2
+    assert "accuracy" in capsys.readouterr().err
+
+
+def test_settings_may_hold_a_table_for_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fpmonitor.toml").write_text('[ldp.metrics]\nprior = "dirichlet:2,2,2"\n')
+    found = metrics(capsys, *GRR)
+    assert found["entropy_given_p"] == pytest.approx(0.95)
