@@ -14,6 +14,7 @@ import csv
 import json
 import math
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ from fpmonitor.private.ldp.priors import DirichletPrior
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fpmonitor.private.ldp.mechanisms import Mechanism
+    from fpmonitor.private.ldp.mechanisms import Mechanism, PureMechanism
 
 Rows = list[dict[str, object]]
 FIGURE_2_VALUES = [*range(2, 21), 25, 30, 40, 50, 75, 100]
@@ -205,13 +206,13 @@ def speed() -> dict[str, object]:
             1,
         ),
     }
-    samplers = {
+    samplers: dict[str, PureMechanism | StochasticMatrix] = {
         "randomised response": RandomisedResponse(12, 1.0),
         "OUE": optimised_unary_encoding(12, 1.0),
         "local hashing into 4": LocalHash(12, 1.0, 4),
         "matrix": StochasticMatrix(RandomisedResponse(12, 1.0).matrix()),
     }
-    sampled = {name: seconds(lambda m=m: m.sample(codes, rng)) for name, m in samplers.items()}
+    sampled = {name: seconds(partial(m.sample, codes, rng)) for name, m in samplers.items()}
     return {
         "baselines": {
             "plain Monte Carlo of S_mu, 1,000 values, 1,000 draws, seconds": simulation,

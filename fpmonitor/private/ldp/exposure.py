@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _CELLS = 3_000
 _MULTIPLIER_RANGE = (-60.0, 2.0)
 _ROUNDING = 1e-9
+_SUM_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -199,7 +200,7 @@ def exposure_limits(
     if not ((lows >= 0).all() and (lows <= highs).all() and (highs <= 1).all()):
         raise PolicyError("high", "limits must lie in [0, 1], high not below low")
     times = np.ones(lows.shape) if multiplicities is None else np.asarray(multiplicities)
-    if lows @ times > 1 or highs @ times < 1:
+    if lows @ times > 1 + _SUM_TOLERANCE or highs @ times < 1 - _SUM_TOLERANCE:
         return 0.0, 1.0
     boxes, inverse = np.unique(np.column_stack([lows, highs]), axis=0, return_inverse=True)
     edges = _edges(boxes, k / population)
