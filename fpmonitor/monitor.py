@@ -48,7 +48,7 @@ from fpmonitor.store.demand import (
     read_demand,
     store_demand,
 )
-from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
+from fpmonitor.store.ingest import BatchReport, choose_collector, ingest, list_batches
 from fpmonitor.store.snapshot import (
     Snapshot,
     Window,
@@ -218,6 +218,10 @@ class Monitor:
             for demand, apis in zip(demands, observed, strict=True)
         ]
         return sorted(lines, key=lambda line: -line.exposure.plug_in if line.exposure else 1.0)
+
+    def batches(self) -> list[BatchReport]:
+        """List the logs that were stored, in the order of ingest."""
+        return list_batches(self._database)
 
     def rejects(self, *, most: int = 100) -> list[RejectedRecord]:
         """List records that were not stored, the first of each batch."""

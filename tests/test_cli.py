@@ -77,6 +77,13 @@ def test_ingesting_the_same_files_again_stores_nothing(
     assert output_of(capsys, "apis", "--db", database) == before
 
 
+def test_batches_lists_what_ingest_reported(
+    database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reported = json.loads(Path(database).with_suffix(".json").read_text())
+    assert output_of(capsys, "batches", "--db", database) == reported
+
+
 def test_apis_has_the_members_of_the_contract(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -592,7 +592,7 @@ def test_standard_input(tmp_path: Path) -> None:
         "print(report.source, report.read, report.stored)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "db")],
+        [sys.executable, "-P", "-c", script, str(tmp_path / "db")],
         input=PLAIN.encode(), capture_output=True, check=True,
     )  # fmt: skip
     assert done.stdout.decode().split() == ["<stdin>", "3", "2"]

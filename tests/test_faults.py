@@ -58,7 +58,7 @@ def log_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(database: Path, log: Path) -> subprocess.Popen[bytes]:
     """Start an ingest, and come back when it begins."""
     process = subprocess.Popen(
-        [sys.executable, "-c", INGEST, str(database), str(log)], stdout=subprocess.PIPE
+        [sys.executable, "-P", "-c", INGEST, str(database), str(log)], stdout=subprocess.PIPE
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"

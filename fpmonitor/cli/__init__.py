@@ -33,6 +33,7 @@ app = typer.Typer(
 )
 app.command("quickstart")(start.quickstart)
 app.command("ingest")(data.ingest)
+app.command("batches")(data.batches)
 app.command("rejects")(data.rejects)
 app.command("apis")(data.apis)
 app.command("exposure")(questions.exposure)

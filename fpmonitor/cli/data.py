@@ -118,6 +118,24 @@ def batch_table(reports: Sequence[BatchReport]) -> Table:
     return table
 
 
+def batches(
+    db: DB = DEFAULT_DB,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """List the logs that are stored, and what became of their records."""
+    with Monitor(db) as monitor:
+        reports = monitor.batches()
+    rows = [report.to_json() for report in reports]
+    emit_rows(
+        rows,
+        table=lambda: batch_table(reports),
+        wanted=output_format,
+        output=output,
+        document={"batches": rows},
+    )
+
+
 def rejects(
     db: DB = DEFAULT_DB,
     most: Annotated[int, typer.Option("--most", help="How many to list.", min=1)] = 100,

@@ -18,7 +18,7 @@ import numpy as np
 
 from fpmonitor.decide.refinement import SourceRefinement, TableRefinement
 from fpmonitor.engine.memory import MemorySource
-from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -356,8 +356,9 @@ def search(
     UnknownNameError
         An API that the source does not have.
     InputError
-        An API both in `must` and `never`, criteria with too few limits, or criteria that allow
-        and block the same set.
+        An API both in `must` and `never`, or criteria with too few limits.
+    UndecidableError
+        The criteria allow and block the same set.
     """
     must, never = sorted(set(must)), set(never)
     _check_names(source, must, never)
@@ -456,7 +457,11 @@ def _borders(apis: Sequence[str], lower: _BorderSearch, upper: _BorderSearch) ->
     undecided = []
     if upper is not lower:
         if any(map(Family(len(apis), blocked).within, allowed)):
-            raise InputError("search: the criteria allow and block the same set")
+            raise UndecidableError(
+                "one set is certified both within and above the budget",
+                hint="that is rarer than delta if the users are independent draws: check for bots "
+                "and for users with several ids",
+            )
         refused = lower.failed.minimal()
         undecided = [members for members in refused if not upper.failed.within(members)]
     return Borders(

@@ -7,7 +7,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,15 @@ class BatchReport:
         members = asdict(self)
         del members["rows_are_visits"]
         return members
+
+
+def list_batches(database: Database) -> list[BatchReport]:
+    """List the reports of the logs that were stored, in the order of ingest."""
+    members = [field.name for field in fields(BatchReport)]
+    return [
+        BatchReport(**dict(zip(members, row, strict=False)))
+        for row in database.rows("report/batches")
+    ]
 
 
 def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = None) -> Collector:
