@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import fpmonitor
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "fpmonitor"
 ROOMS = [
@@ -63,3 +65,10 @@ def test_only_the_command_line_prints(path: Path) -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     ]
     assert "print" not in calls
+
+
+def test_every_public_name_is_there() -> None:
+    for name in fpmonitor.__all__:
+        assert getattr(fpmonitor, name).__name__ == name
+    with pytest.raises(AttributeError, match="nothing"):
+        getattr(fpmonitor, "nothing")  # noqa: B009 -- the name is not there on purpose
