@@ -50,7 +50,8 @@ def read_table(
         f"read_csv({quote_path(log.path)}, columns = {{{columns}}}, header = true, "
         f"auto_detect = false, delim = {quote_text(_delimiter(log))}, quote = '\"', "
         f"escape = '\"', nullstr = '', allow_quoted_nulls = false, "
-        f"max_line_size = {MAX_RECORD_BYTES}, store_rejects = true, rejects_limit = 0, "
+        f"max_line_size = {MAX_RECORD_BYTES}, buffer_size = {2 * MAX_RECORD_BYTES}, "
+        f"store_rejects = true, rejects_limit = 0, "
         f"compression = '{log.compression}')"
     )
     cells = {Column(name): f"c{i}" for i, name in enumerate(names)}

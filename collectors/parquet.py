@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import duckdb
-import polars as pl
 from fpmonitor.collectors.tables import Column, Survey, Table
 
-from fpmonitor.errors import InputError
 from fpmonitor.logs import Reject
 from fpmonitor.store.sql import quote_path
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 
 def head_columns(log: LogFile) -> list[Column]:
     """Columns of the schema."""
-    return [Column(name) for name, _ in _schema(log)]
+    return [Column(name) for name, _ in log.parquet_columns]
 
 
 def survey(log: LogFile) -> Survey:
@@ -35,7 +32,7 @@ def read_table(
     survey: Survey | None = None,  # noqa: ARG001
 ) -> Table:
     """Read the columns, under names of ours as theirs may differ in case alone."""
-    schema = _schema(log)
+    schema = log.parquet_columns
     names = ", ".join(f"c{i}" for i in range(len(schema)))
     cells = {Column(name): _text(f"c{i}", kind) for i, (name, kind) in enumerate(schema)}
     relation = f"read_parquet({quote_path(log.path)}) AS records({names})"
@@ -49,19 +46,6 @@ def locate(
 ) -> list[Reject]:
     """Rows from 1; a Parquet file has no lines to show."""
     return [Reject(row + 1, reason, "") for row, reason in rows.items()]
-
-
-def _schema(log: LogFile) -> list[tuple[str, str]]:
-    """Names (of polars, as DuckDB renames those alike but for case) and types of DuckDB."""
-    try:
-        names = list(pl.read_parquet_schema(log.path))
-        with duckdb.connect() as connection:
-            types = connection.execute(
-                f"DESCRIBE SELECT * FROM read_parquet({quote_path(log.path)})"  # noqa: S608 -- quoted
-            ).fetchall()
-    except (duckdb.Error, pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(f"{log.label}: not a readable Parquet file") from error
-    return [(name, row[1]) for name, row in zip(names, types, strict=True)]
 
 
 def _text(column: str, kind: str) -> str:

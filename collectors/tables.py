@@ -30,10 +30,14 @@ class Survey:
     empty
         What a record's cell means that reads as empty: no such member, or a JSON null; none of
         the two where the log holds both.
+    plain
+        Columns of JSON that can be read as plain text, as far as the first records show: they hold
+        no fractions, and no strings that look like numbers.
     """
 
     columns: Sequence[Column]
     empty: Literal["absent", "null"] | None = "absent"
+    plain: frozenset[Column] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,14 @@ class Table:
         Column -> expression of its plain text, or null where the record lacks it.
     value
         Column -> expression of its value as it stands in the log (JSON text for JSON lines).
+    plain
+        Columns of JSON lines whose value is plain text all the same.
     """
 
     relation: str
     text: Mapping[Column, str]
     value: Mapping[Column, str]
+    plain: frozenset[Column] = frozenset()
 
 
 class Reader(Protocol):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.json_lines import ATTRIBUTES
@@ -13,6 +15,8 @@ from fpmonitor.logs import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from fpmonitor.collectors.tables import Survey
 
     from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
 
@@ -46,37 +50,43 @@ class WideCollector:
         InputError
             An API stands both beside and in `attributes`, or there is no API.
         """
-        reader = reader_of(log)
-        survey = reader.survey(log)
-        apis = _api_columns(survey.columns, column_map)
-        names = [column.name for column in apis]
-        if not names:
-            raise InputError(f"{log.label}: no column is an API")
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise InputError(f"{log.label}: {twice[0]!r} stands both beside and in `{ATTRIBUTES}`")
-        fields = {field: Column(column_map.name_of(field)) for field in ("user", "time", "source")}
-        fields = {field: column for field, column in fields.items() if column in survey.columns}
-        table = reader.read_table(log, list(fields.values()), apis, survey)
-        texts = ", ".join(
-            f'{table.text[fields[field]] if field in fields else "NULL::VARCHAR"} AS "{field}"'
-            for field in ("user", "time", "source")
-        )
-        values = ", ".join(
-            f"{_value(table.value[column], log, column_map)} AS v{i}"
-            for i, column in enumerate(apis)
-        )
-        return Scan(
-            f"SELECT NULL::VARCHAR AS problem, {texts}, {values} FROM {table.relation}",  # noqa: S608 -- names are quoted where the table is made
-            tuple(names),
-            values_are_json=log.format == "jsonl",
-        )
+        survey = reader_of(log).survey(log)
+        if column_map.null == "absent":
+            survey = replace(survey, plain=frozenset())  # plain text hides which null is a string
+        return _scan(log, column_map, survey)
 
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
     ) -> list[Reject]:
         """Find the records that could not be stored."""
         return reader_of(log).locate(log, rows, refused)
+
+
+def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
+    apis = _api_columns(survey.columns, column_map)
+    names = [column.name for column in apis]
+    if not names:
+        raise InputError(f"{log.label}: no column is an API")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{log.label}: {twice[0]!r} stands both beside and in `{ATTRIBUTES}`")
+    fields = {field: Column(column_map.name_of(field)) for field in ("user", "time", "source")}
+    fields = {field: column for field, column in fields.items() if column in survey.columns}
+    table = reader_of(log).read_table(log, list(fields.values()), apis, survey)
+    texts = ", ".join(
+        f'{table.text[fields[field]] if field in fields else "NULL::VARCHAR"} AS "{field}"'
+        for field in ("user", "time", "source")
+    )
+    values = ", ".join(
+        f"{_value(table.value[column], log, column_map)} AS v{i}" for i, column in enumerate(apis)
+    )
+    return Scan(
+        f"SELECT NULL::VARCHAR AS problem, {texts}, {values} FROM {table.relation}",  # noqa: S608 -- names are quoted where the table is made
+        tuple(names),
+        values_are_json=log.format == "jsonl",
+        plain=frozenset(i for i, column in enumerate(apis) if column in table.plain),
+        exact=partial(_scan, log, column_map, replace(survey, plain=frozenset())),
+    )
 
 
 def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Column]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 import sys
 import tempfile
@@ -20,11 +21,13 @@ import duckdb
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Format = Literal["jsonl", "csv", "parquet"]
 _HEAD_BYTES = 1 << 18
 MAX_RECORD_BYTES = 16_000_000
+# Text that stands for a number in several ways: 1 is written 1.0, and 100000 is written 1e5.
+NUMBER_IN_DOUBT = re.compile(r"-?[0-9]+\.0|-?[0-9.]+[eE][-+]?[0-9]+")
 # Python before 3.14 has no zstd: DuckDB reads the lines, by a delimiter that text does not hold.
 _ZSTD_LINES = (
     "read_csv($source, columns = {'line': 'VARCHAR'}, delim = chr(31), quote = '', escape = '', "
@@ -131,11 +134,17 @@ class Scan:
         Wide logs: the API of each column `v0`, `v1`, ...; null for a long log.
     values_are_json
         Whether values are JSON text (strings in quotes) rather than plain text.
+    plain
+        Wide logs of JSON text: the columns `v0`, `v1`, ... that hold plain text nevertheless.
+    exact
+        Reads the same without plain columns, where their text could be a number or a string.
     """
 
     select: str
     apis: tuple[str, ...] | None
     values_are_json: bool
+    plain: frozenset[int] = frozenset()
+    exact: Callable[[], Scan] | None = None
 
 
 class Collector(Protocol):
@@ -206,6 +215,25 @@ class LogFile:
         except (OSError, EOFError, zlib.error, duckdb.Error) as error:
             reason = excerpt(str(error).split("\n", 1)[0])
             raise InputError(f"{self.label}: cannot be read ({reason})") from error
+
+    @cached_property
+    def parquet_columns(self) -> list[tuple[str, str]]:
+        """Names and DuckDB's types of the columns of a Parquet file.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read as Parquet.
+        """
+        try:
+            with duckdb.connect() as connection:
+                names = _parquet_names(connection, self.path)
+                types = connection.execute(
+                    "DESCRIBE SELECT * FROM read_parquet($path)", {"path": escape(str(self.path))}
+                ).fetchall()
+        except (duckdb.Error, OSError) as error:
+            raise InputError(f"{self.label}: not a readable Parquet file") from error
+        return [(name, row[1]) for name, row in zip(names, types, strict=True)]
 
     def _zstd_head(self) -> bytes:
         with duckdb.connect() as connection:
@@ -344,6 +372,24 @@ def excerpt(text: str) -> str:
     """Give the beginning of a record, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= 80 else line[:79] + "…"
+
+
+def _parquet_names(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
+    """Names of the columns as the file has them, where DuckDB renames those alike but for case."""
+    elements = connection.execute(
+        "SELECT name, COALESCE(num_children, 0) FROM parquet_schema($path)",
+        {"path": escape(str(path))},
+    ).fetchall()
+    names = []
+    open_children = [int(elements[0][1])]
+    for name, children in elements[1:]:
+        if len(open_children) == 1:
+            names.append(name)
+        open_children[-1] -= 1
+        open_children.append(int(children))
+        while len(open_children) > 1 and not open_children[-1]:
+            open_children.pop()
+    return names
 
 
 def describe_names(names: Sequence[Any]) -> str:

@@ -283,3 +283,37 @@ def test_any_sequence_of_files_stores_each_observation_once(
                 if api in record
             }
         assert len(observations(database)) == len(set(observations(database))) == len(seen)
+
+
+def stored_texts(path: Path, log: Path) -> set[str]:
+    with Database(path, create=True) as database:
+        add(database, log)
+        rows = database._connection.execute("SELECT text FROM value").fetchall()
+    return {row[0] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("late", "text"),
+    [
+        ("1.0", "1"),
+        ('"1.0"', "1.0"),
+        ("1e-7", "1e-7"),
+        ('"1e-07"', "1e-07"),
+        ("12345678901234567890.0", "12345678901234567000"),
+        ('{"b": 1, "a": 2.0}', '{"a":2.0,"b":1}'),
+        ("null", "null"),
+    ],
+)
+def test_a_late_value_is_read_as_exactly_as_an_early_one(
+    tmp_path: Path, late: str, text: str
+) -> None:
+    usual = [f'{{"user": "u{i}", "A.a": "plain", "filler": "{"x" * 200}"}}' for i in range(2000)]
+    unusual = f'{{"user": "late", "A.a": {late}, "filler": "y"}}'
+    logs = {"early": [unusual, *usual], "late": [*usual, unusual]}
+    seen = {}
+    for name, lines in logs.items():
+        log = tmp_path / f"{name}.jsonl"
+        log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        seen[name] = stored_texts(tmp_path / f"{name}.duckdb", log)
+    assert text in seen["late"]
+    assert seen["late"] == seen["early"]

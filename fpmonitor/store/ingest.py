@@ -9,13 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
-import polars as pl
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs import ColumnMap, Refused, describe_names, excerpt
+from fpmonitor.logs import (
+    NUMBER_IN_DOUBT,
+    ColumnMap,
+    Refused,
+    describe_names,
+    excerpt,
+)
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.store.sql import quote_name
 
@@ -99,7 +105,7 @@ def _seen(log: LogFile) -> str:
     if log.format == "csv":
         header = log.head.split(b"\n", 1)[0].decode("utf-8", "replace")
         return f"header {excerpt(header)!r}"
-    return describe_names(list(pl.read_parquet_schema(log.path)))
+    return describe_names([name for name, _ in log.parquet_columns])
 
 
 def ingest(
@@ -126,25 +132,28 @@ def ingest(
         with ThreadPoolExecutor(max_workers=1) as beside:
             hashing = beside.submit(_digest, log, collector, column_map)
             scan = collector.scan(log, column_map)
+            _stage(database, scan)
             digest = hashing.result()
         known = database.rows("ingest/batch_by_digest", digest=digest)
         if known:
             return _repeated(log, known[0], started)
-        _stage(database, scan)
-        with database.transaction():
-            return _store(
-                database,
-                log,
-                collector,
-                scan,
-                digest=digest,
-                started=started,
-                progress=progress,
-            )
+        store = partial(
+            _store, database, log, collector, digest=digest, started=started, progress=progress
+        )
+        try:
+            return store(scan)
+        except _NumbersInDoubtError:
+            exact = cast("Callable[[], Scan]", scan.exact)()
+            _stage(database, exact)
+            return store(exact)
     except (duckdb.Error, OSError) as error:
         raise _unreadable(log, error) from error
     finally:
         database.run("ingest/forget_staged")
+
+
+class _NumbersInDoubtError(Exception):
+    """Plain text of a JSON log that is a number or a string, which only its quotes would tell."""
 
 
 def _repeated(log: LogFile, batch: tuple[Any, ...], started: float) -> BatchReport:
@@ -192,6 +201,22 @@ def _digest(log: LogFile, collector: Collector, column_map: ColumnMap) -> str:
 
 
 def _store(
+    database: Database,
+    log: LogFile,
+    collector: Collector,
+    scan: Scan,
+    *,
+    digest: str,
+    started: float,
+    progress: Callable[[str], None],
+) -> BatchReport:
+    with database.transaction():
+        return _store_staged(
+            database, log, collector, scan, digest=digest, started=started, progress=progress
+        )
+
+
+def _store_staged(
     database: Database,
     log: LogFile,
     collector: Collector,
@@ -257,13 +282,13 @@ def _rejects(database: Database, log: LogFile, collector: Collector) -> tuple[li
 
 
 def _store_rejects(database: Database, batch: int, rejects: Sequence[Reject]) -> None:
-    frame = pl.DataFrame(
-        [(reject.line, reject.reason, reject.excerpt) for reject in rejects],
-        schema={"line": pl.Int64, "reason": pl.String, "excerpt": pl.String},
-        orient="row",
+    database.run(
+        "ingest/add_rejects",
+        batch=batch,
+        lines=[reject.line for reject in rejects],
+        reasons=[reject.reason for reject in rejects],
+        excerpts=[reject.excerpt for reject in rejects],
     )
-    with database.frame("rejects", frame):
-        database.run("ingest/add_rejects", batch=batch)
 
 
 def _number_apis(database: Database, scan: Scan) -> dict[str, int]:
@@ -279,23 +304,26 @@ def _number_apis(database: Database, scan: Scan) -> dict[str, int]:
 def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None:
     database.run("ingest/create_raw_value")
     if scan.apis is None:
-        database.run("ingest/add_raw_values_long")
+        database.run("ingest/add_raw_values_long", json=scan.values_are_json)
     else:
         for i, name in enumerate(scan.apis):
             database.run(
                 "ingest/add_raw_values_wide",
                 fragments={"column": quote_name(f"v{i}")},
                 api=apis[name],
-                json=scan.values_are_json,
+                json=scan.values_are_json and i not in scan.plain,
             )
-    database.run("ingest/read_values", json=scan.values_are_json)
+        doubts = database.rows("ingest/numbers_in_doubt", number=NUMBER_IN_DOUBT.pattern)
+        if scan.plain and doubts[0][0]:
+            raise _NumbersInDoubtError
+    database.run("ingest/read_values")
     nested = [row[0] for row in database.rows("ingest/nested_values")]
-    frame = pl.DataFrame(
-        {"text": nested, "canonical": [canonical_json(text) for text in nested]},
-        schema={"text": pl.String, "canonical": pl.String},
+    database.run(
+        "ingest/canonical_values",
+        large=LARGE_VALUE_BYTES,
+        texts=nested,
+        canonical=[canonical_json(text) for text in nested],
     )
-    with database.frame("nested", frame):
-        database.run("ingest/canonical_values", large=LARGE_VALUE_BYTES)
     database.run("ingest/add_values")
     database.run("ingest/code_values")
 

@@ -4,5 +4,6 @@ INSERT INTO raw_value
 SELECT
     $api::INTEGER,
     CASE WHEN $json AND raw = 'undefined' THEN 'undefined' WHEN $json AND starts_with(raw, 'error:') THEN 'error' ELSE 'value' END,
-    raw
+    raw,
+    $json::BOOLEAN
 FROM (SELECT DISTINCT {column} AS raw FROM staged WHERE problem IS NULL AND {column} IS NOT NULL)

@@ -1,1 +1,2 @@
-INSERT INTO reject SELECT $batch::INTEGER, line, reason, excerpt FROM rejects
+INSERT INTO reject
+SELECT $batch::INTEGER, unnest($lines::BIGINT[]), unnest($reasons::VARCHAR[]), unnest($excerpts::VARCHAR[])

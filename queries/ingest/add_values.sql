@@ -11,3 +11,4 @@ WHERE NOT EXISTS (
     SELECT 1 FROM value
     WHERE value.api_id = arrived.api_id AND value.status = arrived.status AND value.text IS NOT DISTINCT FROM arrived.text
 )
+ORDER BY arrived.api_id, arrived.status DESC, arrived.text

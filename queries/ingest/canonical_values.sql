@@ -11,5 +11,7 @@ SELECT
 FROM (
     SELECT arrived_value.* EXCLUDE (text), COALESCE(nested.canonical, arrived_value.text) AS full_text
     FROM arrived_value
-    LEFT JOIN nested ON nested.text = arrived_value.text
+    LEFT JOIN (
+        SELECT unnest($texts::VARCHAR[]) AS text, unnest($canonical::VARCHAR[]) AS canonical
+    ) AS nested ON nested.text = arrived_value.text
 )

@@ -5,9 +5,9 @@ SELECT
     status,
     raw,
     CASE
-        WHEN status = 'undefined' OR (status = 'error' AND $json AND cell = 'null') THEN NULL
-        WHEN $json AND cell[1] = '"' THEN cell::JSON ->> '$'
-        WHEN $json AND regexp_full_match(cell, '-?[0-9]+\.0') THEN replace(cell[:-3], '-0', '0')
+        WHEN status = 'undefined' OR (status = 'error' AND is_json AND cell = 'null') THEN NULL
+        WHEN is_json AND cell[1] = '"' THEN cell::JSON ->> '$'
+        WHEN is_json AND regexp_full_match(cell, '-?[0-9]+\.0') THEN replace(cell[:-3], '-0', '0')
         ELSE cell
     END AS text
-FROM (SELECT *, CASE WHEN $json AND status = 'error' AND starts_with(raw, 'error:') THEN raw[7:] ELSE raw END AS cell FROM raw_value)
+FROM (SELECT *, CASE WHEN is_json AND status = 'error' AND starts_with(raw, 'error:') THEN raw[7:] ELSE raw END AS cell FROM raw_value)

@@ -17,6 +17,7 @@ FROM (
     SELECT
         *,
         CASE
+            WHEN contains("time", '-') THEN TRY_CAST("time" AS TIMESTAMPTZ)::TIMESTAMP
             WHEN regexp_full_match("time", '[0-9]{1,11}(\.[0-9]+)?') THEN make_timestamp((TRY_CAST("time" AS DOUBLE) * 1000000)::BIGINT)
             WHEN regexp_full_match("time", '[0-9]{12,14}(\.[0-9]+)?') THEN make_timestamp((TRY_CAST("time" AS DOUBLE) * 1000)::BIGINT)
             ELSE TRY_CAST("time" AS TIMESTAMPTZ)::TIMESTAMP
