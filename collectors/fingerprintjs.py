@@ -5,12 +5,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from fpmonitor.collectors.records import (
     UNDEFINED,
     RecordCollector,
     RecordError,
     Visit,
     error_text,
+    strict_json,
+    text_of,
     value_text,
     wrapped,
 )
@@ -19,10 +22,26 @@ from fpmonitor.errors import InputError
 from fpmonitor.vocabulary import aliases_of, api_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fpmonitor.logs import ColumnMap, LogFile, Scan
 
 _SOURCE = "fingerprintjs"
 _MEMBERS = {"value", "error", "duration"}
+_BYTES_OF_AN_ENTRY = 500  # what the memory of a small component takes
+_MAX_KNOWN_BYTES = 200_000_000
+
+
+class _Component(msgspec.Struct, forbid_unknown_fields=True):
+    """A component whose value is not parsed yet."""
+
+    duration: msgspec.Raw
+    value: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = msgspec.Raw()
+
+
+_RECORD = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_COMPONENTS = msgspec.json.Decoder(dict[str, _Component])
 
 
 class FingerprintjsCollector(RecordCollector):
@@ -38,6 +57,8 @@ class FingerprintjsCollector(RecordCollector):
         super().__init__()
         self._aliases = aliases_of(_SOURCE)
         self._members = _members_of_components()
+        self._known: dict[tuple[str, bytes, bytes], dict[str, str]] = {}
+        self._known_bytes = 0
 
     def recognises_record(self, record: Any) -> bool:
         """Whether the record is or holds a result, components, or an event of the Pro service."""
@@ -77,6 +98,45 @@ class FingerprintjsCollector(RecordCollector):
             if _is_component(entry):
                 values.update(self._values(name, entry))
         return Visit(values, f"{_SOURCE} {_version(result, components)}")
+
+    def quick_visit(self, raw: bytes, user: str, time: str) -> Visit | None:
+        """Components of a result that is a line of its own; what was seen before is not parsed."""
+        try:
+            record = _RECORD.decode(raw)
+            components = _COMPONENTS.decode(record["components"])
+            values: dict[str, str] = {}
+            for name, entry in components.items():
+                values.update(self._known_values(name, entry))
+            result = {
+                name: strict_json(bytes(record[name]))
+                for name in (user, time, "version")
+                if name in record
+            }
+        except (msgspec.MsgspecError, KeyError, ValueError, RecursionError, RecordError):
+            return None
+        if not values or user not in record or (time not in record and "." in time):
+            return None
+        source = f"{_SOURCE} {_version({**result, 'components': components}, components)}"
+        return Visit(values, source, text_of(result[user]), text_of(result.get(time)))
+
+    def _known_values(self, name: str, entry: _Component) -> dict[str, str]:
+        value = bytes(entry.value)
+        error = b"" if value else bytes(entry.error)
+        values = self._known.get((name, value, error))
+        if values is None:
+            parts = {"value": value, "error": error}
+            values = self._values(
+                name, {key: strict_json(raw) for key, raw in parts.items() if raw}
+            )
+            self._remember((name, value, error), values)
+        return values
+
+    def _remember(self, key: tuple[str, bytes, bytes], values: dict[str, str]) -> None:
+        self._known_bytes += _BYTES_OF_AN_ENTRY + len(key[1]) + len(key[2])
+        if self._known_bytes > _MAX_KNOWN_BYTES:
+            self._known.clear()
+            self._known_bytes = 0
+        self._known[key] = values
 
     def _values(self, name: str, entry: dict[str, Any]) -> dict[str, str]:
         members = self._members.get(name)
@@ -136,7 +196,7 @@ def _is_pro_event(record: object) -> bool:
     return isinstance(products, dict) and "identification" in products
 
 
-def _version(result: dict[str, Any], components: dict[str, Any]) -> str:
+def _version(result: Mapping[str, Any], components: Mapping[str, Any]) -> str:
     """Version of the library; components alone tell the major version only."""
     version = result.get("version")
     if isinstance(version, str) and "components" in result:

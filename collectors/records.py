@@ -13,7 +13,7 @@ import weakref
 from abc import ABC, abstractmethod
 from array import array
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -140,8 +140,12 @@ def _beginning(content: object) -> str:
 
 def _json_lines(log: LogFile) -> Iterator[Record]:
     for line, raw in text_lines(log):
-        content, problem = _parsed(raw)
-        yield Record(line, content, problem, raw[:200].decode("utf-8", "replace"))
+        yield _record(line, raw)
+
+
+def _record(line: int, raw: bytes) -> Record:
+    content, problem = _parsed(raw)
+    return Record(line, content, problem, raw[:200].decode("utf-8", "replace"))
 
 
 def text_lines(log: LogFile) -> Iterator[tuple[int, bytes]]:
@@ -165,7 +169,7 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
     if len(raw) > MAX_RECORD_BYTES:
         return None, f"longer than {MAX_RECORD_BYTES // 1_000_000} MB"
     try:
-        return json.loads(raw.decode(), parse_constant=_refuse_constant), None
+        return strict_json(raw), None
     except UnicodeDecodeError:
         return None, "not UTF-8"
     except RecursionError:
@@ -174,19 +178,26 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
         return None, "not JSON"
 
 
+def strict_json(raw: bytes) -> Any:
+    """Parse JSON without the words NaN and Infinity, which are not JSON.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON, or not UTF-8.
+    """
+    return json.loads(raw.decode(), parse_constant=_refuse_constant)
+
+
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
 def _document(log: LogFile) -> Any:
     """Content of a log that is one JSON array, or one object over several lines; else null."""
-    if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["}:
+    if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["} or _begins_with_line(log):
         return None
     with log.open() as file:
-        content, problem = _parsed(_first_line(file))
-        if problem is None and isinstance(content, dict):
-            return None
-        file.seek(0)
         raw = file.read(_MAX_DOCUMENT_BYTES + 1)
     if len(raw) > _MAX_DOCUMENT_BYTES:
         return None
@@ -194,6 +205,13 @@ def _document(log: LogFile) -> Any:
         return json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None
+
+
+def _begins_with_line(log: LogFile) -> bool:
+    """Whether the first line that is not blank is a JSON object."""
+    with log.open() as file:
+        content, problem = _parsed(_first_line(file))
+    return problem is None and isinstance(content, dict)
 
 
 def _first_line(file: IO[bytes]) -> bytes:
@@ -301,6 +319,18 @@ class RecordCollector(ABC):
     def recognises_record(self, record: Any) -> bool:
         """Whether a record has the shape that this collector reads."""
 
+    def quick_visit(self, raw: bytes, user: str, time: str) -> Visit | None:  # noqa: ARG002 -- for subclasses
+        """Tell what a line of JSON says without parsing all of it; null where `visit` must.
+
+        Parameters
+        ----------
+        raw
+            The line.
+        user, time
+            Names of the members that tell the user and the time.
+        """
+        return None
+
     def records(self, log: LogFile) -> Iterator[Record]:
         """Split the log into records."""
         return json_records(log)
@@ -324,14 +354,33 @@ class RecordCollector(ABC):
         self._fields = {name: column_map.name_of(name) for name in ("user", "time")}
         self.rows_are_visits = not ("user" in column_map.columns or self._names_users(log))
         table = RowTable()
-        for record in self.records(log):
+        for line, visit in self._visits(log):
             try:
-                table.add(record.line, self._complete(log, record))
+                table.add(line, visit())
             except RecordError as error:
-                table.add_problem(record.line, str(error))
+                table.add_problem(line, str(error))
         self._lines = table.lines
         self._table = table  # keeps the temporary files
         return table.scan(log)
+
+    def _visits(self, log: LogFile) -> Iterator[tuple[int, Callable[[], Visit]]]:
+        """Lines of the log, and what each says or why it cannot be used."""
+        if self._is_quick and not self.rows_are_visits and _begins_with_line(log):
+            for line, raw in text_lines(log):
+                yield line, partial(self._visit_of_line, log, line, raw)
+            return
+        for record in self.records(log):
+            yield record.line, partial(self._complete, log, record)
+
+    @property
+    def _is_quick(self) -> bool:
+        return type(self).quick_visit is not RecordCollector.quick_visit
+
+    def _visit_of_line(self, log: LogFile, line: int, raw: bytes) -> Visit:
+        quick = None
+        if len(raw) <= MAX_RECORD_BYTES:
+            quick = self.quick_visit(raw, self._fields["user"], self._fields["time"])
+        return quick or self._complete(log, _record(line, raw))
 
     def _names_users(self, log: LogFile) -> bool:
         return any(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Format = Literal["jsonl", "csv", "parquet"]
 _HEAD_BYTES = 1 << 18
+_BUFFER_BYTES = 1 << 20
 MAX_RECORD_BYTES = 16_000_000
 # Text that stands for a number in several ways: 1 is written 1.0, and 100000 is written 1e5.
 NUMBER_IN_DOUBT = re.compile(r"-?[0-9]+\.0|-?[0-9.]+[eE][-+]?[0-9]+")
@@ -280,10 +281,10 @@ class LogFile:
             with tempfile.TemporaryDirectory() as folder:
                 unpacked = Path(folder) / "log"
                 _unpack_zstd(self.path, unpacked)
-                with unpacked.open("rb") as file:
+                with unpacked.open("rb", buffering=_BUFFER_BYTES) as file:
                     yield file
         else:
-            with self.path.open("rb") as file:
+            with self.path.open("rb", buffering=_BUFFER_BYTES) as file:
                 yield file
 
 

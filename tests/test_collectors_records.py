@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fpmonitor.collectors import records
 from fpmonitor.collectors.accesslog import log_line
+from fpmonitor.collectors.fingerprintjs import FingerprintjsCollector
+from fpmonitor.collectors.records import Visit, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -416,3 +418,45 @@ def test_log_lines_and_names_are_told_on_the_command_line(
     assert found["api"] == "HTMLCanvasElement.toDataURL#fingerprintjs.text"
     assert found["volatile"] == ["brave", "firefox"]
     assert run(["apis", "--resolve", "nobody.knows.this"]) == 2
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=400),
+    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=5), parts),
+    max_leaves=6,
+)
+COMPONENTS = st.dictionaries(
+    st.sampled_from(["fonts", "canvas", "audio", "vendor", "webGlBasics", "screenFrame", "new"]),
+    st.fixed_dictionaries(
+        {"duration": st.integers(0, 99)}, optional={"value": JSON_VALUES, "error": JSON_VALUES}
+    ),
+    max_size=5,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    results=st.lists(COMPONENTS, min_size=1, max_size=3),
+    user=st.one_of(st.text(), st.integers(), st.none(), st.lists(st.none())),
+    ascii_only=st.booleans(),
+)
+def test_the_quick_way_through_a_fingerprintjs_line_tells_what_parsing_all_of_it_tells(
+    results: list[dict[str, Any]], user: object, ascii_only: bool
+) -> None:
+    collector = FingerprintjsCollector()
+    for components in results:
+        record = {"id": user, "at": 1, "version": "5.0.1", "components": components}
+        raw = json.dumps(record, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+        quick = collector.quick_visit(raw, "id", "at")
+        if quick is not None:
+            slow = collector.visit(json.loads(raw))
+            assert quick == Visit(slow.values, slow.source, text_of(user), "1")
+
+
+def test_the_usual_fingerprintjs_line_takes_the_quick_way() -> None:
+    raw = json.dumps({"user": "u", **FP5}).encode()
+    assert FingerprintjsCollector().quick_visit(raw, "user", "time") is not None
