@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,8 +41,25 @@ class _Component(msgspec.Struct, forbid_unknown_fields=True):
     error: msgspec.Raw = msgspec.Raw()
 
 
-_RECORD = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_COMPONENTS = msgspec.json.Decoder(dict[str, _Component])
+@cache
+def _decoder(user: str, time: str) -> msgspec.json.Decoder[Any]:
+    """Make a decoder of results beside which these members tell the user and the time."""
+    record = msgspec.defstruct(
+        "Record",
+        [
+            ("components", dict[str, _Component]),
+            ("user", msgspec.Raw),
+            ("time", msgspec.Raw, msgspec.Raw(b"null")),
+            ("version", msgspec.Raw, msgspec.Raw(b"null")),
+        ],
+        rename={"user": user, "time": time},
+    )
+    return msgspec.json.Decoder(record)
+
+
+def _scalar(raw: msgspec.Raw) -> Any:
+    text = bytes(raw)
+    return msgspec.json.decode(text) if text[:1] == b'"' else strict_json(text)
 
 
 class FingerprintjsCollector(RecordCollector):
@@ -97,27 +115,25 @@ class FingerprintjsCollector(RecordCollector):
         for name, entry in components.items():
             if _is_component(entry):
                 values.update(self._values(name, entry))
-        return Visit(values, f"{_SOURCE} {_version(result, components)}")
+        version = result.get("version") if "components" in result else None
+        return Visit(values, f"{_SOURCE} {_version(version, components)}")
 
     def quick_visit(self, raw: bytes, user: str, time: str) -> Visit | None:
         """Components of a result that is a line of its own; what was seen before is not parsed."""
+        if "." in time or len({user, time, "version", "components"}) < 4:
+            return None
         try:
-            record = _RECORD.decode(raw)
-            components = _COMPONENTS.decode(record["components"])
+            record = _decoder(user, time).decode(raw)
             values: dict[str, str] = {}
-            for name, entry in components.items():
+            for name, entry in record.components.items():
                 values.update(self._known_values(name, entry))
-            result = {
-                name: strict_json(bytes(record[name]))
-                for name in (user, time, "version")
-                if name in record
-            }
-        except (msgspec.MsgspecError, KeyError, ValueError, RecursionError, RecordError):
+            user_text, time_text, version = map(_scalar, (record.user, record.time, record.version))
+        except (msgspec.MsgspecError, ValueError, RecursionError, RecordError):
             return None
-        if not values or user not in record or (time not in record and "." in time):
+        if not values:
             return None
-        source = f"{_SOURCE} {_version({**result, 'components': components}, components)}"
-        return Visit(values, source, text_of(result[user]), text_of(result.get(time)))
+        source = f"{_SOURCE} {_version(version, record.components)}"
+        return Visit(values, source, text_of(user_text), text_of(time_text))
 
     def _known_values(self, name: str, entry: _Component) -> dict[str, str]:
         value = bytes(entry.value)
@@ -196,10 +212,9 @@ def _is_pro_event(record: object) -> bool:
     return isinstance(products, dict) and "identification" in products
 
 
-def _version(result: Mapping[str, Any], components: Mapping[str, Any]) -> str:
+def _version(version: object, components: Mapping[str, Any]) -> str:
     """Version of the library; components alone tell the major version only."""
-    version = result.get("version")
-    if isinstance(version, str) and "components" in result:
+    if isinstance(version, str):
         return version
     if "userAgentData" in components:
         return "5"
