@@ -131,12 +131,17 @@ def ingest(
         progress("reading")
         with ThreadPoolExecutor(max_workers=1) as beside:
             hashing = beside.submit(_digest, log, collector, column_map)
+            if database.rows("ingest/batch_of_source", source=log.label)[0][0]:
+                hashing.result()
+            repeated = hashing.done() and _repeated(database, log, hashing.result(), started)
+            if repeated:
+                return repeated
             scan = collector.scan(log, column_map)
             _stage(database, scan)
             digest = hashing.result()
-        known = database.rows("ingest/batch_by_digest", digest=digest)
-        if known:
-            return _repeated(log, known[0], started)
+        repeated = _repeated(database, log, digest, started)
+        if repeated:
+            return repeated
         store = partial(
             _store, database, log, collector, digest=digest, started=started, progress=progress
         )
@@ -156,8 +161,12 @@ class _NumbersInDoubtError(Exception):
     """Plain text of a JSON log that is a number or a string, which only its quotes would tell."""
 
 
-def _repeated(log: LogFile, batch: tuple[Any, ...], started: float) -> BatchReport:
-    collector, read, users, apis = batch
+def _repeated(database: Database, log: LogFile, digest: str, started: float) -> BatchReport | None:
+    """Report on a log whose bytes were stored before; null for others."""
+    known = database.rows("ingest/batch_by_digest", digest=digest)
+    if not known:
+        return None
+    collector, read, users, apis = known[0]
     return BatchReport(
         source=log.label,
         collector=collector,
