@@ -1,20 +1,30 @@
-"""Firefox's `user-characteristics` ping (Glean), as a flat table of its metrics."""
+"""Firefox's `user-characteristics` ping (Glean): a flat table of its metrics, or JSON."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from fpmonitor.collectors.records import (
+    RecordCollector,
+    RecordError,
+    Visit,
+    member,
+    text_of,
+    value_text,
+)
 from fpmonitor.collectors.renamed import RenamedCollector, column_names, first_ending
 
 from fpmonitor.logs import ColumnMap
 from fpmonitor.vocabulary import api_of
 
 if TYPE_CHECKING:
-    from fpmonitor.logs import LogFile
+    from fpmonitor.logs import LogFile, Scan
 
+_SOURCE = "glean"
 _METRIC = re.compile(r"(?:.*[._])?characteristics[._](\w+)")
-_NO_APIS = ("client_identifier", "submission_schema")
+_IDENTIFIER = "client_identifier"
+_NO_APIS = (_IDENTIFIER, "submission_schema")
 
 
 class GleanCollector(RenamedCollector):
@@ -24,18 +34,17 @@ class GleanCollector(RenamedCollector):
     characteristics, such as those about the ping itself, are left out.
     """
 
-    name: ClassVar[str] = "glean"
+    name: ClassVar[str] = _SOURCE
 
     def api_of_column(self, column: str) -> str | None:
         """Give the API of a column."""
-        metric = _METRIC.fullmatch(column)
-        return api_of(self.name, metric[1]) if metric and metric[1] not in _NO_APIS else None
+        return _api_of_metric(column)
 
     def named(self, log: LogFile, column_map: ColumnMap) -> ColumnMap:
         """Complete a column map by the columns of the ping."""
         names = column_names(log)
         columns = {
-            "user": first_ending(names, "client_identifier"),
+            "user": first_ending(names, _IDENTIFIER),
             "time": first_ending(names, "submission_timestamp"),
         }
         found = {field: name for field, name in columns.items() if name is not None}
@@ -43,3 +52,61 @@ class GleanCollector(RenamedCollector):
         return ColumnMap(
             {**found, **column_map.columns}, column_map.ignore | foreign, column_map.null
         )
+
+
+class GleanJsonCollector(RecordCollector):
+    """Reads pings as they are sent, or rows as BigQuery exports them: metrics by their kinds.
+
+    The metric `characteristics.client_identifier` names the user where no column is given for it,
+    and `submission_timestamp` or the end of the ping the time.
+    """
+
+    name: ClassVar[str] = "glean-json"
+
+    def recognises_record(self, record: Any) -> bool:
+        """Whether the record has two or more such metrics."""
+        return sum(_api_of_metric(name) is not None for name in _metrics(record)) >= 2
+
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log; errors as of all collectors that read record by record."""
+        scan = super().scan(log, column_map)
+        named = (first_ending(_metrics(record), _IDENTIFIER) for record in self.first(log))
+        self.rows_are_visits = self.rows_are_visits and not any(named)
+        return scan
+
+    def visit(self, record: Any) -> Visit:
+        """Metrics of one ping."""
+        metrics = _metrics(record)
+        values = {
+            api: value_text(value)
+            for name, value in metrics.items()
+            if (api := _api_of_metric(name)) is not None and value is not None
+        }
+        if not values:
+            raise RecordError("no characteristics of Glean")
+        identifier = first_ending(metrics, _IDENTIFIER)
+        times = (member(record, name) for name in ("submission_timestamp", "ping_info.end_time"))
+        return Visit(
+            values,
+            _SOURCE,
+            text_of(metrics[identifier]) if identifier else None,
+            next((text_of(time) for time in times if time is not None), None),
+        )
+
+
+def _metrics(record: object) -> dict[str, Any]:
+    """Metrics of all kinds by name; a metric that was not recorded is null in BigQuery."""
+    kinds = record.get("metrics") if isinstance(record, dict) else None
+    if not isinstance(kinds, dict):
+        return {}
+    return {
+        name: value
+        for metrics in kinds.values()
+        if isinstance(metrics, dict)
+        for name, value in metrics.items()
+    }
+
+
+def _api_of_metric(name: str) -> str | None:
+    metric = _METRIC.fullmatch(name)
+    return api_of(_SOURCE, metric[1]) if metric and metric[1] not in _NO_APIS else None

@@ -34,11 +34,17 @@ class RenamedCollector(WideCollector, ABC):
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log; errors as of the wide collector."""
-        scan = super().scan(log, self.named(log, column_map))
+        return self._renamed(super().scan(log, self.named(log, column_map)))
+
+    def _renamed(self, scan: Scan) -> Scan:
         source = f"COALESCE(source, '{self.name}') AS source"
         select = f"SELECT * REPLACE ({source}) FROM ({scan.select})"  # noqa: S608 -- a statement of the wide collector
+        exact = scan.exact
         return replace(
-            scan, select=select, apis=tuple(self._api(column) for column in scan.apis or ())
+            scan,
+            select=select,
+            apis=tuple(self._api(column) for column in scan.apis or ()),
+            exact=None if exact is None else lambda: self._renamed(exact()),
         )
 
     def _api(self, column: str) -> str:

@@ -273,6 +273,49 @@ def test_glean_metrics_are_read_and_the_ping_itself_is_not(tmp_path: Path) -> No
     }
 
 
+@pytest.mark.parametrize("form", ["characteristics.{}", "characteristics_{}"])
+def test_glean_pings_in_json_say_what_their_flat_table_says(tmp_path: Path, form: str) -> None:
+    ping = {
+        "client_info": {"os": "Linux"},
+        "ping_info": {"seq": 3, "end_time": "2026-11-21T01:00+00:00"},
+        "metrics": {
+            "uuid": {form.format("client_identifier"): "u"},
+            "quantity": {
+                form.format("max_touch_points"): 0,
+                form.format("processor_count"): 8,
+                form.format("color_depth"): None,
+            },
+            "string": {form.format("timezone"): "Europe/Berlin", form.format("gpu"): "x"},
+            "labeled_counter": None,
+        },
+    }
+    report, rows, _ = stored(tmp_path, json.dumps(ping) + "\n", name="ping.json")
+    assert (report.collector, report.users, report.rows_are_visits) == ("glean-json", 1, False)
+    assert values(rows) == {
+        "Navigator.maxTouchPoints": ("value", "0"),
+        "Navigator.hardwareConcurrency#glean": ("value", "8"),
+        "Intl.DateTimeFormat.resolvedOptions#glean.timezone": ("value", "Europe/Berlin"),
+        "x:glean:gpu": ("value", "x"),
+    }
+
+
+def test_a_renamed_table_keeps_its_names_when_it_must_be_read_exactly(tmp_path: Path) -> None:
+    usual = {
+        "metrics.uuid.characteristics_client_identifier": "u",
+        "metrics.quantity.characteristics_max_touch_points": 0,
+        "metrics.quantity.characteristics_processor_count": 8,
+        "metrics.string.characteristics_timezone": "Europe/Berlin",
+        "metrics.string.characteristics_gpu": "x" * 200,
+    }
+    late = {**usual, "metrics.string.characteristics_timezone": "1.0"}
+    lines = [json.dumps(usual)] * 2000 + [json.dumps(late)]
+    report, rows, _ = stored(tmp_path, "\n".join(lines) + "\n", name="ping.jsonl")
+    assert report.collector == "glean"
+    assert {row[3] for row in rows} == {"glean"}
+    timezones = {row[4] for row in rows if row[1].endswith("#glean.timezone")}
+    assert timezones == {"Europe/Berlin", "1.0"}
+
+
 def test_identifiability_metrics_are_named_by_type_and_hash(tmp_path: Path) -> None:
     report, rows, rejects = stored(tmp_path, UKM, name="ukm.csv")
     assert report.collector == "identifiability"
