@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 RECORDS = Path(__file__).parents[1] / "fixtures" / "records"
 EXPECTED: dict[str, Any] = json.loads((RECORDS / "expected.json").read_text(encoding="utf-8"))
+TRAFFIC: dict[str, Any] = json.loads(
+    (RECORDS / "expected_traffic.json").read_text(encoding="utf-8")
+)
 FP5 = json.loads((RECORDS / "fingerprintjs-5.json").read_text(encoding="utf-8"))
 
 CREEPJS = {
@@ -113,6 +116,10 @@ def stored(
             database.rows("report/observations"),
             database.rows("report/rejects", most=1000),
         )
+
+
+def counts(report: BatchReport) -> tuple[int, int, int, int]:
+    return report.read, report.stored, report.duplicates, report.rejected
 
 
 def values(rows: list[tuple[Any, ...]]) -> dict[str, tuple[str, str | None]]:
@@ -260,6 +267,22 @@ def test_amiunique_tables_take_id_for_the_user(tmp_path: Path) -> None:
     assert values(rows)["http:user-agent"] == ("value", "UA2")
     assert values(rows)["x:amiunique:octaneScore"] == ("value", "1")
     assert "x:amiunique:counter" not in values(rows)
+
+
+@pytest.mark.parametrize("name", TRAFFIC)
+def test_requests_of_chromium_are_read_from_har_and_real_access_logs(
+    name: str, tmp_path: Path
+) -> None:
+    report, rows, _ = stored(tmp_path, (RECORDS / name).read_bytes(), name=name)
+    assert report.collector == name.split("-", maxsplit=1)[0]
+    expected = TRAFFIC[name]
+    assert [report.users, *counts(report)] == [
+        expected[count] for count in ("users", "read", "stored", "duplicates", "rejected")
+    ]
+    assert (
+        sorted([user, api, status, text] for user, api, status, _, text in rows)
+        == (expected["rows"])
+    )
 
 
 def test_glean_metrics_are_read_and_the_ping_itself_is_not(tmp_path: Path) -> None:
