@@ -73,7 +73,11 @@ def figure_2() -> tuple[Rows, str]:
 def figure_3() -> tuple[Rows, str]:
     """Asymptotic utility against average privacy, three values."""
     epsilons = [float(epsilon) for epsilon in np.geomspace(0.1, 10, 40)]
-    curves = trade_off_curves(DirichletPrior.jeffreys(3), epsilons)
+    curves = {
+        name: curve
+        for name, curve in trade_off_curves(DirichletPrior.jeffreys(3), epsilons).items()
+        if name in PROTOCOLS
+    }
     rows: Rows = [
         {
             "mechanism": name,

@@ -133,10 +133,10 @@ def test_compare_lists_the_protocols_and_draws_them(
     arguments = ["--values", "3", "--users", "1000", "--privacy", "0.7", "--format", "json"]
     assert run(["ldp", "compare", *arguments, "--plot", str(chart)]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["mechanism"] for row in rows] == ["grr", "rappor", "oue", "blh"]
-    assert [row["average_privacy"] for row in rows] == pytest.approx([0.7] * 4, abs=1e-6)
+    assert [row["mechanism"] for row in rows] == ["grr", "rappor", "oue", "blh", "lh"]
+    assert [row["average_privacy"] for row in rows] == pytest.approx([0.7] * 5, abs=1e-6)
     drawn = ElementTree.parse(chart).getroot()
-    assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 4
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 5
 
 
 def test_compare_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,10 +158,11 @@ def test_plan_picks_a_mechanism_for_each_api(
     rows = {row["api"]: row for row in json.loads(capsys.readouterr().out)}
     height = rows["Screen.height"]
     assert list(height) == [
-        *("api", "values", "mechanism", "epsilon", "average_privacy", "accuracy"),
+        *("api", "values", "mechanism", "epsilon", "hash_range"),
+        *("average_privacy", "accuracy"),
     ]
     assert height["values"] == 4
-    assert height["mechanism"] in {"grr", "rappor", "oue", "blh"}
+    assert height["mechanism"] in {"grr", "rappor", "oue", "blh", "lh"}
     assert height["accuracy"] <= 0.03
     assert rows["Navigator.language"]["mechanism"] is None  # one value: nothing to randomise
     assert run(["ldp", "plan", "--db", db, "--accuracy", "2"]) == 2

@@ -35,7 +35,7 @@ from fpmonitor.private.ldp.mechanisms import (
     StochasticMatrix,
     optimised_unary_encoding,
 )
-from fpmonitor.private.ldp.planner import PROTOCOLS, compare, plan_api
+from fpmonitor.private.ldp.planner import PROTOCOLS, compare, local_hash, plan_api
 from fpmonitor.private.ldp.posterior import exact_posterior, sample_posterior
 from fpmonitor.private.ldp.priors import DirichletPrior
 from fpmonitor.spectrum import CountSpectrum
@@ -264,12 +264,16 @@ def test_joint_exposure_accounts_the_budget_and_holds_for_any_joint_law() -> Non
 
 def test_comparison_meets_its_terms() -> None:
     by_privacy = compare(4, 1000, privacy=0.8)
-    assert [row.average_privacy for row in by_privacy] == pytest.approx([0.8] * 4, abs=1e-6)
+    assert [row.average_privacy for row in by_privacy] == pytest.approx([0.8] * 5, abs=1e-6)
     by_utility = compare(4, 1000, utility=0.05)
-    assert [row.participation for row in by_utility] == pytest.approx([0.05] * 4, abs=1e-6)
+    assert [row.participation for row in by_utility] == pytest.approx([0.05] * 5, abs=1e-6)
     assert by_utility[0].equivalent_users == pytest.approx(50, rel=1e-4)
     by_level = compare(4, 1000, epsilon=1.0)
-    assert [row.worst_case_privacy for row in by_level] == pytest.approx([math.exp(-1)] * 4)
+    assert [row.worst_case_privacy for row in by_level] == pytest.approx([math.exp(-1)] * 5)
+    assert [row.hash_range for row in by_level] == [None] * 4 + [4]  # round(e) + 1
+    # Optimised local hashing costs what OUE costs (Wang et al. 2017, table 1).
+    errors = {row.mechanism: row.frequency_error or 0 for row in compare(500, 1000, epsilon=4.0)}
+    assert errors["lh"] == pytest.approx(errors["oue"], rel=0.02)
     # OUE leaves at least half of the entropy whatever its epsilon.
     low = {row.mechanism: row.epsilon for row in compare(4, 1000, privacy=0.3)}
     assert low["oue"] is None
@@ -299,7 +303,8 @@ def test_a_plan_reaches_its_accuracy_in_simulation() -> None:
     assert plan.epsilon is not None
     assert plan.accuracy is not None
     assert plan.accuracy <= accuracy
-    mechanism = PROTOCOLS[plan.mechanism](plan.values, plan.epsilon)
+    protocols = {**PROTOCOLS, "lh": local_hash}
+    mechanism = protocols[plan.mechanism](plan.values, plan.epsilon)
     law = np.repeat(spectrum.counts, spectrum.values) / spectrum.users
     rng = np.random.default_rng(15)
     widths = []

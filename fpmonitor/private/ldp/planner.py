@@ -60,7 +60,11 @@ def local_hash(values: int, epsilon: float, hash_range: int | None = None) -> Lo
     Wang, Blocki, Li and Jha (2017), optimised local hashing.
     """
     check_epsilon(epsilon)
-    return LocalHash(values, epsilon, hash_range or min(round(math.exp(epsilon)) + 1, 2**31))
+    best = min(round(math.exp(min(epsilon, 21))) + 1, 2**31)
+    return LocalHash(values, epsilon, hash_range or best)
+
+
+_ALL: dict[str, Callable[[int, float], PureMechanism]] = {**PROTOCOLS, "lh": local_hash}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,8 @@ class ComparedMechanism:
         Name of the protocol.
     epsilon
         LDP level, nats; None, as all that follows, when the protocol cannot meet the terms.
+    hash_range
+        Number of hashes of local hashing; None for others.
     average_privacy, worst_case_privacy
         `S_mu` and `S^wc`, shares.
     asymptotic_utility
@@ -89,6 +95,7 @@ class ComparedMechanism:
 
     mechanism: str
     epsilon: float | None
+    hash_range: int | None = None
     average_privacy: float | None = None
     worst_case_privacy: float | None = None
     asymptotic_utility: float | None = None
@@ -138,24 +145,29 @@ def compare(
     if [epsilon, privacy, utility].count(None) != 2:
         raise PolicyError("epsilon", "give exactly one of epsilon, privacy and utility")
     rows = []
-    for name in PROTOCOLS:
-        found = epsilon
+    for name, protocol in _ALL.items():
         if privacy is not None:
             check_share("privacy", privacy)
-            found = epsilon_of_privacy(name, prior, privacy)
+            found = _mechanism_where(name, prior, _excess_privacy(prior, privacy))
         elif utility is not None:
             check_share("utility", utility)
-            found = epsilon_of_participation(name, prior, utility, seed=seed)
+            found = _mechanism_where(name, prior, _lacking_participation(prior, utility, seed))
+        else:
+            found = (epsilon or 0.0, protocol(values, epsilon or 0.0))
         rows.append(_compared(name, prior, users, found, seed))
     return rows
 
 
 def _compared(
-    name: str, prior: DirichletPrior, users: int, epsilon: float | None, seed: int
+    name: str,
+    prior: DirichletPrior,
+    users: int,
+    found: tuple[float, PureMechanism] | None,
+    seed: int,
 ) -> ComparedMechanism:
-    if epsilon is None:
+    if found is None:
         return ComparedMechanism(mechanism=name, epsilon=None)
-    mechanism = PROTOCOLS[name](prior.values, epsilon)
+    epsilon, mechanism = found
     utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed))
     factor = participation(utility, prior).value
     gain = mechanism.true_support - mechanism.false_support
@@ -163,6 +175,7 @@ def _compared(
     return ComparedMechanism(
         mechanism=name,
         epsilon=epsilon,
+        hash_range=_hash_range(mechanism),
         average_privacy=average_privacy(mechanism, prior),
         worst_case_privacy=worst_case_privacy(mechanism),
         asymptotic_utility=utility.value,
@@ -173,39 +186,54 @@ def _compared(
     )
 
 
-def epsilon_of_privacy(name: str, prior: DirichletPrior, privacy: float) -> float | None:
-    """Epsilon at which a protocol has the average privacy, None when it never does."""
-
-    def excess(log_epsilon: float) -> float:
-        return (
-            average_privacy(PROTOCOLS[name](prior.values, math.exp(log_epsilon)), prior) - privacy
-        )
-
-    return _root(excess)
+def _hash_range(mechanism: PureMechanism) -> int | None:
+    return mechanism.hash_range if isinstance(mechanism, LocalHash) else None
 
 
-def epsilon_of_participation(
-    name: str, prior: DirichletPrior, share: float, *, seed: int = 0
-) -> float | None:
-    """Epsilon at which a protocol has the effective participation, None when it never does.
+def _excess_privacy(prior: DirichletPrior, privacy: float) -> Callable[[PureMechanism], float]:
+    return lambda mechanism: average_privacy(mechanism, prior) - privacy
 
-    The same quasi Monte Carlo points serve every epsilon, so that the search sees a smooth curve.
-    """
 
-    def shortfall(log_epsilon: float) -> float:
-        mechanism = PROTOCOLS[name](prior.values, math.exp(log_epsilon))
+def _lacking_participation(
+    prior: DirichletPrior, share: float, seed: int
+) -> Callable[[PureMechanism], float]:
+    """Measure by the same quasi Monte Carlo points at every epsilon: the search sees no noise."""
+
+    def lacking(mechanism: PureMechanism) -> float:
         utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed))
         return math.log(share) - math.log(participation(utility, prior).value)
 
-    return _root(shortfall)
+    return lacking
+
+
+def _mechanism_where(
+    name: str, prior: DirichletPrior, falling: Callable[[PureMechanism], float]
+) -> tuple[float, PureMechanism] | None:
+    """Epsilon and mechanism at which a measure that falls with epsilon is 0; None if nowhere.
+
+    The number of hashes follows epsilon in jumps: it is fixed first, then epsilon once more.
+    """
+    protocol = _ALL[name]
+    epsilon = _root(lambda trial: falling(protocol(prior.values, trial)))
+    if epsilon is None:
+        return None
+    hashes = _hash_range(protocol(prior.values, epsilon))
+    if hashes is None:
+        return epsilon, protocol(prior.values, epsilon)
+    epsilon = _root(lambda trial: falling(LocalHash(prior.values, trial, hashes)))
+    return None if epsilon is None else (epsilon, LocalHash(prior.values, epsilon, hashes))
 
 
 def _root(falling: Callable[[float], float]) -> float | None:
-    """Epsilon at which a falling function of its logarithm crosses 0, None when it does not."""
+    """Epsilon at which a falling function of it crosses 0, None when it does not."""
+
+    def of_logarithm(log_epsilon: float) -> float:
+        return falling(math.exp(log_epsilon))
+
     ends = math.log(_LEAST_EPSILON), math.log(MAX_EPSILON / 2)
-    if falling(ends[0]) < 0 or falling(ends[1]) > 0:
+    if of_logarithm(ends[0]) < 0 or of_logarithm(ends[1]) > 0:
         return None
-    return math.exp(float(brentq(falling, *ends, xtol=_EPSILON_TOLERANCE)))
+    return math.exp(float(brentq(of_logarithm, *ends, xtol=_EPSILON_TOLERANCE)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +249,8 @@ class ApiPlan:
     mechanism, epsilon
         The protocol that meets the accuracy with the greatest average privacy, and its least
         epsilon, nats; None when none does.
+    hash_range
+        Number of hashes of local hashing; None for others.
     average_privacy
         `S_mu` of it under Jeffreys' prior, a share.
     accuracy
@@ -231,6 +261,7 @@ class ApiPlan:
     values: int
     mechanism: str | None
     epsilon: float | None
+    hash_range: int | None
     average_privacy: float | None
     accuracy: float | None
 
@@ -274,33 +305,32 @@ def plan_api(
     check_share("delta", delta)
     check_whole_number("users", users, least=1, most=10**10)
     values = spectrum.support
-    plans = []
-    for name, protocol in PROTOCOLS.items() if values > 1 else ():
+    plans: list[ApiPlan] = []
+    for name, protocol in _ALL.items() if values > 1 else ():
         mechanisms = [protocol(values, float(epsilon)) for epsilon in _PLAN_EPSILONS]
         foresight = _Foresight(mechanisms, spectrum, users, k, population, delta)
         first = foresight.first_within(accuracy)
         if first is not None:
-            mechanism = mechanisms[first]
-            privacy = average_privacy(mechanism, DirichletPrior.jeffreys(values))
-            plans.append((privacy, name, float(_PLAN_EPSILONS[first]), foresight.at(first)))
-    if not plans:
-        return ApiPlan(
-            api=api,
-            values=values,
-            mechanism=None,
-            epsilon=None,
-            average_privacy=None,
-            accuracy=None,
-        )
-    privacy, name, epsilon, reached = max(plans)
-    return ApiPlan(
+            plan = ApiPlan(
+                api=api,
+                values=values,
+                mechanism=name,
+                epsilon=float(_PLAN_EPSILONS[first]),
+                hash_range=_hash_range(mechanisms[first]),
+                average_privacy=average_privacy(mechanisms[first], DirichletPrior.jeffreys(values)),
+                accuracy=foresight.at(first),
+            )
+            plans.append(plan)
+    nothing = ApiPlan(
         api=api,
         values=values,
-        mechanism=name,
-        epsilon=epsilon,
-        average_privacy=privacy,
-        accuracy=reached,
+        mechanism=None,
+        epsilon=None,
+        hash_range=None,
+        average_privacy=None,
+        accuracy=None,
     )
+    return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=nothing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -346,7 +376,7 @@ def trade_off_curves(
 ) -> dict[str, tuple[list[float], list[float]]]:
     """Average privacy and asymptotic utility of each protocol, at each epsilon."""
     curves = {}
-    for name, protocol in PROTOCOLS.items():
+    for name, protocol in _ALL.items():
         mechanisms = [protocol(prior.values, epsilon) for epsilon in epsilons]
         curves[name] = (
             [average_privacy(mechanism, prior) for mechanism in mechanisms],
