@@ -5,6 +5,7 @@ FpmonitorError
 │   ├── PolicyError   a number of the policy is out of its range
 │   └── UnknownNameError  an API, collector or exporter that nobody knows
 ├── StoreError        the database cannot be opened, read or written   exit code 2
+│   └── EngineLostError   another engine does not answer any more
 └── UndecidableError  the data cannot decide the question              exit code 3
 
 Anything outside this tree is a bug of fpmonitor and shows its traceback.
@@ -74,6 +75,10 @@ class UnknownNameError(InputError):
 
 class StoreError(FpmonitorError):
     """The database cannot be opened, read or written."""
+
+
+class EngineLostError(StoreError):
+    """The engine that holds the users does not answer, or not any more."""
 
 
 class UndecidableError(FpmonitorError):

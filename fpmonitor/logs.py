@@ -329,7 +329,7 @@ def _expand(text: str, scratch: Path) -> list[LogFile]:
     path = Path(text)
     if path.is_dir():
         logs = [
-            _log_file(file, str(file), scratch) for file in sorted(path.rglob("*")) if _is_log(file)
+            _log_file(file, str(file), scratch) for file in sorted(path.rglob("*")) if is_log(file)
         ]
         if not logs:
             raise InputError(
@@ -362,7 +362,8 @@ def _log_file(path: Path, label: str, scratch: Path) -> LogFile:
     return LogFile(Path(copy), label)
 
 
-def _is_log(file: Path) -> bool:
+def is_log(file: Path) -> bool:
+    """Whether a file of a folder counts as a log, by its ending."""
     name = file.name.lower()
     return file.is_file() and any(
         name.endswith(ending + packed) for ending in _ENDINGS for packed in _COMPRESSED_ENDINGS

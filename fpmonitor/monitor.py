@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
 from fpmonitor.decide.decision import decide, recheck
+from fpmonitor.decide.horizon import identity_of, place_of, share_delta
 from fpmonitor.engine.duckdb import DuckDBSource
-from fpmonitor.engine.memory import MemorySource
-from fpmonitor.errors import InputError
+from fpmonitor.engine.memory import MemorySource, has_room_for
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.logs import ColumnMap, log_files
 from fpmonitor.policy import Policy, check_share, check_threshold
 from fpmonitor.release.audit import ReleaseAudit, audit_release, record_words, weights_of_rows
@@ -27,9 +29,11 @@ from fpmonitor.release.histogram import (
 )
 from fpmonitor.report.apis import ApiOverview, overview_of_api
 from fpmonitor.report.automation import AutomationReport, report_automation
+from fpmonitor.report.check import CheckReport
 from fpmonitor.report.cohorts import report_cohorts
 from fpmonitor.report.curve import CurveReport, report_curve
 from fpmonitor.report.demand import DemandLine, observed_apis, unobserved_apis
+from fpmonitor.report.explorer import Explorer, make_explorer
 from fpmonitor.report.exposure import (
     ExposureReport,
     report_bounds,
@@ -37,15 +41,18 @@ from fpmonitor.report.exposure import (
     report_exposure,
 )
 from fpmonitor.report.rank import Ranking, rank_sets
-from fpmonitor.report.sample import Sample, take_sample
+from fpmonitor.report.sample import Sample, take_sample, thin_users
+from fpmonitor.report.trend import Against, TrendReport, report_trend
 from fpmonitor.report.trust import Knowledge, price_of_trust
 from fpmonitor.store.browsers import read_automation
+from fpmonitor.store.checks import number_check
 from fpmonitor.store.database import Database
 from fpmonitor.store.demand import (
     By,
     DemandReport,
     choose_demand_collector,
     read_demand,
+    read_sites,
     store_demand,
 )
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest, list_batches
@@ -58,6 +65,7 @@ from fpmonitor.store.snapshot import (
     take_snapshot,
 )
 from fpmonitor.store.views import View, Viewed, look
+from fpmonitor.store.windows import Period, count_timeless, list_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,6 +76,9 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision, Missing, Setting, Verdict
     from fpmonitor.decide.search import ApiSet
+
+
+Engine = Literal["auto", "memory", "duckdb"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +229,26 @@ class Monitor:
             for demand, apis in zip(demands, observed, strict=True)
         ]
         return sorted(lines, key=lambda line: -line.exposure.plug_in if line.exposure else 1.0)
+
+    def demand_weights(self) -> dict[str, float]:
+        """Weigh each observed API by the number of sites on which scripts read it.
+
+        Raises
+        ------
+        UndecidableError
+            No log of API calls was stored.
+        """
+        sites = read_sites(self._database)
+        if not sites:
+            raise UndecidableError(
+                "no log of API calls to weigh by", hint="store one with `fpmonitor demand LOG...`"
+            )
+        known = self.snapshot().apis
+        weights = dict.fromkeys(known, 0.0)
+        for api, number in sites.items():
+            for observed in observed_apis((api,), known):
+                weights[observed] = max(weights[observed], float(number))
+        return weights
 
     def batches(self) -> list[BatchReport]:
         """List the logs that were stored, in the order of ingest."""
@@ -395,6 +426,49 @@ class Monitor:
             reports.append(report)
         return self._beside_volatile(reports, missing)
 
+    def explorer(
+        self,
+        candidates: Sequence[str],
+        *,
+        k: int,
+        population: int | None = None,
+        delta: float = 0.05,
+        missing: Missing = "value",
+    ) -> Explorer:
+        """Hold the users in memory: exposure of any set of the candidates in milliseconds.
+
+        Parameters
+        ----------
+        candidates
+            The APIs that may be asked for.
+        k, population, delta, missing
+            As in `exposure`; `missing` looks at all candidates together.
+
+        Raises
+        ------
+        PolicyError, UnknownNameError, UndecidableError
+            A number out of range, an API never observed, no user left.
+        InputError
+            No candidate.
+        """
+        [wanted] = _sets([candidates])
+        check_share("delta", delta)
+        check_threshold(k, max(k, 2) if population is None else population)
+        snapshot = self.snapshot(missing=missing, apis=wanted)
+        population = snapshot.users if population is None else population
+        limits, dropped = thin_users(
+            self._database, snapshot, k=k, population=population, delta=delta
+        )
+        return make_explorer(
+            wanted,
+            read_codes(self._database, snapshot, wanted),
+            dropped,
+            k=k,
+            population=population,
+            certificate=limits,
+            digest=snapshot.digest,
+        )
+
     def _beside_volatile(
         self, reports: list[ExposureReport], missing: Missing
     ) -> list[ExposureReport]:
@@ -503,6 +577,63 @@ class Monitor:
             wanted, spectrum, k=k, delta=delta, show_counts_below_k=show_counts_below_k
         )
 
+    def trend(
+        self,
+        sets: Iterable[Sequence[str]] = (),
+        *,
+        by: Period = "week",
+        k: int = 10,
+        population: int | None = None,
+        delta: float = 0.05,
+        against: Against = "previous",
+        false_alarms: float = 0.01,
+        progress: Callable[[str], None] = lambda _stage: None,
+    ) -> TrendReport:
+        """Follow exposure over calendar windows, and test whether their users changed.
+
+        Parameters
+        ----------
+        sets
+            The API sets; every observed API alone by default.
+        by
+            Length of the windows, which are cut at midnight UTC.
+        k, population, delta
+            As in `exposure`; the population is the median window's number of users by default.
+        against
+            The window that each is compared with.
+        false_alarms
+            Tolerated probability of any false alarm, all windows and sets together, in (0, 1).
+        progress
+            Called with what is being done.
+
+        Raises
+        ------
+        PolicyError, UnknownNameError, InputError
+            A number out of range, an API never observed, an empty set, a view with transforms.
+        UndecidableError
+            No visit has a time, or no window has k users.
+        """
+        wanted = _sets(sets) or [(name,) for _, name in self._database.rows("snapshot/apis")]
+        return report_trend(
+            self._database,
+            wanted,
+            period=by,
+            window=self._window,
+            view=self._view,
+            k=k,
+            population=population,
+            delta=delta,
+            against=against,
+            false_alarms=false_alarms,
+            value_texts=self._value_texts,
+            progress=progress,
+        )
+
+    @property
+    def timeless(self) -> int:
+        """Visits without a time, which no window of `trend` holds."""
+        return count_timeless(self._database)
+
     def decide(
         self,
         *,
@@ -520,6 +651,8 @@ class Monitor:
         max_size: int | None = None,
         forecast: bool = False,
         progress: Callable[[int], None] | None = None,
+        known: Decision | None = None,
+        engine: Engine = "auto",
     ) -> Decision:
         """Decide all subsets of the candidates; arguments as in `decide.decision.decide`.
 
@@ -529,6 +662,8 @@ class Monitor:
             `n`, users; the number of observed users by default.
         candidates
             The APIs to decide on; all that were observed by default.
+        engine
+            What counts the groups: rows in memory, queries of DuckDB, or rows if they have room.
 
         Raises
         ------
@@ -545,8 +680,9 @@ class Monitor:
             delta=None if exact else delta,
             candidates=tuple(chosen),
         )
+        counter = self._counter(snapshot, policy.candidates, engine)
         return decide(
-            self._source(snapshot, policy.candidates),
+            counter,
             policy,
             words=read_words(self._database, snapshot),
             digest=snapshot.digest,
@@ -559,6 +695,10 @@ class Monitor:
             max_size=max_size,
             forecast=forecast,
             progress=progress,
+            view=self._view,
+            log_source=self._window.source,
+            known=known,
+            engine="memory" if isinstance(counter, MemorySource) else "duckdb",
         )
 
     def check(self, decision: Decision) -> dict[ApiSet, Verdict]:
@@ -569,14 +709,80 @@ class Monitor:
         PolicyError, UnknownNameError, UndecidableError
             The data of now lack a candidate, or hold too few users.
         """
+        asked = self._as_decided(decision)
         candidates = decision.policy.candidates
-        snapshot = self.snapshot(missing=decision.missing, apis=candidates)
+        snapshot = asked.snapshot(missing=decision.missing, apis=candidates)
         return recheck(
             decision,
-            self._source(snapshot, candidates),
+            asked._counter(snapshot, candidates, "auto"),  # noqa: SLF001 -- its own class
             words=read_words(self._database, snapshot),
             digest=snapshot.digest,
         )
+
+    def _as_decided(self, decision: Decision) -> Monitor:
+        """Look at the users of this window as a decision did."""
+        source = decision.source or self._window.source
+        other = self.within(replace(self._window, source=source))
+        other._view = decision.view  # noqa: SLF001 -- its own class
+        return other
+
+    def check_report(
+        self, decision: Decision, *, horizon: int | None = None, by: Period | None = None
+    ) -> CheckReport:
+        """Check a decision as `check` does, and say on whom and among how many checks.
+
+        Parameters
+        ----------
+        decision
+            The decision.
+        horizon
+            Number of checks that share the decision's delta; each look at other data is one, and is
+            counted in the database.
+        by
+            Look at the newest calendar window of this length only.
+
+        Raises
+        ------
+        PolicyError, UnknownNameError, UndecidableError
+            As in `check`; the horizon is out of range; no visit has a time.
+        """
+        asked = self if by is None else self.within(self.newest_window(by))
+        snapshot = take_snapshot(asked._database, asked._window)  # noqa: SLF001 -- its own class
+        place = None
+        tested = decision
+        if horizon is not None:
+            tested = share_delta(decision, horizon)
+            number = number_check(
+                self._database,
+                decision=identity_of(decision),
+                horizon=horizon,
+                digest=snapshot.digest,
+            )
+            place = place_of(number, tested, horizon)
+        return CheckReport(
+            decision=decision,
+            verdicts=asked.check(tested),
+            users=snapshot.users if snapshot.users >= decision.policy.k else None,
+            since=asked._window.since,  # noqa: SLF001
+            until=asked._window.until,  # noqa: SLF001
+            place=place,
+        )
+
+    def newest_window(self, by: Period) -> Window:
+        """Give the newest calendar window that holds a visit.
+
+        Raises
+        ------
+        UndecidableError
+            No visit has a time.
+        """
+        return list_spans(self._database, by, self._window)[-1].window
+
+    def within(self, window: Window) -> Monitor:
+        """Give this monitor for another window; both close together."""
+        other = copy.copy(self)
+        other._window = window  # noqa: SLF001 -- its own class
+        return other
 
     def preview(
         self, decision: Decision, sets: Iterable[Sequence[str]], *, delta: float = 0.05
@@ -598,7 +804,7 @@ class Monitor:
             The data of now lack a candidate, or hold too few users.
         """
         policy = decision.policy
-        sample = self._sample(
+        sample = self._as_decided(decision)._sample(  # noqa: SLF001 -- its own class
             [policy.candidates],
             policy.k,
             policy.population,
@@ -713,6 +919,14 @@ class Monitor:
         """Give what value numbers stand for; a status in brackets where it is no value."""
         rows = self._database.rows("report/value_texts", api=api)
         return {code: text if status == "value" else f"({status})" for code, status, text in rows}
+
+    def _counter(
+        self, snapshot: Snapshot, apis: Sequence[str], engine: Engine
+    ) -> MemorySource | DuckDBSource:
+        has_room = engine == "auto" and has_room_for(snapshot.users, len(apis))
+        if has_room or engine == "memory":
+            return self._source(snapshot, apis)
+        return DuckDBSource(self._database, snapshot).selected(apis)
 
     def _source(self, snapshot: Snapshot, apis: Sequence[str]) -> MemorySource:
         return MemorySource(apis, read_codes(self._database, snapshot, apis))

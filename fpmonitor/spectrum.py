@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -105,3 +105,18 @@ class SpectrumSource(Protocol):
 
         The empty set has one value, shared by all users.
         """
+
+
+@runtime_checkable
+class BatchSource(Protocol):
+    """A source that answers for many sets at once in less time than one after the other."""
+
+    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
+        """Count spectra of the sets, in their order."""
+
+
+def spectra_of(source: SpectrumSource, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
+    """Count spectra of many sets, asked for together where the source can."""
+    if isinstance(source, BatchSource):
+        return source.spectra(sets)
+    return [source.spectrum(apis) for apis in sets]

@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fpmonitor.cli import data, demand, effects, ldp, lists, questions, release, start, statistics
+from fpmonitor.cli import (
+    data,
+    demand,
+    effects,
+    ldp,
+    lists,
+    monitoring,
+    page,
+    questions,
+    release,
+    remote,
+    start,
+    statistics,
+)
 from fpmonitor.cli.options import VERSION
 from fpmonitor.errors import FpmonitorError, InputError
 
@@ -44,15 +57,19 @@ app.command("rank")(statistics.rank)
 app.command("curve")(statistics.curve)
 app.command("decide")(questions.decide)
 app.command("gate")(questions.gate)
-app.command("check")(questions.check)
+app.command("check")(monitoring.check)
+app.command("trend")(monitoring.trend)
+app.command("watch")(monitoring.watch)
 app.command("export")(lists.export)
 app.command("preview")(effects.preview)
 app.command("plan")(effects.plan)
 app.command("import")(effects.import_list)
 app.command("targets")(lists.targets)
 app.command("schema")(lists.schema)
+app.command("snippet")(page.snippet)
 app.command("release")(release.release)
 app.add_typer(release.audit, name="audit")
+app.add_typer(remote.app, name="remote")
 
 app.add_typer(ldp.app, name="ldp")
 

@@ -35,6 +35,14 @@ class Knowledge(StrEnum):
     JOINT = "joint"
 
 
+class Engine(StrEnum):
+    """What counts the groups of users."""
+
+    AUTO = "auto"
+    MEMORY = "memory"
+    DUCKDB = "duckdb"
+
+
 class Setting(StrEnum):
     """Whom a decision is for."""
 

@@ -1,4 +1,4 @@
-"""Commands that ask: exposure, decide, gate, check."""
+"""Commands that ask: exposure, decide, gate."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from fpmonitor.cli.options import (
     QUIET,
     SINCE,
     UNTIL,
+    Engine,
     K,
     Knowledge,
     Missing,
@@ -61,9 +62,8 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.report.exposure import ExposureReport
 
-EXIT_VIOLATED = 1
-EXIT_UNDECIDED = 3
 _SHOWN_SETS = 5
+_COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
 _EXPOSURE_COLUMNS = (
     "values",
     "observed",
@@ -138,6 +138,13 @@ def exposure(
             trust=None if trust is None else trust.value,
             entropies=entropies,
         )
+    emit_reports(reports, output_format, output)
+
+
+def emit_reports(
+    reports: Sequence[ExposureReport], output_format: OutputFormat | None, output: Path | None
+) -> None:
+    """Write reports of exposure in the form that was asked for."""
     match chosen_format(output_format, output):
         case OutputFormat.JSON:
             emit(to_json([report.to_json() for report in reports]), output)
@@ -203,8 +210,12 @@ def decide(
     must: Annotated[str, typer.Option("--must", help="APIs that every set must hold.")] = "",
     never: Annotated[str, typer.Option("--never", help="APIs that no set may hold.")] = "",
     weights: Annotated[
-        Path | None,
-        typer.Option("--weights", help="TOML file: utility of each API.", metavar="FILE"),
+        str | None,
+        typer.Option(
+            "--weights",
+            help="TOML file: utility of each API; or `demand`: sites on which scripts read it.",
+            metavar="FILE|demand",
+        ),
     ] = None,
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", help="Stop the search after these seconds.")
@@ -216,6 +227,21 @@ def decide(
     max_size: Annotated[
         int | None, typer.Option("--max-size", help="Only sets of at most so many APIs.")
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume",
+            help="Go on from this decision of the same question, which was stopped early.",
+            metavar="DECISION.json",
+        ),
+    ] = None,
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="What counts groups: rows in memory, or DuckDB.")
+    ] = Engine.AUTO,
+    volatile: VOLATILE = Volatile.SHARED,
+    drop_automation: DROP_AUTOMATION = False,
+    what_if: WHAT_IF = None,
+    source: SOURCE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -224,27 +250,41 @@ def decide(
     quiet: QUIET = False,
 ) -> None:
     """Decide which API sets stay k-anonymous: allow, block, undecided."""
+    known = None if resume is None else read_decision(resume)
+    view = view_of(volatile, drop_automation, what_if)
     with (
-        Monitor(db, window=Window(since, until)) as monitor,
+        Monitor(db, window=Window(since, until, source), view=view) as monitor,
         progress_line(quiet) as progress,
     ):
         progress("preparing")
+        names = None if candidates is None else split_names(candidates)
+        if not quiet:
+            note_view(monitor)
         decision = monitor.decide(
             k=k,
             budget=budget,
             population=population,
             delta=delta,
-            candidates=None if candidates is None else split_names(candidates),
+            candidates=names,
             setting=setting.value,
             missing=missing.value,
-            weights=None if weights is None else _read_weights(weights),
+            weights=_weights(monitor, weights),
             must=split_names(must),
             never=split_names(never),
             time_limit=time_limit,
             max_size=max_size,
             forecast=forecast,
             progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
+            known=known,
+            engine=engine.value,
         )
+    emit_decision(decision, output_format, output, quiet=quiet)
+
+
+def emit_decision(
+    decision: Decision, output_format: OutputFormat | None, output: Path | None, *, quiet: bool
+) -> None:
+    """Write a decision in the form that was asked for; to people also when it goes to a file."""
     match chosen_format(output_format, output):
         case OutputFormat.JSON:
             emit(to_json(decision.to_json()), output)
@@ -256,7 +296,14 @@ def decide(
         note(f"{decision_text(decision)}written to {output}", quiet=quiet)
 
 
-def _read_weights(path: Path) -> Mapping[str, float]:
+def _weights(monitor: Monitor, weights: str | None) -> Mapping[str, float] | None:
+    if weights is None:
+        return None
+    return monitor.demand_weights() if weights == "demand" else read_weights(Path(weights))
+
+
+def read_weights(path: Path) -> Mapping[str, float]:
+    """Read the utility of each API from a TOML file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         return {str(api): float(weight) for api, weight in content.items()}
@@ -319,9 +366,14 @@ def _undecided_lines(decision: Decision) -> list[str]:
 
 def _borders_caption(decision: Decision) -> str:
     ending = "" if decision.complete else " The search was stopped early: more may be allowed."
+    if not decision.complete and decision.utility is not None and decision.utility_bound:
+        ending += (
+            f" The recommended set weighs {decision.utility:.6g}; no allowed set weighs more than "
+            f"{decision.utility_bound:.6g}. --resume goes on."
+        )
     return (
         f"{decision.evaluated:,} sets of {len(decision.policy.candidates)} candidates evaluated in "
-        f"{decision.seconds:.1f} s.{ending}"
+        f"{decision.seconds:.1f} s{_COUNTERS.get(decision.engine or '', '')}.{ending}"
     )
 
 
@@ -347,28 +399,3 @@ def gate(
         return drawn
 
     emit_rows([answer], table=table, wanted=output_format, output=output, document=answer)
-
-
-def check(
-    decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
-) -> int:
-    """Test the allow list of a decision on the data of now: 0 holds, 1 violated, 3 cannot tell."""
-    with Monitor(db, window=Window(since, until)) as monitor:
-        verdicts = monitor.check(read_decision(decision))
-    rows = [{"verdict": verdict, "apis": list(apis)} for apis, verdict in verdicts.items()]
-
-    def table() -> Table:
-        drawn = Table("verdict now", "set on the allow list")
-        for apis, verdict in verdicts.items():
-            drawn.add_row(verdict, _plain(", ".join(apis)))
-        return drawn
-
-    emit_rows(rows, table=table, wanted=output_format, output=output)
-    if "block" in verdicts.values():
-        return EXIT_VIOLATED
-    return EXIT_UNDECIDED if "undecided" in verdicts.values() else 0

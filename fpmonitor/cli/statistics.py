@@ -26,6 +26,14 @@ from fpmonitor.cli.options import (
     split_names,
 )
 from fpmonitor.cli.output import emit_rows, percent
+from fpmonitor.cli.views import (
+    DROP_AUTOMATION,
+    SOURCE,
+    VOLATILE,
+    Volatile,
+    note_view,
+    view_of,
+)
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.snapshot import Window
@@ -58,6 +66,9 @@ def rank(
     population: POPULATION = None,
     delta: DELTA = 0.05,
     missing: MISSING = Missing.VALUE,
+    volatile: VOLATILE = Volatile.SHARED,
+    drop_automation: DROP_AUTOMATION = False,
+    source: SOURCE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -68,7 +79,9 @@ def rank(
     named = [split_names(names) for names in apis or ()]
     if sets is not None:
         named += _read_sets(sets)
-    with Monitor(db, window=Window(since, until)) as monitor:
+    view = view_of(volatile, drop_automation)
+    with Monitor(db, window=Window(since, until, source), view=view) as monitor:
+        note_view(monitor)
         ranking = monitor.rank(
             named,
             size=size,
@@ -145,6 +158,9 @@ def curve(
     delta: DELTA = 0.05,
     missing: MISSING = Missing.VALUE,
     unsafe_counts: UNSAFE_COUNTS = False,
+    volatile: VOLATILE = Volatile.SHARED,
+    drop_automation: DROP_AUTOMATION = False,
+    source: SOURCE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -152,7 +168,9 @@ def curve(
     output: OUTPUT = None,
 ) -> None:
     """Give the whole exposure curve of an API set, with a band that holds everywhere."""
-    with Monitor(db, window=Window(since, until)) as monitor:
+    view = view_of(volatile, drop_automation)
+    with Monitor(db, window=Window(since, until, source), view=view) as monitor:
+        note_view(monitor)
         report = monitor.curve(
             split_names(apis),
             k=k,

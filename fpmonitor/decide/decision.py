@@ -5,34 +5,50 @@ from __future__ import annotations
 import json
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from fpmonitor.decide.search import search
-from fpmonitor.decide.utility import recommend
+from fpmonitor.decide.search import Borders, search
+from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.certificate import decision_criteria
 from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.estimate.sample_size import users_needed
 from fpmonitor.estimate.thinning import dropped_positions, seed_of
 from fpmonitor.policy import Policy
+from fpmonitor.spectrum import SpectrumSource
+from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from fpmonitor.decide.search import ApiSet, Borders
-    from fpmonitor.engine.memory import MemorySource
+    from fpmonitor.decide.search import ApiSet
 
 Setting = Literal["population", "sample"]
 Missing = Literal["value", "drop"]
 Verdict = Literal["allow", "block", "undecided"]
 _LISTS = ("allow", "block", "undecided")
+
+
+class UserSource(SpectrumSource, Protocol):
+    """A source with one row a user, some of which can be left out."""
+
+    def without(self, dropped: NDArray[np.int64]) -> SpectrumSource:
+        """Leave out users by the positions of their rows."""
+
+
+@runtime_checkable
+class ThinningSource(SpectrumSource, Protocol):
+    """A source that thins its users itself, as they are too many to have their words here."""
+
+    def thinned(self, *, mean: float, seed: int) -> SpectrumSource:
+        """Keep the users that `dropped_positions` keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +84,12 @@ class Decision:
     users_needed
         For each undecided set a forecast of the observed users that would decide it, null where
         100 million would not; null as a whole when it was not asked for.
+    view, source
+        How the users were looked at, and the one source whose observations counted, null for all.
+    utility, utility_bound
+        Total weight of `recommended`, and one that no allowed set exceeds; equal if `complete`.
+    engine
+        What counted the groups: `memory`, `duckdb`, or the address of another engine.
     """
 
     policy: Policy
@@ -84,6 +106,11 @@ class Decision:
     evaluated: int
     seconds: float
     users_needed: tuple[int | None, ...] | None = None
+    view: View = field(default_factory=View)
+    source: str | None = None
+    utility: float | None = None
+    utility_bound: float | None = None
+    engine: str | None = None
 
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
@@ -113,6 +140,7 @@ class Decision:
             "policy": self.policy.to_json(),
             "setting": self.setting,
             "missing": self.missing,
+            "view": {"source": self.source, **self.view.to_json()},
             "data": {"users": self.users, "digest": self.digest},
             "guarantee": self.guarantee,
             "allow": [list(apis) for apis in self.allow],
@@ -120,9 +148,12 @@ class Decision:
             "undecided": [list(apis) for apis in self.undecided],
             **forecast,
             "recommended": list(self.recommended),
+            "utility": self.utility,
+            "utility_bound": self.utility_bound,
             "complete": self.complete,
             "evaluated": self.evaluated,
             "seconds": self.seconds,
+            "engine": self.engine,
         }
 
     @classmethod
@@ -157,6 +188,11 @@ class Decision:
                 evaluated=int(content["evaluated"]),
                 seconds=float(content["seconds"]),
                 users_needed=tuple(content["users_needed"]) if "users_needed" in content else None,
+                engine=_text(content.get("engine")),
+                utility=_number(content.get("utility")),
+                utility_bound=_number(content.get("utility_bound")),
+                view=View.from_json(content["view"]) if "view" in content else View(),
+                source=_text(content["view"]["source"]) if "view" in content else None,
             )
         except KeyError as error:
             raise InputError(f"not a decision: {error.args[0]!r} is missing") from error
@@ -186,10 +222,10 @@ def read_decision(path: Path) -> Decision:
 
 
 def decide(
-    source: MemorySource,
+    source: UserSource | ThinningSource,
     policy: Policy,
     *,
-    words: NDArray[np.uint64],
+    words: NDArray[np.uint64] | None,
     digest: str,
     setting: Setting = "population",
     missing: Missing = "value",
@@ -200,6 +236,10 @@ def decide(
     max_size: int | None = None,
     forecast: bool = False,
     progress: Callable[[int], None] | None = None,
+    view: View | None = None,
+    log_source: str | None = None,
+    known: Decision | None = None,
+    engine: str | None = None,
 ) -> Decision:
     """Decide all subsets of the policy's candidates.
 
@@ -210,7 +250,8 @@ def decide(
     policy
         The question; in the setting `sample` its population is the number of users, its delta null.
     words
-        uint64, a pseudo-random word per user, in the order of the rows of the source.
+        uint64, a pseudo-random word per user, in the order of the rows of the source; None for a
+        source that thins its users itself.
     digest
         Digest of the data; with the policy it fixes the draw of the thinning.
     setting, missing
@@ -225,18 +266,27 @@ def decide(
         Say for each undecided set how many users would decide it.
     progress
         Called now and then with the number of sets evaluated so far.
+    view, log_source, engine
+        See `view`, `source` and `engine` of `Decision`; noted only.
+    known
+        An earlier decision of the same question on the same data, perhaps not complete: what it
+        proves is not computed again.
 
     Raises
     ------
+    InputError
+        `known` answers another question, or was made of other data.
     PolicyError
         The policy asks more than the data can carry, for example fewer than two users.
     UndecidableError
         So few users that the thinning keeps none.
     """
     started = time.perf_counter()
-    source, allow, block = _tests(source, policy, words=words, digest=digest, setting=setting)
+    must, never, weights = sorted(set(must)), set(never), weights or {}
+    proven = None if known is None else _proven(known, policy, setting, missing, digest)
+    kept, allow, block = _tests(source, policy, words=words, digest=digest, setting=setting)
     borders = search(
-        source,
+        kept,
         allow=allow,
         block=block,
         must=must,
@@ -244,28 +294,90 @@ def decide(
         time_limit=time_limit,
         max_size=max_size,
         progress=progress,
+        known=proven,
     )
+    best = recommend(borders.allow, weights=weights)
     undecided = _without_empty(borders.undecided)
     return Decision(
         policy=policy,
         setting=setting,
         missing=missing,
-        users=len(words),
+        users=source.users,
         digest=digest,
-        guarantee=guarantee(policy, setting, len(words)),
+        guarantee=guarantee(policy, setting, source.users),
         allow=_without_empty(borders.allow),
         block=_without_empty(borders.block),
         undecided=undecided,
-        recommended=_recommended(borders, weights),
+        recommended=best.apis,
+        utility=best.weight,
+        utility_bound=best.weight
+        if borders.complete
+        else _utility_bound(borders, policy, weights, must=must, never=never),
         complete=borders.complete,
         evaluated=borders.evaluated,
-        users_needed=_forecast(source, policy, len(words), undecided) if forecast else None,
+        users_needed=_forecast(kept, policy, source.users, undecided) if forecast else None,
         seconds=round(time.perf_counter() - started, 3),
+        view=view or View(),
+        source=log_source,
+        engine=engine,
+    )
+
+
+def _proven(
+    known: Decision, policy: Policy, setting: Setting, missing: Missing, digest: str
+) -> Borders:
+    """Give what an earlier decision proves.
+
+    Raises
+    ------
+    InputError
+        It answers another question, or was made of other data.
+    """
+    differing = [
+        name
+        for name, before, now in (
+            *(
+                (name, getattr(known.policy, name), getattr(policy, name))
+                for name in ("k", "population", "budget", "delta")
+            ),
+            ("candidates", set(known.policy.candidates), set(policy.candidates)),
+            ("setting", known.setting, setting),
+            ("missing", known.missing, missing),
+            ("data", known.digest, digest),
+        )
+        if before != now
+    ]
+    if differing:
+        raise InputError(
+            f"resume: the decision file differs in {', '.join(differing)}",
+            hint="only the same question on the same data can be resumed",
+        )
+    return Borders(
+        allow=list(known.allow),
+        block=list(known.block),
+        undecided=list(known.undecided),
+        complete=known.complete,
+        evaluated=known.evaluated,
+    )
+
+
+def _utility_bound(
+    borders: Borders,
+    policy: Policy,
+    weights: Mapping[str, float],
+    *,
+    must: Sequence[str],
+    never: Collection[str],
+) -> float:
+    """Weight that no allowed set exceeds, by what an incomplete search has refused."""
+    candidates = [api for api in policy.candidates if api not in never]
+    return weight_bound(
+        candidates, [*borders.block, *borders.undecided], weights=weights, must=must
     )
 
 
 def _forecast(
-    source: MemorySource, policy: Policy, users: int, undecided: Iterable[ApiSet]
+    source: SpectrumSource, policy: Policy, users: int, undecided: Iterable[ApiSet]
 ) -> tuple[int | None, ...]:
     """Users that would decide each set; nothing is undecided where nothing is estimated."""
     if policy.delta is None:
@@ -286,7 +398,11 @@ def _forecast(
 
 
 def recheck(
-    decision: Decision, source: MemorySource, *, words: NDArray[np.uint64], digest: str
+    decision: Decision,
+    source: UserSource | ThinningSource,
+    *,
+    words: NDArray[np.uint64] | None,
+    digest: str,
 ) -> dict[ApiSet, Verdict]:
     """Test every set on the allow list of a decision again, on the users of now.
 
@@ -302,12 +418,12 @@ def recheck(
     PolicyError
         The policy asks more than the data of now can carry.
     """
-    source, allow, block = _tests(
+    kept, allow, block = _tests(
         source, decision.policy, words=words, digest=digest, setting=decision.setting
     )
     verdicts: dict[ApiSet, Verdict] = {}
     for apis in decision.allow:
-        spectrum = source.spectrum(apis)
+        spectrum = kept.spectrum(apis)
         if allow.holds(spectrum, len(apis)):
             verdicts[apis] = "allow"
         else:
@@ -316,13 +432,13 @@ def recheck(
 
 
 def _tests(
-    source: MemorySource,
+    source: UserSource | ThinningSource,
     policy: Policy,
     *,
-    words: NDArray[np.uint64],
+    words: NDArray[np.uint64] | None,
     digest: str,
     setting: Setting,
-) -> tuple[MemorySource, Criterion, Criterion]:
+) -> tuple[SpectrumSource, Criterion, Criterion]:
     """Users to test on, and the criteria to allow and to block by."""
     if setting == "sample" or policy.delta is None:
         criterion = exact_criterion(policy, source.users)
@@ -336,10 +452,26 @@ def _tests(
         candidates=len(policy.candidates),
     )
     seed = seed_of(json.dumps(policy.to_json(), sort_keys=True), digest)
-    dropped = dropped_positions(words, mean=criteria.mean, seed=seed)
-    if len(dropped) == len(words):
-        raise UndecidableError(f"{len(words)} users are too few to decide anything")
-    return source.without(dropped), criteria.allow, criteria.block
+    kept = _thinned(source, words, mean=criteria.mean, seed=seed)
+    if kept is None or not kept.users:
+        raise UndecidableError(f"{source.users} users are too few to decide anything")
+    return kept, criteria.allow, criteria.block
+
+
+def _thinned(
+    source: UserSource | ThinningSource,
+    words: NDArray[np.uint64] | None,
+    *,
+    mean: float,
+    seed: int,
+) -> SpectrumSource | None:
+    """Users that the thinning keeps; None when that is nobody."""
+    if isinstance(source, ThinningSource):
+        return source.thinned(mean=mean, seed=seed)
+    if words is None:
+        raise InputError("decide: a source that cannot thin its users needs their words")
+    dropped = dropped_positions(words, mean=mean, seed=seed)
+    return None if len(dropped) == len(words) else source.without(dropped)
 
 
 def exact_criterion(policy: Policy, users: int) -> Criterion:
@@ -366,10 +498,6 @@ def guarantee(policy: Policy, setting: Setting, users: int) -> str:
     )
 
 
-def _recommended(borders: Borders, weights: Mapping[str, float] | None) -> ApiSet:
-    return recommend(borders.allow, weights=weights or {}).apis if borders.allow else ()
-
-
 def _without_empty(sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
     return tuple(apis for apis in sets if apis)
 
@@ -378,6 +506,14 @@ def _one_of(name: str, word: Any, words: tuple[str, ...]) -> Any:
     if word not in words:
         raise InputError(f"not a decision: {name} is none of {', '.join(words)}")
     return word
+
+
+def _text(content: Any) -> str | None:
+    return None if content is None else str(content)
+
+
+def _number(content: Any) -> float | None:
+    return None if content is None else float(content)
 
 
 def _sets(content: Any) -> tuple[ApiSet, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from fpmonitor.engine.memory import CodeTable, count_keys, rank_keys, run_starts
+from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,8 @@ class SourceRefinement:
 
     def steps(self, columns: Sequence[int]) -> Steps:
         """Try each of `columns` alone with the base."""
-        spectra = [self._spectrum([column]) for column in columns]
+        sets = [[*self._base, self._apis[column]] for column in columns]
+        spectra = spectra_of(self._source, sets)
         return Steps(
             np.array([self._criterion.score(spectrum) for spectrum in spectra]),
             np.array([spectrum.support for spectrum in spectra], dtype=np.intp),

@@ -18,7 +18,8 @@ import numpy as np
 
 from fpmonitor.decide.refinement import SourceRefinement, TableRefinement
 from fpmonitor.engine.memory import MemorySource
-from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
+from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
+from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -349,7 +350,8 @@ def search(
     Returns
     -------
     Borders
-        An interrupt (Ctrl-C) ends the search like the time limit: what is returned is proven.
+        An interrupt (Ctrl-C) ends the search like the time limit, and so does the loss of the
+        engine that holds the users: what is returned is proven.
 
     Raises
     ------
@@ -378,6 +380,10 @@ def search(
         if upper is not lower:
             _run(upper, source, block, apis, must)
     except (_StopError, KeyboardInterrupt):
+        lower.complete = False
+    except EngineLostError:
+        if not lower.evaluated:
+            raise
         lower.complete = False
     return _borders(apis, lower, upper)
 
@@ -427,7 +433,8 @@ def _run(
     score = criterion.score(source.spectrum(must))
     if not border.judge(base, base, score):
         return
-    spectra = {column: source.spectrum([*must, apis[column]]) for column in columns}
+    alone = spectra_of(source, [[*must, apis[column]] for column in columns])
+    spectra = dict(zip(columns, alone, strict=True))
     columns.sort(key=lambda column: -_entropy(spectra[column]))
     hopes = {}
     for column in columns:

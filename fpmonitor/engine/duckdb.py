@@ -49,6 +49,8 @@ class DuckDBSource:
         One of its snapshots.
     dropped
         int64, positions of rows of the snapshot that are left out.
+    apis
+        The APIs that may be asked for; all of the snapshot by default.
     """
 
     def __init__(
@@ -56,20 +58,30 @@ class DuckDBSource:
         database: Database,
         snapshot: Snapshot,
         dropped: NDArray[np.int64] | None = None,
+        apis: Sequence[str] | None = None,
     ) -> None:
         self._database = database
         self._snapshot = snapshot
+        self._apis = snapshot.apis if apis is None else tuple(sorted(apis))
         self._dropped = np.empty(0, dtype=np.int64) if dropped is None else dropped
 
     @property
     def apis(self) -> tuple[str, ...]:
-        """The APIs of the snapshot, sorted."""
-        return self._snapshot.apis
+        """The APIs that may be asked for, sorted."""
+        return self._apis
 
     @property
     def users(self) -> int:
         """Number of users that are not left out."""
         return self._snapshot.users - len(self._dropped)
+
+    def without(self, dropped: NDArray[np.int64]) -> DuckDBSource:
+        """Leave out rows of the snapshot by their positions."""
+        return DuckDBSource(self._database, self._snapshot, dropped, self._apis)
+
+    def selected(self, apis: Sequence[str]) -> DuckDBSource:
+        """Restrict the APIs that may be asked for."""
+        return DuckDBSource(self._database, self._snapshot, self._dropped, apis)
 
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the tuples of the values of `apis`.

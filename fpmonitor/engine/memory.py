@@ -7,6 +7,7 @@ cannot meet. Where the number would pass 63 bits, it is replaced by its rank fir
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,15 @@ if TYPE_CHECKING:
 
 KEY_BITS = 63  # keys are int64 and not negative
 DENSE = 4  # count by direct addressing up to this many possible keys per row
+_BYTES_PER_CODE = 12  # as read, as kept, and in keys
+_BYTES_PER_USER = 100  # keys, their order, weights
 MAX_USERS = 1 << 53  # sums of whole numbers below it are exact in float64
+
+
+def has_room_for(users: int, apis: int) -> bool:
+    """Whether rows of so many users fit into half of the machine's memory."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return users * (_BYTES_PER_USER + _BYTES_PER_CODE * apis) <= memory // 2
 
 
 def sorted_numbers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

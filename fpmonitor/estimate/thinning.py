@@ -17,6 +17,7 @@ from scipy import special
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.policy import check_share
+from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,6 +99,42 @@ def dropped_positions(words: NDArray[np.uint64], *, mean: float, seed: int) -> N
     return np.sort(order[kept:]).astype(np.int64)
 
 
+def thinned_spectrum(
+    spectrum: CountSpectrum, *, mean: float, most: int, seed: int
+) -> CountSpectrum | None:
+    """Count spectrum of the users that thinning keeps, drawn from the spectrum alone.
+
+    The same law as that of `dropped_positions`, without a row per user.
+
+    Parameters
+    ----------
+    spectrum
+        Of all users.
+    mean
+        `mu` of `thinning_mean`, users.
+    most
+        Largest number of users to keep, as the certificate is for so many.
+    seed
+        Whole number, 0 <= seed < 2**64; see `seed_of`.
+
+    Returns
+    -------
+    CountSpectrum or None
+        None in the case that nobody is kept.
+    """
+    kept = min(_poisson_number(mean, seed), most, spectrum.users)
+    if kept == 0:
+        return None
+    ends = np.cumsum(np.repeat(spectrum.counts, spectrum.values))
+    few = min(kept, spectrum.users - kept)
+    rng = np.random.default_rng(seed)
+    drawn = rng.choice(spectrum.users, few, replace=False, shuffle=False)
+    groups = np.bincount(np.searchsorted(ends, drawn, side="right"), minlength=ends.size)
+    if few < kept:
+        groups = np.diff(ends, prepend=0) - groups
+    return CountSpectrum.from_counts(groups)
+
+
 def seed_of(*parts: str) -> int:
     """64-bit seed that depends on every character of every part (BLAKE2b)."""
     digest = hashlib.blake2b(digest_size=8)
@@ -105,6 +142,11 @@ def seed_of(*parts: str) -> int:
         encoded = part.encode()
         digest.update(len(encoded).to_bytes(8, "little") + encoded)
     return int.from_bytes(digest.digest(), "little")
+
+
+def kept_number(mean: float, seed: int) -> int:
+    """Number of users that thinning asks for, as `dropped_positions` draws it."""
+    return _poisson_number(mean, seed)
 
 
 def _poisson_number(mean: float, seed: int) -> int:

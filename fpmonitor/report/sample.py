@@ -17,6 +17,8 @@ from fpmonitor.store.snapshot import read_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from fpmonitor.estimate.certificate import Certificate
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot
@@ -78,12 +80,7 @@ def take_sample(
     PolicyError
         A number is out of its range.
     """
-    limits = _certificate(snapshot.users, k, population, delta)
-    dropped = dropped_positions(
-        read_words(database, snapshot),
-        mean=limits.mean,
-        seed=seed_of(json.dumps([k, population, delta]), snapshot.digest),
-    )
+    limits, dropped = thin_users(database, snapshot, k=k, population=population, delta=delta)
     return Sample(
         k=k,
         population=population,
@@ -92,6 +89,25 @@ def take_sample(
         thinned=DuckDBSource(database, snapshot, dropped),
         digest=snapshot.digest,
     )
+
+
+def thin_users(
+    database: Database, snapshot: Snapshot, *, k: int, population: int, delta: float
+) -> tuple[Certificate, NDArray[np.int64]]:
+    """Certificate for one question, and the positions of the users that its thinning leaves out.
+
+    Raises
+    ------
+    PolicyError
+        A number is out of its range.
+    """
+    limits = _certificate(snapshot.users, k, population, delta)
+    dropped = dropped_positions(
+        read_words(database, snapshot),
+        mean=limits.mean,
+        seed=seed_of(json.dumps([k, population, delta]), snapshot.digest),
+    )
+    return limits, dropped
 
 
 @functools.lru_cache(maxsize=16)

@@ -25,6 +25,8 @@ _BRANDS = ("http:sec-ch-ua", "NavigatorUAData.brands", "NavigatorUAData.brands#f
 _USER_AGENTS = ("Navigator.userAgent", "http:user-agent")
 _VENDORS = ("Navigator.vendor", "Navigator.vendor#fingerprintjs")
 _PLATFORMS = ("Navigator.platform", "Navigator.platform#fingerprintjs")
+# Every API that tells the browser or that it is automated.
+TELLING_APIS = (*_BRANDS, *_USER_AGENTS, *_VENDORS, *_PLATFORMS, "Navigator.webdriver")
 _APPLE_HANDHELD = re.compile(r"iPhone|iPad|iPod")
 _AGENT_VERSIONS = (
     ("firefox", re.compile(r"Firefox/(\d{1,5})")),

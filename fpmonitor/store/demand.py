@@ -172,3 +172,8 @@ def read_demand(database: Database, by: By, *, most: int) -> list[ApiDemand]:
     """
     rows = database.rows(_SETS[by], most=most)
     return [ApiDemand(tuple(apis), scripts, sites) for apis, scripts, sites in rows]
+
+
+def read_sites(database: Database) -> dict[str, int]:
+    """Count for each API the sites on which scripts read it."""
+    return dict(database.rows("demand/sites_by_api"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
@@ -47,6 +47,15 @@ class Transform:
     lower: bool = False
     sort: bool = False
     constant: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the steps that are taken, as in TOML."""
+        unchanged = Transform()
+        return {
+            step.name: getattr(self, step.name)
+            for step in fields(self)
+            if getattr(self, step.name) != getattr(unchanged, step.name)
+        }
 
     def __call__(self, text: str) -> str:
         """Give the value that would be returned instead of `text`.
@@ -118,10 +127,28 @@ def read_transforms(path: Path) -> Mapping[str, Transform]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"transforms {path}: {error}") from error
-    return {api: _transform(path, api, table) for api, table in content.items()}
+    return transforms_of(str(path), content)
 
 
-def _transform(path: Path, api: str, table: Any) -> Transform:
+def transforms_of(origin: str, content: Any) -> Mapping[str, Transform]:
+    """Read a table for each API.
+
+    Parameters
+    ----------
+    origin
+        What the content was read from, for messages.
+
+    Raises
+    ------
+    InputError
+        With words or values that a transform does not have.
+    """
+    if not isinstance(content, dict):
+        raise InputError(f"transforms {origin}: no tables")
+    return {str(api): _transform(origin, api, table) for api, table in content.items()}
+
+
+def _transform(origin: str, api: str, table: Any) -> Transform:
     kinds = {
         "brands": bool,
         "major": bool,
@@ -132,10 +159,10 @@ def _transform(path: Path, api: str, table: Any) -> Transform:
     }
     hint = f"a table for each API, with {', '.join(kinds)}"
     if not isinstance(table, dict) or not table:
-        raise InputError(f"transforms {path}: {api!r} is no table", hint=hint)
+        raise InputError(f"transforms {origin}: {api!r} is no table", hint=hint)
     for word, value in table.items():
         if word not in kinds or type(value) is not kinds[word]:
-            raise InputError(f"transforms {path}: {api}: {word} = {value!r}", hint=hint)
+            raise InputError(f"transforms {origin}: {api}: {word} = {value!r}", hint=hint)
     if table.get("round", 1) < 1:
-        raise InputError(f"transforms {path}: {api}: round must be at least 1")
+        raise InputError(f"transforms {origin}: {api}: round must be at least 1")
     return Transform(**table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,7 @@ import polars as pl
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.store.browsers import read_automation, read_browsers, texts_of
 from fpmonitor.store.snapshot import ABSENT, Window, read_codes
+from fpmonitor.store.transforms import transforms_of
 from fpmonitor.store.volatile import read_volatility
 
 if TYPE_CHECKING:
@@ -45,6 +46,31 @@ class View:
     volatile: Volatile = "shared"
     drop_automation: bool = False
     transforms: Mapping[str, Transform] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the view as it stands in a decision file."""
+        return {
+            "volatile": self.volatile,
+            "drop_automation": self.drop_automation,
+            "transforms": {api: transform.to_json() for api, transform in self.transforms.items()},
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> View:
+        """Read what `to_json` gave.
+
+        Raises
+        ------
+        InputError
+            Not a view.
+        """
+        if content["volatile"] not in get_args(Volatile):
+            raise InputError(f"volatile is none of {', '.join(get_args(Volatile))}")
+        return cls(
+            volatile=content["volatile"],
+            drop_automation=bool(content["drop_automation"]),
+            transforms=transforms_of("view", content["transforms"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

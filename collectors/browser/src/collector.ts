@@ -1,0 +1,8 @@
+/** The page snippet: nothing happens before `fpmonitor.collect` is called and consent is given. */
+
+import { type Options, collect } from "./collect";
+import { forget } from "./visitor";
+
+Object.assign(window, {
+  fpmonitor: Object.freeze({ collect: (options: Options) => collect(options), forget }),
+});

@@ -1,0 +1,32 @@
+/** The random id of this browser at this site, and the randomised answers that it gave. */
+
+import { hexadecimal } from "./records";
+
+const KEY = "fpmonitor";
+
+export interface Visitor {
+  user: string;
+  /** Milliseconds since 1970 when the id expires. */
+  until: number;
+  /** Randomised reports: repeated draws would average the noise away. */
+  reports: Record<string, unknown>;
+}
+
+/** Give the visitor that is stored, or store a new one; throws where storage is refused. */
+export function visitor(days: number): Visitor {
+  const now = Date.now();
+  const stored = JSON.parse(localStorage.getItem(KEY) || "{}") as Visitor;
+  if (stored.until > now) return stored;
+  const user = hexadecimal(crypto.getRandomValues(new Uint8Array(16)));
+  return keep({ user, until: now + days * 864e5, reports: {} });
+}
+
+export function keep(changed: Visitor): Visitor {
+  localStorage.setItem(KEY, JSON.stringify(changed));
+  return changed;
+}
+
+/** Forget the id and all that belongs to it. */
+export function forget(): void {
+  localStorage.removeItem(KEY);
+}

@@ -1,0 +1,6 @@
+"""`python -m fpmonitor`."""
+
+from fpmonitor.cli import main
+
+if __name__ == "__main__":
+    main()

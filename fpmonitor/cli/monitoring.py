@@ -1,0 +1,418 @@
+"""Commands on time: trend, check, watch."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fpmonitor.cli.options import (
+    DB,
+    DEFAULT_DB,
+    DELTA,
+    FORMAT,
+    OUTPUT,
+    QUIET,
+    SINCE,
+    UNTIL,
+    K,
+    OutputFormat,
+    split_names,
+)
+from fpmonitor.cli.output import (
+    chosen_format,
+    emit,
+    emit_rows,
+    note,
+    percent,
+    progress_line,
+    render,
+    to_csv,
+    to_json,
+)
+from fpmonitor.cli.views import (
+    DROP_AUTOMATION,
+    SOURCE,
+    VOLATILE,
+    Volatile,
+    view_of,
+)
+from fpmonitor.decide.decision import read_decision
+from fpmonitor.errors import FpmonitorError, StoreError
+from fpmonitor.logs import ColumnMap
+from fpmonitor.monitor import Monitor
+from fpmonitor.report.check import to_github, to_junit, to_sarif
+from fpmonitor.report.trend_chart import draw_trend
+from fpmonitor.store.snapshot import Window
+from fpmonitor.watch import Watch, WatchSettings, post_to, run_command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fpmonitor.report.check import CheckReport
+    from fpmonitor.report.trend import TrendReport
+    from fpmonitor.store.watching import Notice
+
+EXIT_VIOLATED = 1
+EXIT_UNDECIDED = 3
+_EXITS = {
+    "holds": 0,
+    "violated": EXIT_VIOLATED,
+    "cannot tell": EXIT_UNDECIDED,
+    None: EXIT_UNDECIDED,
+}
+_COLOURS = {"allow": "green", "block": "red", "undecided": "yellow"}
+_SHOWN_VALUES = 3
+_SMALLEST_P = 1e-99
+
+
+class By(StrEnum):
+    """Lengths of windows."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+
+class Against(StrEnum):
+    """Windows to compare with."""
+
+    PREVIOUS = "previous"
+    FIRST = "first"
+
+
+class CheckFormat(StrEnum):
+    """Forms of output of a check."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    JUNIT = "junit"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+_FILES = {CheckFormat.JUNIT: to_junit, CheckFormat.SARIF: to_sarif, CheckFormat.GITHUB: to_github}
+HORIZON = Annotated[
+    int | None,
+    typer.Option(
+        "--horizon", help="Number of checks, on new data each, that share the decision's delta."
+    ),
+]
+NEWEST = Annotated[
+    By | None, typer.Option("--by", help="Look at the newest day, week or month only.")
+]
+
+
+def trend(
+    apis: Annotated[
+        list[str] | None,
+        typer.Option("--apis", help="APIs read together; again for another set. [default: each]"),
+    ] = None,
+    by: Annotated[By, typer.Option("--by", help="Length of the windows, UTC.")] = By.WEEK,
+    k: K = 10,
+    population: Annotated[
+        int | None,
+        typer.Option(
+            "--population", "-n", help="Users that sites will see. [default: of the median window]"
+        ),
+    ] = None,
+    delta: DELTA = 0.05,
+    against: Annotated[
+        Against, typer.Option("--against", help="Window that each is compared with.")
+    ] = Against.PREVIOUS,
+    false_alarms: Annotated[
+        float,
+        typer.Option("--false-alarms", help="Tolerated probability of any false alarm at all."),
+    ] = 0.01,
+    volatile: VOLATILE = Volatile.SHARED,
+    drop_automation: DROP_AUTOMATION = False,
+    source: SOURCE = None,
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", help="Draw the exposure here as well.", metavar="FILE")
+    ] = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Follow exposure from window to window, and raise an alarm when the users changed."""
+    view = view_of(volatile, drop_automation)
+    with (
+        Monitor(db, window=Window(since, until, source), view=view) as monitor,
+        progress_line(quiet) as progress,
+    ):
+        report = monitor.trend(
+            [split_names(names) for names in apis or ()],
+            by=by.value,
+            k=k,
+            population=population,
+            delta=delta,
+            against=against.value,
+            false_alarms=false_alarms,
+            progress=progress,
+        )
+        timeless = monitor.timeless
+    if timeless >= k:
+        note(f"{timeless:,} visits have no time and are in no window", quiet=quiet)
+    if svg is not None:
+        emit(draw_trend(report), svg)
+    match chosen_format(output_format, output):
+        case OutputFormat.JSON:
+            emit(to_json(report.to_json()), output)
+        case OutputFormat.CSV:
+            emit(to_csv(_trend_rows(report)), output)
+        case OutputFormat.TABLE:
+            tables = [_trend_table(report), _alarm_table(report)]
+            emit("".join(render(table, to_file=output is not None) for table in tables), output)
+
+
+def _trend_rows(report: TrendReport) -> list[dict[str, Any]]:
+    rows = []
+    for window in report.to_json()["windows"]:
+        sets = window.pop("sets")
+        rows += [window | line for line in sets]
+    return rows
+
+
+def _trend_table(report: TrendReport) -> Table:
+    table = Table(
+        title=(
+            f"Share of users in groups of fewer than {report.k}, in a population of "
+            f"{report.population:,}, by {report.period}"
+        ),
+        caption=(
+            f"Each limit holds with probability {1 - report.delta:.6g}, for its window and set "
+            "alone. An ! marks users who changed against the window they are compared with."
+        ),
+        caption_justify="left",
+    )
+    for name in ("from", "users", "API set"):
+        table.add_column(name, overflow="fold", justify="right" if name == "users" else "left")
+    for name in ("values", "bits", "plug-in", "unbiased", "lower", "upper", ""):
+        table.add_column(name, justify="right")
+    changed = {(alarm.since, alarm.apis) for alarm in report.alarms}
+    for window in report.windows:
+        start = f"{window.since:%Y-%m-%d}"
+        if window.users is None:
+            table.add_row(start, f"< {report.k}")
+        for i, line in enumerate(window.sets):
+            table.add_row(
+                start if i == 0 else "",
+                f"{window.users:,}" if i == 0 else "",
+                escape(", ".join(line.apis)),
+                f"{line.values:,}",
+                f"{line.entropy_bits:.2f}",
+                *(percent(s) for s in (line.plug_in, line.unbiased, line.lower, line.upper)),
+                "[red]![/]" if (window.since, line.apis) in changed else "",
+            )
+        table.add_section()
+    return table
+
+
+def _alarm_table(report: TrendReport) -> Table:
+    table = Table(
+        title=f"What changed against the {report.against} window",
+        caption=(
+            f"{report.tests:,} tests; were all windows draws from one law, any of them would raise "
+            f"an alarm with probability {report.false_alarms:.6g} at most. `moved` estimates the "
+            "users that moved; a value is named where at least "
+            f"{report.k} users of both windows have it."
+        ),
+        caption_justify="left",
+    )
+    for name in ("from", "API set", "changed", "moved", "p-value", "values that changed for sure"):
+        table.add_column(name, overflow="fold")
+    for alarm in report.alarms:
+        values = [
+            f"{escape(_short(value.value))}: {_share(value.before, report.k)} to "
+            f"{_share(value.after, report.k)}"
+            for value in alarm.values[:_SHOWN_VALUES]
+        ]
+        if len(alarm.values) > _SHOWN_VALUES:
+            values.append("...")
+        table.add_row(
+            f"{alarm.since:%Y-%m-%d}",
+            escape(", ".join(alarm.apis)),
+            alarm.compared,
+            percent(alarm.moved),
+            f"{alarm.p_value:.1g}" if alarm.p_value > _SMALLEST_P else f"< {_SMALLEST_P:.0e}",
+            "\n".join(values) or "–",
+        )
+    if not report.alarms:
+        table.add_row("–", "no alarm")
+    return table
+
+
+def _share(share: float | None, k: int) -> str:
+    return f"fewer than {k} users" if share is None else percent(share)
+
+
+def _short(value: str | None) -> str:
+    if value is None:
+        return "(a rare or new value)"
+    return value if len(value) <= 60 else value[:59] + "…"
+
+
+def check(
+    decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
+    by: NEWEST = None,
+    horizon: HORIZON = None,
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: Annotated[
+        CheckFormat | None,
+        typer.Option("--format", help="Form of output: a table on a terminal, JSON when piped."),
+    ] = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> int:
+    """Test the allow list of a decision on the data of now: 0 holds, 1 violated, 3 cannot tell."""
+    with Monitor(db, window=Window(since, until)) as monitor:
+        report = monitor.check_report(
+            read_decision(decision), horizon=horizon, by=None if by is None else by.value
+        )
+    note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))
+    if output_format in _FILES:
+        emit(_FILES[output_format](report, str(decision)), output)
+    else:
+        _emit_check(report, output_format, output)
+    return _EXITS[report.outcome]
+
+
+def _circumstances(report: CheckReport) -> list[str]:
+    """Say who was looked at, and which check of how many it is."""
+    users = (
+        f"fewer than {report.decision.policy.k}" if report.users is None else f"{report.users:,}"
+    )
+    parts = [f"{report.outcome}; {users} users"]
+    if report.since is not None:
+        parts.append(f" from {report.since:%Y-%m-%d} on")
+    if report.place is not None:
+        place = report.place
+        turn = f" of horizon {place.turn}" if place.turn > 1 else ""
+        parts.append(
+            f"; check {place.check} of {place.horizon}{turn}, wrong with probability "
+            f"{place.delta:.3g} at most"
+        )
+    return parts
+
+
+def _emit_check(
+    report: CheckReport, output_format: CheckFormat | None, output: Path | None
+) -> None:
+    rows = [{"verdict": verdict, "apis": list(apis)} for apis, verdict in report.verdicts.items()]
+
+    def table() -> Table:
+        drawn = Table("verdict now", "set on the allow list")
+        for apis, verdict in report.verdicts.items():
+            drawn.add_row(f"[{_COLOURS[verdict]}]{verdict}[/]", escape(", ".join(apis)))
+        return drawn
+
+    wanted = None if output_format is None else OutputFormat(output_format.value)
+    emit_rows(rows, table=table, wanted=wanted, output=output)
+
+
+def watch(
+    folder: Annotated[Path, typer.Argument(help="Folder in which logs arrive.", metavar="DIR")],
+    decision: Annotated[
+        Path, typer.Option("--decision", help="The decision to check.", metavar="DECISION.json")
+    ],
+    command: Annotated[
+        str | None,
+        typer.Option("--command", help="Run this when a verdict changes; JSON on its stdin."),
+    ] = None,
+    webhook: Annotated[
+        str | None,
+        typer.Option(
+            "--webhook",
+            envvar="FPMONITOR_WEBHOOK",
+            help="Post JSON to this address when a verdict changes; a secret one by environment.",
+            metavar="URL",
+        ),
+    ] = None,
+    by: NEWEST = None,
+    horizon: HORIZON = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Do what there is to do and end, for cron.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option("--every", help="Seconds between looks at the folder.", min=0.1)
+    ] = 10,
+    settle: Annotated[
+        float, typer.Option("--settle", help="Read files unchanged for so many seconds.", min=0)
+    ] = 2,
+    collector: Annotated[
+        str | None, typer.Option("--collector", help="Read with this collector.", metavar="NAME")
+    ] = None,
+    columns: Annotated[
+        Path | None,
+        typer.Option("--columns", help="Column map in TOML for foreign names.", metavar="MAP.toml"),
+    ] = None,
+    db: DB = DEFAULT_DB,
+    quiet: QUIET = False,
+) -> int:
+    """Read new logs of a folder as they come, and tell when a verdict on a decision changes."""
+    deliver: list[Callable[[Notice], None]] = [_print_notice]
+    if command is not None:
+        deliver.append(run_command(command))
+    if webhook is not None:
+        deliver.append(post_to(webhook))
+    watching = Watch(
+        WatchSettings(
+            folder=folder,
+            database=db,
+            decision=read_decision(decision),
+            horizon=horizon,
+            by=None if by is None else by.value,
+            collector=collector,
+            column_map=ColumnMap.from_toml(columns) if columns else ColumnMap(),
+            settle=settle,
+        ),
+        deliver=deliver,
+        note=lambda text: note(text, quiet=quiet),
+    )
+    if once:
+        watching.step()
+        if watching.waiting:
+            time.sleep(settle)
+            watching.step()
+        return _EXITS[watching.outcome]
+    _keep_watching(watching, every, quiet=quiet)
+    return 0
+
+
+def _keep_watching(watching: Watch, every: float, *, quiet: bool) -> None:
+    """Look again and again until somebody interrupts."""
+    said = ""
+    while True:
+        try:
+            watching.step()
+            said = ""
+        except FpmonitorError as error:
+            # What cannot be done now may be done at the next look; it is said once.
+            if str(error) != said:
+                note(f"will try again: {error}", quiet=quiet and isinstance(error, StoreError))
+            said = str(error)
+        time.sleep(every)
+
+
+def _print_notice(notice: Notice) -> None:
+    body = notice.body
+    if not sys.stdout.isatty():
+        emit(json.dumps(body, ensure_ascii=False) + "\n", None)
+        return
+    was = "" if body["was"] is None else f" (was: {body['was']})"
+    above = [", ".join(line["apis"]) for line in body["sets"] if line["verdict"] == "block"]
+    listed = "".join(f"\n  above the budget: {apis}" for apis in above)
+    emit(f"{body['outcome']}{was}{listed}\n", None)

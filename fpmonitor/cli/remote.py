@@ -1,0 +1,272 @@
+"""Commands on users that a distributed engine holds: the same questions, answers and files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fpmonitor.cli.options import (
+    DELTA,
+    FORMAT,
+    MISSING,
+    OUTPUT,
+    POPULATION,
+    QUIET,
+    SINCE,
+    UNTIL,
+    K,
+    Missing,
+    Setting,
+    split_names,
+)
+from fpmonitor.cli.output import emit_rows, note, percent, progress_line
+from fpmonitor.cli.questions import emit_decision, emit_reports, read_weights
+from fpmonitor.cli.views import SOURCE
+from fpmonitor.decide.decision import read_decision
+from fpmonitor.errors import InputError
+from fpmonitor.logs import ColumnMap
+from fpmonitor.remote import RemoteMonitor
+from fpmonitor.store.snapshot import Window
+
+if TYPE_CHECKING:
+    from fpmonitor.store.ingest import BatchReport
+
+ENGINE = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        envvar="FPMONITOR_ENGINE",
+        help="A server of Spark Connect: Spark, or Sail.",
+        metavar="sc://HOST:PORT",
+    ),
+]
+STORE = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        envvar="FPMONITOR_STORE",
+        help="Folder of the store, as the engine names it: a path, s3a://...",
+        metavar="FOLDER",
+    ),
+]
+
+app = typer.Typer(
+    name="remote",
+    help="Ask a Spark cluster, or Sail, instead of the database file.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+def ingest(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            help="Parquet folders that the engine reads, or one table; together one batch.",
+            metavar="PATH...",
+        ),
+    ],
+    engine: ENGINE,
+    store: STORE,
+    user: Annotated[
+        str | None, typer.Option("--user", help="Column of the user.", metavar="COLUMN")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option("--time", help="Column of the time.", metavar="COLUMN")
+    ] = None,
+    columns: Annotated[
+        Path | None, typer.Option("--columns", help="Column map, TOML.", metavar="MAP.toml")
+    ] = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Store a batch of long or wide Parquet in the folder; the same batch again adds nothing."""
+    column_map = ColumnMap() if columns is None else ColumnMap.from_toml(columns)
+    named = {field: name for field, name in (("user", user), ("time", time)) if name}
+    column_map = replace(column_map, columns={**column_map.columns, **named})
+    with RemoteMonitor(engine, store, create=True) as monitor:
+        report = monitor.ingest(paths, column_map)
+    _emit_batches([report], output_format, output)
+
+
+@app.command()
+def batches(
+    engine: ENGINE, store: STORE, output_format: FORMAT = None, output: OUTPUT = None
+) -> None:
+    """List the batches that are stored."""
+    with RemoteMonitor(engine, store) as monitor:
+        reports = monitor.batches()
+    _emit_batches(reports, output_format, output)
+
+
+def _emit_batches(
+    reports: list[BatchReport], output_format: FORMAT, output: OUTPUT
+) -> None:
+    rows = [report.to_json() for report in reports]
+
+    def table() -> Table:
+        drawn = Table("batch", "collector", title="Batches, by number of records")
+        counts = ("read", "stored", "duplicates", "rejected", "users", "apis")
+        for name in counts:
+            drawn.add_column(name, justify="right")
+        for row in rows:
+            numbers = (f"{row[name]:,}" for name in counts)
+            drawn.add_row(escape(row["source"]), row["collector"], *numbers)
+        return drawn
+
+    emit_rows(rows, table=table, wanted=output_format, output=output)
+
+
+@app.command()
+def exposure(
+    apis: Annotated[
+        list[str],
+        typer.Option(
+            "--apis", help="APIs read together, separated by commas; again for another set."
+        ),
+    ],
+    engine: ENGINE,
+    store: STORE,
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    missing: MISSING = Missing.VALUE,
+    bounds: Annotated[
+        bool, typer.Option("--bounds", help="The certificate beside all bounds of the paper.")
+    ] = False,
+    entropies: Annotated[
+        bool, typer.Option("--entropies", help="Every measure and estimator of the entropy.")
+    ] = False,
+    source: SOURCE = None,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Estimate the exposure of API sets, with limits that hold."""
+    with RemoteMonitor(engine, store, window=Window(since, until, source)) as monitor:
+        reports = monitor.exposure(
+            [split_names(names) for names in apis],
+            k=k,
+            population=population,
+            delta=delta,
+            missing=missing.value,
+            bounds=bounds,
+            entropies=entropies,
+        )
+    emit_reports(reports, output_format, output)
+
+
+@app.command()
+def decide(
+    budget: Annotated[
+        float, typer.Option("--budget", help="Largest tolerated exposure, a share of the users.")
+    ],
+    engine: ENGINE,
+    store: STORE,
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    candidates: Annotated[
+        str | None,
+        typer.Option("--candidates", help="APIs to decide on, separated by commas. [default: all]"),
+    ] = None,
+    setting: Annotated[
+        Setting,
+        typer.Option("--setting", help="Certify for a population, or count the observed users."),
+    ] = Setting.POPULATION,
+    missing: MISSING = Missing.VALUE,
+    must: Annotated[str, typer.Option("--must", help="APIs that every set must hold.")] = "",
+    never: Annotated[str, typer.Option("--never", help="APIs that no set may hold.")] = "",
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", help="TOML file: utility of each API.", metavar="FILE"),
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", help="Stop the search after these seconds.")
+    ] = None,
+    max_size: Annotated[
+        int | None, typer.Option("--max-size", help="Only sets of at most so many APIs.")
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume",
+            help="Go on from this decision of the same question, which was stopped early.",
+            metavar="DECISION.json",
+        ),
+    ] = None,
+    source: SOURCE = None,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Decide which API sets stay k-anonymous; the same decision as of a database file."""
+    known = None if resume is None else read_decision(resume)
+    with (
+        RemoteMonitor(engine, store, window=Window(since, until, source)) as monitor,
+        progress_line(quiet) as progress,
+    ):
+        progress("preparing")
+        decision = monitor.decide(
+            k=k,
+            budget=budget,
+            population=population,
+            delta=delta,
+            candidates=None if candidates is None else split_names(candidates),
+            setting=setting.value,
+            missing=missing.value,
+            weights=None if weights is None else read_weights(weights),
+            must=split_names(must),
+            never=split_names(never),
+            time_limit=time_limit,
+            max_size=max_size,
+            known=known,
+            progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
+        )
+        lost = monitor.lost
+    emit_decision(decision, output_format, output, quiet=quiet)
+    if lost:
+        note("the engine was lost: the decision holds what was proven; go on with --resume")
+
+
+@app.command()
+def sample(
+    users: Annotated[int, typer.Option("--users", help="How many users to draw.")],
+    engine: ENGINE,
+    store: STORE,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="A Parquet file.", metavar="FILE.parquet")
+    ],
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    source: SOURCE = None,
+    since: SINCE = None,
+    until: UNTIL = None,
+    quiet: QUIET = False,
+) -> None:
+    """Draw users for the local database, and say what the certificate loses by it.
+
+    The file is a long log with raw values: `fpmonitor ingest FILE.parquet` reads it.
+    """
+    with RemoteMonitor(engine, store, window=Window(since, until, source)) as monitor:
+        drawn = monitor.sample(users)
+        price = monitor.price_of_sample(users, k=k, population=population, delta=delta)
+    try:
+        drawn.write_parquet(output)
+    except OSError as error:
+        raise InputError(f"cannot write {output} ({error.strerror})") from error
+    note(
+        f"{price.sampled:,} of {price.users:,} users written to {output}. The price of sampling: "
+        f"the smallest exposure that the certificate can prove is {percent(price.limit_of_sample, 4)}"
+        f" with the sample, {percent(price.limit, 4)} with all users.",
+        quiet=quiet,
+    )

@@ -1,0 +1,177 @@
+"""Two-sample tests: whether the users of two windows can be draws from one law.
+
+Given how many users of both windows together have each value, one law deals the users out to the
+windows like cards. That law is hypergeometric, so the tests are exact: they need no large samples
+and no smallest count (Fisher 1935). A test takes the better half of two looks at a table:
+
+* every value alone, corrected for their number (Bonferroni), which finds one value that grew;
+* a split: which values grew is learnt on one half of the users, and whether they grew on the other
+  half, which finds many small changes that agree.
+
+Users who are in both windows make windows more alike, so they raise no alarm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+POOLED_USERS = 20  # of both windows; rarer values are tested as one
+_SCREEN_SHARE = 0.7  # of the deviation that would matter; whatever is screened out has p-value 1
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DriftTest:
+    """Outcome of the test of one table of counts.
+
+    Attributes
+    ----------
+    p_value
+        Probability, under one law, of so small a number: `P(p_value <= x) <= x` for every x.
+    moved
+        Share of the users that moved from some values to others, estimated on the half that was not
+        learnt from; on average not above the true total variation distance.
+    cell_p_values
+        float64, one a value: its own p-value, already corrected for the values and the two looks;
+        1 for values that were tested with other rare ones.
+    """
+
+    p_value: float
+    moved: float
+    cell_p_values: NDArray[np.float64]
+
+
+def compare_laws(before: ArrayLike, after: ArrayLike, *, seed: int) -> DriftTest:
+    """Test whether two windows come from one law of values.
+
+    Parameters
+    ----------
+    before, after
+        Whole numbers, shape (values,): users of each window with each value.
+    seed
+        Of the split; take it from the data, so that nobody can draw again until it pleases.
+
+    Raises
+    ------
+    InputError
+        Shapes that differ, negative counts, or a window of fewer than 2 users.
+    """
+    first, second = _counts("before", before), _counts("after", after)
+    if first.shape != second.shape:
+        raise InputError(f"drift: {first.size} values before, {second.size} after")
+    cells = _cell_p_values(first, second)
+    split, moved = _split(first, second, np.random.default_rng(seed))
+    return DriftTest(
+        p_value=min(1.0, float(cells.min(initial=1.0)), 2 * split),
+        moved=moved,
+        cell_p_values=cells[:-1],
+    )
+
+
+def compare_spectra(before: ArrayLike, after: ArrayLike, *, seed: int) -> DriftTest:
+    """Test whether users of one window have rarer values than those of the other.
+
+    The names of the values do not matter: users are sorted by how many of both windows share their
+    value, in steps of a factor of 2; each step is a cell. Arguments, errors: as in `compare_laws`.
+    """
+    first, second = _counts("before", before), _counts("after", after)
+    step = np.frexp(first + second)[1]
+    steps = int(step.max(initial=0)) + 1
+    return compare_laws(
+        np.bincount(step, first, steps).astype(np.int64),
+        np.bincount(step, second, steps).astype(np.int64),
+        seed=seed,
+    )
+
+
+def adjust_p_values(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Adjust p-values for their number: with those up to `a` rejected, any error has chance <= `a`.
+
+    Holm (1979), the step-down Bonferroni procedure; no independence is needed.
+    """
+    array = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(array, kind="stable")
+    factors = len(array) - np.arange(len(array))
+    adjusted = np.empty_like(array)
+    adjusted[order] = np.minimum(np.maximum.accumulate(array[order] * factors), 1)
+    return adjusted
+
+
+def _counts(name: str, counts: ArrayLike) -> NDArray[np.int64]:
+    array = np.asarray(counts)
+    if array.ndim != 1 or not (array.size and np.issubdtype(array.dtype, np.integer)):
+        raise InputError(f"drift: {name} must be a non-empty list of whole numbers")
+    if array.min() < 0:
+        raise InputError(f"drift: {name} must not be negative")
+    if array.sum() < 2:
+        raise InputError(f"drift: {name} must count at least 2 users")
+    return array.astype(np.int64)
+
+
+def _cell_p_values(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
+    """P-values of all values and, last, of the pool of the rare ones; corrected."""
+    rare = first + second < POOLED_USERS
+    before = np.append(np.where(rare, 0, first), first[rare].sum())
+    after = np.append(np.where(rare, 0, second), second[rare].sum())
+    tested = np.flatnonzero(before + after)
+    # Of two cells one tells the other.
+    corrections = 2 * max(tested.size - (tested.size == 2), 1)
+    screen = _SCREEN_SHARE * stats.norm.isf(0.5 / corrections)
+    p_values = np.ones(before.size)
+    users = int(first.sum()), int(second.sum())
+    suspicious = tested[_deviations(before[tested], after[tested], users) > screen]
+    p_values[suspicious] = _two_sided(before[suspicious], after[suspicious], users)
+    return np.minimum(p_values * corrections, 1)
+
+
+def _deviations(
+    before: NDArray[np.int64], after: NDArray[np.int64], users: tuple[int, int]
+) -> NDArray[np.float64]:
+    """How many standard deviations each count is off; p-values are worth computing beyond some."""
+    total = sum(users)
+    both = (before + after).astype(np.float64)
+    share = users[1] / total
+    variance = both * share * (1 - share) * (total - both) / (total - 1)
+    deviation = np.abs(after - both * share)
+    spread: NDArray[np.float64] = deviation / np.sqrt(np.maximum(variance, 1e-300))
+    return np.where(variance > 0, spread, 0.0)
+
+
+def _two_sided(
+    before: NDArray[np.int64], after: NDArray[np.int64], users: tuple[int, int]
+) -> NDArray[np.float64]:
+    """Twice the tail of the hypergeometric law beyond the later count, on its side of the mean."""
+    total, both = sum(users), before + after
+    grew = after * total > both * users[1]
+    tails = np.empty(after.size)
+    tails[grew] = stats.hypergeom.sf(after[grew] - 1, total, both[grew], users[1])
+    tails[~grew] = stats.hypergeom.cdf(after[~grew], total, both[~grew], users[1])
+    return np.minimum(2 * tails, 1)
+
+
+def _split(
+    first: NDArray[np.int64], second: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[float, float]:
+    """P-value of the half that was kept back, and the share of users that moved in it."""
+    halves = [_half(counts, rng) for counts in (first, second)]
+    before, after = first - halves[0], second - halves[1]
+    users = int(before.sum()), int(after.sum())
+    if not all((*users, halves[0].sum(), halves[1].sum())):
+        return 1.0, 0.0
+    grew = halves[1] / halves[1].sum() > halves[0] / halves[0].sum()
+    grown = int(before[grew].sum()), int(after[grew].sum())
+    p_value = float(stats.hypergeom.sf(grown[1] - 1, sum(users), sum(grown), users[1]))
+    return p_value, max(0.0, grown[1] / users[1] - grown[0] / users[0])
+
+
+def _half(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """About half of the users of a window, by the toss of a coin for each."""
+    return rng.binomial(counts, 0.5)

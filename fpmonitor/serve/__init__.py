@@ -1,0 +1,1 @@
+"""The HTTP service: collection, answers, dashboard. Needs the extra `serve`."""

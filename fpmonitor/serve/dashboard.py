@@ -1,0 +1,317 @@
+"""The dashboard at `/`, and the scripts that pages load.
+
+Where a read token is configured, the dashboard wants it: in the header `Authorization: Bearer ..`,
+or once in the form at `/login`, which leaves a cookie with a random session and never the token.
+Without one, only requests to this machine by its own name are answered, so that no foreign page
+can reach the dashboard under a name of its own (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import parse_qs
+
+import jinja2
+import markupsafe
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from fpmonitor.errors import FpmonitorError, UnknownNameError
+from fpmonitor.serve.charts import LimitsBar, draw_history, draw_limits, percent
+from fpmonitor.serve.overview import History, Overview, take_overview
+from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from starlette.requests import Request
+
+    from fpmonitor.decide.decision import Decision, Verdict
+    from fpmonitor.monitor import Monitor
+    from fpmonitor.report.explorer import Explored
+
+    Handler = Callable[[Request], Awaitable[Response]]
+
+Answer_ = TypeVar("Answer_")
+
+COOKIE = "fpmonitor_session"
+SESSION_SECONDS = 12 * 3600
+_LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
+_FORM_BYTES = 4096
+_SESSIONS = 1000
+_YEAR = 31_536_000
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Service(Protocol):
+    """What the dashboard needs of the service."""
+
+    @property
+    def decision(self) -> Decision | None:
+        """The decision that is served, if any."""
+
+    @property
+    def history_path(self) -> Path | None:
+        """Where readings of the recommended set are kept; None: in memory."""
+
+    @property
+    def wants_read_token(self) -> bool:
+        """Whether a read token is configured."""
+
+    def is_read_token(self, token: str) -> bool:
+        """Whether this is the read token, compared in constant time."""
+
+    async def ask(self, question: Callable[[Monitor], Answer_]) -> Answer_:
+        """Put a question to the monitor, off the event loop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the explorer shows of the ticked APIs; `verdict` is null without a decision."""
+
+    explored: Explored
+    bar: LimitsBar
+    verdict: Verdict | None
+    because: tuple[str, ...]
+
+
+def routes(service: Service) -> list[Route]:
+    """Routes of the dashboard and of the scripts."""
+    board = _Board(service)
+    door = _Door(service)
+    return [
+        Route("/", door.guarded(board.page)),
+        Route("/login", door.login, methods=["GET", "POST"]),
+        Route("/dashboard/live", door.guarded(board.live)),
+        Route("/dashboard/apis", door.guarded(board.apis)),
+        Route("/dashboard/explore", door.guarded(board.explore)),
+        *(Route(f"/dashboard/{name}", partial(_static, name)) for name in _STATIC),
+        *(Route(f"/v1/{name}", partial(_script, name)) for name in SCRIPTS),
+    ]
+
+
+class _Board:
+    """Looks at the database when it has changed, and shows what it saw last."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._history = History(service.history_path)
+        self._overview: Overview | None = None
+        self._state: object = None
+        self._lock = asyncio.Lock()
+
+    async def _look(self) -> Overview:
+        async with self._lock:
+            decision = self._service.decision
+            batches = await self._service.ask(lambda monitor: len(monitor.batches()))
+            if self._overview is None or self._state != (batches, decision):
+                self._overview = await self._service.ask(
+                    lambda monitor: take_overview(monitor, decision)
+                )
+                self._state = batches, decision
+                if self._overview.reading is not None:
+                    await run_in_threadpool(self._history.add, self._overview.reading)
+            return self._overview
+
+    async def page(self, request: Request) -> Response:
+        overview = await self._look()
+        recommended = overview.recommended.apis if overview.recommended else ()
+        ticked = request.query_params.getlist("api") or recommended
+        decision = self._service.decision
+        return _html(
+            "dashboard.html",
+            **self._live_values(overview),
+            ticked=ticked,
+            answer=await self._answer(overview, ticked),
+            guarantee="Live view of collected logs." if decision is None else decision.guarantee,
+            scripts=[script_named(name) for name in SCRIPTS],
+            origin=f"{request.url.scheme}://{request.url.netloc}",
+            script=_static_path("dashboard.js"),
+        )
+
+    async def live(self, request: Request) -> Response:
+        del request
+        return _html("live.html", **self._live_values(await self._look()))
+
+    async def apis(self, request: Request) -> Response:
+        del request
+        return _html("apis.html", overview=await self._look())
+
+    async def explore(self, request: Request) -> Response:
+        overview = self._overview or await self._look()
+        try:
+            answer = await self._answer(overview, request.query_params.getlist("api"))
+        except UnknownNameError as error:
+            return PlainTextResponse(str(error), status_code=404, headers=_HEADERS)
+        return _html("answer.html", overview=overview, answer=answer)
+
+    async def _answer(self, overview: Overview, ticked: Sequence[str]) -> Answer | None:
+        if overview.explorer is None or not ticked:
+            return None
+        explored = await run_in_threadpool(overview.explorer.explore, ticked)
+        decision = self._service.decision
+        verdict, because = (None, ()) if decision is None else decision.verdict(explored.apis)
+        return Answer(
+            explored=explored,
+            bar=draw_limits(explored, overview.question.budget),
+            verdict=verdict,
+            because=because,
+        )
+
+    def _live_values(self, overview: Overview) -> dict[str, Any]:
+        readings = self._history.readings(overview.reading) if overview.reading else []
+        return {
+            "overview": overview,
+            "readings": readings,
+            "history": draw_history(readings, overview.question.budget) if readings else None,
+        }
+
+
+class _Door:
+    """Lets in who may read."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._sessions: dict[str, float] = {}
+
+    def guarded(self, handler: Handler) -> Handler:
+        """Answer those who may read; send the others to the form."""
+
+        async def guarded(request: Request) -> Response:
+            if not self._service.wants_read_token:
+                if request.url.hostname not in _LOCAL_NAMES:
+                    return _refusal(421, "without a read token, only localhost is answered")
+                return await _mended(handler, request)
+            if self._may_read(request):
+                return await _mended(handler, request)
+            if request.url.path == "/" and not request.headers.get("authorization"):
+                return RedirectResponse("/login", status_code=303, headers=_HEADERS)
+            return _refusal(401, "a read token is needed", {"WWW-Authenticate": "Bearer"})
+
+        return guarded
+
+    async def login(self, request: Request) -> Response:
+        """Form for the token; the right one opens a session."""
+        if request.method == "GET":
+            return _html("login.html", wrong=False)
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _FORM_BYTES:
+                return _refusal(413, "too much for a token")
+        fields = parse_qs(body.decode("utf-8", errors="replace"))
+        if not self._service.is_read_token(fields.get("token", [""])[0]):
+            return _html("login.html", status=401, wrong=True)
+        answer = RedirectResponse("/", status_code=303, headers=_HEADERS)
+        answer.set_cookie(
+            COOKIE,
+            self._new_session(),
+            max_age=SESSION_SECONDS,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    def _may_read(self, request: Request) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._service.is_read_token(token.strip()):
+            return True
+        # Random 256 bits: what a search by hash tells by its time is of no use.
+        return self._sessions.get(request.cookies.get(COOKIE, ""), 0) > time.monotonic()
+
+    def _new_session(self) -> str:
+        now = time.monotonic()
+        alive = {name: end for name, end in self._sessions.items() if end > now}
+        self._sessions = dict(list(alive.items())[-_SESSIONS + 1 :])
+        session = secrets.token_urlsafe(32)
+        self._sessions[session] = now + SESSION_SECONDS
+        return session
+
+
+async def _mended(handler: Handler, request: Request) -> Response:
+    """Answer of a handler; an error that a user can mend is said in one line."""
+    try:
+        return await handler(request)
+    except FpmonitorError as error:
+        return _refusal(400 if error.exit_code == 2 else 503, str(error))
+
+
+def _refusal(status: int, text: str, more: dict[str, str] | None = None) -> Response:
+    return PlainTextResponse(text + "\n", status_code=status, headers=_HEADERS | (more or {}))
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    loader = jinja2.PackageLoader("fpmonitor.serve")
+    templates = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    templates.globals["percent"] = percent
+    templates.filters["breakable"] = _breakable
+    return templates
+
+
+def _breakable(api: str) -> markupsafe.Markup:
+    """Name of an API that narrow screens break at its dots."""
+    return markupsafe.Markup("<wbr>").join(re.split(r"(?<=[.#])", api))
+
+
+def _html(template: str, *, status: int = 200, **values: Any) -> Response:
+    text = _templates().get_template(template).render(style=_static_path("dashboard.css"), **values)
+    return HTMLResponse(text, status_code=status, headers=_HEADERS | {"Cache-Control": "no-store"})
+
+
+_STATIC = {"dashboard.css": "text/css", "dashboard.js": "text/javascript"}
+
+
+@cache
+def _static_file(name: str) -> Script:
+    return Script(name, (resources.files("fpmonitor.serve") / "static" / name).read_bytes())
+
+
+def _static_path(name: str) -> str:
+    return f"/dashboard/{name}?v={_static_file(name).version}"
+
+
+async def _static(name: str, request: Request) -> Response:
+    return _cached(_static_file(name), _STATIC[name], request, _HEADERS)
+
+
+async def _script(name: str, request: Request) -> Response:
+    """Serve a script to pages of any origin, which check its integrity."""
+    headers = {
+        "Access-Control-Allow-Origin": "*",
+        "Cross-Origin-Resource-Policy": "cross-origin",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return _cached(script_named(name), "text/javascript", request, headers)
+
+
+def _cached(file: Script, kind: str, request: Request, headers: dict[str, str]) -> Response:
+    """File by its content: for ever under an address that names it, else checked each time."""
+    tag = f'"{hashlib.sha256(file.content).hexdigest()}"'
+    named = request.query_params.get("v") == file.version
+    caching = f"public, max-age={_YEAR}, immutable" if named else "no-cache"
+    headers = headers | {"ETag": tag, "Cache-Control": caching}
+    known = {one.strip() for one in request.headers.get("if-none-match", "").split(",")}
+    if known & {tag, f"W/{tag}", "*"}:
+        return Response(status_code=304, headers=headers)
+    return Response(file.content, media_type=f"{kind}; charset=utf-8", headers=headers)

@@ -1,0 +1,286 @@
+"""What the dashboard shows: counts, exposure of the recommended set, and what needs attention."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from fpmonitor.errors import UndecidableError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.monitor import Monitor
+    from fpmonitor.report.apis import ApiOverview
+    from fpmonitor.report.explorer import Explored, Explorer
+
+Level = Literal["bad", "warn", "note"]
+DEFAULT_K = 10
+DEFAULT_DELTA = 0.05
+_REJECTED_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that needs attention; `bad` is a broken promise, `warn` one in doubt."""
+
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What the dashboard asks of the users.
+
+    Attributes
+    ----------
+    k, population, delta
+        As of `Monitor.exposure`.
+    budget
+        Tolerated exposure, a share; null without a decision.
+    candidates
+        The APIs that can be ticked; null for all that were observed.
+    """
+
+    k: int
+    population: int | None
+    delta: float
+    budget: float | None
+    candidates: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Exposure of the recommended set at one time.
+
+    Attributes
+    ----------
+    time
+        UTC.
+    apis, k, population
+        The set, and what was asked of it.
+    users
+        Observed users, at least k.
+    estimate, lower, upper
+        Shares: unbiased estimate for the population, null for one above the number of users, and
+        the limits of the certificate.
+    """
+
+    time: datetime
+    apis: tuple[str, ...]
+    k: int
+    population: int
+    users: int
+    estimate: float | None
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """All that the dashboard shows of one state of the database.
+
+    Attributes
+    ----------
+    made
+        UTC.
+    question
+        What was asked.
+    users
+        Observed users; null when fewer than k.
+    batches, records, rejected
+        Logs stored, records stored of them, and records that were rejected.
+    apis
+        A line for each observed API.
+    explorer
+        Users in memory; null when fewer than k, or when a candidate was never observed.
+    recommended
+        Exposure of the recommended set; null without one.
+    alerts
+        The worst first.
+    """
+
+    made: datetime
+    question: Question
+    users: int | None
+    batches: int
+    records: int
+    rejected: int
+    apis: tuple[ApiOverview, ...]
+    explorer: Explorer | None
+    recommended: Explored | None
+    alerts: tuple[Alert, ...]
+
+    @property
+    def reading(self) -> Reading | None:
+        """Exposure of the recommended set now; null without one."""
+        if self.recommended is None or self.explorer is None:
+            return None
+        return Reading(
+            time=self.made,
+            apis=self.recommended.apis,
+            k=self.explorer.k,
+            population=self.explorer.population,
+            users=self.explorer.users,
+            estimate=self.recommended.unbiased,
+            lower=self.recommended.lower,
+            upper=self.recommended.upper,
+        )
+
+
+def question_of(decision: Decision | None) -> Question:
+    """Ask what the decision asked; without one, of all APIs with the usual k."""
+    if decision is None:
+        return Question(
+            k=DEFAULT_K, population=None, delta=DEFAULT_DELTA, budget=None, candidates=None
+        )
+    policy = decision.policy
+    return Question(
+        k=policy.k,
+        population=policy.population,
+        delta=policy.delta or DEFAULT_DELTA,
+        budget=policy.budget,
+        candidates=tuple(policy.candidates),
+    )
+
+
+def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
+    """Look at the database as it is now."""
+    question = question_of(decision)
+    batches = monitor.batches()
+    explorer, problem = _hold_users(monitor, decision, question)
+    shown = explorer is not None
+    recommended = (
+        explorer.explore(decision.recommended)
+        if explorer is not None and decision is not None and decision.recommended
+        else None
+    )
+    alerts = [
+        *([problem] if problem else []),
+        *_alerts_of_decision(decision, explorer, recommended),
+        *_alerts_of_batches(sum(b.read for b in batches), sum(b.rejected for b in batches)),
+    ]
+    apis = tuple(monitor.apis(k=question.k)) if shown else ()
+    volatile = {line.api for line in apis if line.volatile}
+    if decision is not None and (moving := sorted(volatile & set(decision.recommended))):
+        alerts.append(Alert("note", f"Some browsers change these at will: {', '.join(moving)}."))
+    return Overview(
+        made=datetime.now(UTC),
+        question=question,
+        users=explorer.users if explorer is not None else None,
+        batches=len(batches),
+        records=sum(batch.stored for batch in batches),
+        rejected=sum(batch.rejected for batch in batches),
+        apis=apis,
+        explorer=explorer,
+        recommended=recommended,
+        alerts=tuple(sorted(alerts, key=lambda alert: ("bad", "warn", "note").index(alert.level))),
+    )
+
+
+def _hold_users(
+    monitor: Monitor, decision: Decision | None, question: Question
+) -> tuple[Explorer | None, Alert | None]:
+    try:
+        snapshot = monitor.snapshot()
+        if snapshot.users < question.k:
+            return None, Alert("note", f"Fewer than {question.k} users so far: nothing is shown.")
+        explorer = monitor.explorer(
+            question.candidates or snapshot.apis,
+            k=question.k,
+            population=question.population,
+            delta=question.delta,
+            missing="value" if decision is None else decision.missing,
+        )
+    except UndecidableError:
+        return None, Alert("note", "No observation has been stored yet.")
+    except UnknownNameError as error:
+        return None, Alert("warn", f"The decision's data and these differ: {error}.")
+    if explorer.users < question.k:
+        return None, Alert("note", f"Fewer than {question.k} users so far: nothing is shown.")
+    return explorer, None
+
+
+def _alerts_of_decision(
+    decision: Decision | None, explorer: Explorer | None, recommended: Explored | None
+) -> list[Alert]:
+    if decision is None:
+        return [Alert("note", "No decision is loaded: exposure is shown, verdicts are not.")]
+    if explorer is None:
+        return []
+    alerts = []
+    if recommended is not None:
+        budget = decision.policy.budget
+        if recommended.lower > budget:
+            alerts.append(Alert("bad", "The recommended set exposes more users than the budget."))
+        elif recommended.upper > budget:
+            alerts.append(
+                Alert("warn", "On today's users the recommended set would not be certified.")
+            )
+    if explorer.digest != decision.digest:
+        alerts.append(
+            Alert(
+                "note",
+                f"The decision rests on {decision.users:,} users, {explorer.users:,} are observed "
+                "now: decide again.",
+            )
+        )
+    return alerts
+
+
+def _alerts_of_batches(read: int, rejected: int) -> list[Alert]:
+    if rejected <= _REJECTED_SHARE * read:
+        return []
+    return [Alert("warn", f"{rejected / read:.1%} of all records were rejected.")]
+
+
+class History:
+    """Readings of the recommended set, in a file of JSON lines where one is given.
+
+    Parameters
+    ----------
+    path
+        The file; None keeps them in memory.
+    most
+        Readings to show; of more, some in between are left out.
+    """
+
+    def __init__(self, path: Path | None = None, *, most: int = 200) -> None:
+        self._path = path
+        self._most = most
+        self._readings = _read_history(path) if path is not None and path.exists() else []
+
+    def add(self, reading: Reading) -> None:
+        """Keep a reading."""
+        self._readings.append(reading)
+        if self._path is not None:
+            line = json.dumps(asdict(reading) | {"time": reading.time.isoformat()})
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    def readings(self, now: Reading) -> Sequence[Reading]:
+        """Give the readings of the same question as now in the order of time, the last always."""
+        same = [
+            reading
+            for reading in self._readings
+            if (reading.apis, reading.k, reading.population) == (now.apis, now.k, now.population)
+        ]
+        step = -(-len(same) // self._most) or 1
+        return same[::-step][::-1]
+
+
+def _read_history(path: Path) -> list[Reading]:
+    """Read what was kept; a line that a crash cut short is left out."""
+    readings = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            content = json.loads(line)
+            time, apis = datetime.fromisoformat(content["time"]), tuple(content["apis"])
+            readings.append(Reading(**content | {"time": time, "apis": apis}))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return readings

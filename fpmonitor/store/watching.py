@@ -1,0 +1,126 @@
+"""What a watch must not forget: the files it has read, and whom it has told what."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fpmonitor.store.database import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """A file as a watch saw it: bytes, and when it was changed last, nanoseconds."""
+
+    size: int
+    modified: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A change of the verdict on a decision.
+
+    Attributes
+    ----------
+    number
+        Its number in the database; the same when it is delivered again.
+    body
+        What is told; its member `id` is the number.
+    """
+
+    number: int
+    body: Mapping[str, Any]
+
+
+def read_files(database: Database) -> dict[str, FileState]:
+    """Files that were read or refused, by their paths."""
+    rows = database.rows("watch/files")
+    return {path: FileState(size=size, modified=modified) for path, size, modified in rows}
+
+
+def remember_file(
+    database: Database, path: str, state: FileState, *, refusal: str | None = None
+) -> None:
+    """Keep that a file was read as it was, or refused and why."""
+    database.run(
+        "watch/remember_file",
+        path=path,
+        size=state.size,
+        modified=state.modified,
+        refusal=refusal,
+    )
+
+
+def last_batch(database: Database) -> int:
+    """Give the number of the last batch; 0 where nothing is stored."""
+    return int(database.rows("snapshot/last_batch")[0][0])
+
+
+def last_checked_batch(database: Database, decision: str) -> int:
+    """Give the last batch that a decision was checked on; 0 where it never was."""
+    rows = database.rows("watch/last_batch", decision=decision)
+    return int(rows[0][0]) if rows else 0
+
+
+def last_verdict(database: Database, decision: str) -> dict[str, Any] | None:
+    """Give the verdict on a decision that was noticed last."""
+    rows = database.rows("watch/last_verdict", decision=decision)
+    return None if not rows else dict(json.loads(rows[0][0]))
+
+
+def record_check(
+    database: Database,
+    decision: str,
+    *,
+    batch: int,
+    verdict: Mapping[str, Any],
+    body: Mapping[str, Any],
+) -> bool:
+    """Keep that a decision was checked on a batch, and a notice if the verdict is another one.
+
+    Parameters
+    ----------
+    database
+        The open database; both are kept, or neither.
+    decision, batch
+        Digest of the decision, number of the batch.
+    verdict
+        What is compared with the last verdict.
+    body
+        What a notice tells; the number is added as `id`, the outcome of before as `was`.
+
+    Returns
+    -------
+    bool
+        Whether there is a new notice.
+    """
+    before = last_verdict(database, decision)
+    with database.transaction():
+        database.run("watch/remember_batch", decision=decision, last_batch=batch)
+        if before == verdict:
+            return False
+        number = int(database.rows("watch/next_notice_id")[0][0])
+        was = None if before is None else before["outcome"]
+        database.run(
+            "watch/add_notice",
+            notice=number,
+            decision=decision,
+            verdict=json.dumps(verdict),
+            body=json.dumps({"id": number, "decision": decision, "was": was, **body}),
+        )
+    return True
+
+
+def undelivered_notices(database: Database, decision: str) -> list[Notice]:
+    """Notices that nobody has been told of for sure, in their order."""
+    rows = database.rows("watch/undelivered", decision=decision)
+    return [Notice(number=number, body=json.loads(body)) for number, body in rows]
+
+
+def mark_delivered(database: Database, notice: Notice) -> None:
+    """Keep that a notice has been delivered."""
+    database.run("watch/delivered", notice=notice.number)

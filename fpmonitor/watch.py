@@ -1,0 +1,301 @@
+"""The watch: reads new logs of a folder as they come, and tells when a verdict changes.
+
+All that it must know is in the database, in transactions: which files were read, which batch a
+decision was checked on, and which changes of the verdict have been told. So it may be killed at any
+moment; what was not finished is done again at the next start. A change is told at least once: again
+only where the watch ended between telling it and keeping that it did.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from fpmonitor.decide.horizon import identity_of
+from fpmonitor.errors import FpmonitorError, InputError
+from fpmonitor.logs import ColumnMap, is_log
+from fpmonitor.monitor import Monitor
+from fpmonitor.store.database import Database
+from fpmonitor.store.watching import (
+    FileState,
+    last_batch,
+    last_checked_batch,
+    last_verdict,
+    mark_delivered,
+    read_files,
+    record_check,
+    remember_file,
+    undelivered_notices,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.report.check import Outcome
+    from fpmonitor.store.watching import Notice
+    from fpmonitor.store.windows import Period
+
+_TIMEOUT = 30.0
+
+
+class DeliveryError(FpmonitorError):
+    """A notice could not be delivered; it is kept, and tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchSettings:
+    """What is watched, and how.
+
+    Attributes
+    ----------
+    folder
+        Where logs arrive; folders within it count.
+    database
+        The database file; made when it is not there.
+    decision
+        What is checked after every new log.
+    horizon, by
+        As in `Monitor.check_report`.
+    collector, column_map
+        As in `Monitor.ingest`.
+    settle
+        Seconds for which a file must not have changed before it is read.
+    """
+
+    folder: Path
+    database: Path
+    decision: Decision
+    horizon: int | None = None
+    by: Period | None = None
+    collector: str | None = None
+    column_map: ColumnMap = field(default_factory=ColumnMap)
+    settle: float = 2.0
+
+
+class Watch:
+    """A watch over one folder and one decision.
+
+    Parameters
+    ----------
+    settings
+        What is watched.
+    deliver
+        Tell somebody of a notice, in order; raise `DeliveryError` where that fails.
+    note
+        Called with what should be said on the side: files read or refused, failed deliveries.
+
+    Raises
+    ------
+    InputError
+        The folder is not there.
+    """
+
+    def __init__(
+        self,
+        settings: WatchSettings,
+        *,
+        deliver: Iterable[Callable[[Notice], None]],
+        note: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        if not settings.folder.is_dir():
+            raise InputError(f"{settings.folder}: no such folder")
+        self._settings = settings
+        self._deliver = tuple(deliver)
+        self._note = note
+        self._identity = identity_of(settings.decision)
+        self._seen: dict[str, tuple[FileState, float]] = {}
+        self._known: dict[str, FileState] | None = None
+        self._pending = True
+
+    def step(self) -> None:
+        """Read what has arrived, check, and tell; returns when there is nothing left to do.
+
+        Raises
+        ------
+        StoreError
+            The database is in use, or cannot be opened; nothing is lost.
+        FpmonitorError
+            The check itself is not possible; the logs that have arrived are stored.
+        """
+        if self._known is None:
+            with Database(self._settings.database, create=True) as database:
+                self._known = read_files(database)
+        fresh = [path for path in self._settled() if self._is_fresh(path)]
+        if not fresh and not self._pending:
+            return
+        self._pending = True
+        for path in fresh:
+            self._ingest(path)
+        self._check()
+        self._tell()
+        self._pending = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether files are there that may still be written to."""
+        known = self._known or {}
+        return any(known.get(path) != state for path, (state, _) in self._seen.items())
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """Outcome of the last check, null where there was none."""
+        with Database(self._settings.database, create=True) as database:
+            verdict = last_verdict(database, self._identity)
+        return None if verdict is None else verdict["outcome"]
+
+    def _settled(self) -> list[str]:
+        """Find logs in the folder that nobody writes to any more, in the order of their names."""
+        now, settle = time.monotonic(), self._settings.settle
+        present: dict[str, tuple[FileState, float]] = {}
+        settled = []
+        for path in sorted(self._settings.folder.rglob("*")):
+            try:
+                if path.name.startswith(".") or not is_log(path):
+                    continue
+                status = path.stat()
+            except FileNotFoundError:  # moved away since it was listed
+                continue
+            state = FileState(size=status.st_size, modified=status.st_mtime_ns)
+            before, since = self._seen.get(str(path), (state, now))
+            since = since if before == state else now
+            present[str(path)] = state, since
+            if now - since >= settle or time.time() - status.st_mtime >= settle:
+                settled.append(str(path))
+        self._seen = present
+        return settled
+
+    def _is_fresh(self, path: str) -> bool:
+        return (self._known or {}).get(path) != self._seen[path][0]
+
+    def _ingest(self, path: str) -> None:
+        settings, (state, _) = self._settings, self._seen[path]
+        refusal = None
+        try:
+            with Monitor(settings.database, create=True) as monitor:
+                [report] = monitor.ingest(
+                    [path], collector=settings.collector, column_map=settings.column_map
+                )
+            self._note(f"{path}: {report.stored:,} stored, {report.rejected:,} rejected")
+        except InputError as error:
+            refusal = str(error)
+            self._note(f"{path}: not read, until it changes: {error}")
+        with Database(settings.database) as database:
+            remember_file(database, path, state, refusal=refusal)
+        self._known = (self._known or {}) | {path: state}
+
+    def _check(self) -> None:
+        settings = self._settings
+        with Database(settings.database, create=True) as database:
+            batch = last_batch(database)
+            if batch == last_checked_batch(database, self._identity):
+                return
+        with Monitor(settings.database) as monitor:
+            report = monitor.check_report(
+                settings.decision, horizon=settings.horizon, by=settings.by
+            )
+        content = report.to_json()
+        with Database(settings.database) as database:
+            record_check(
+                database,
+                self._identity,
+                batch=batch,
+                verdict={"outcome": report.outcome, "sets": content["sets"]},
+                body=content,
+            )
+
+    def _tell(self) -> None:
+        with Database(self._settings.database) as database:
+            notices = undelivered_notices(database, self._identity)
+        for notice in notices:
+            try:
+                for deliver in self._deliver:
+                    deliver(notice)
+            except DeliveryError as error:
+                self._note(f"notice {notice.number} is kept and told again: {error}")
+                raise
+            with Database(self._settings.database) as database:
+                mark_delivered(database, notice)
+
+
+def run_command(command: str) -> Callable[[Notice], None]:
+    """Deliver to a command: the notice is JSON on its standard input, no shell is in between.
+
+    Raises
+    ------
+    InputError
+        The command is empty, or its quotes do not close.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"command: {error}") from error
+    if not words:
+        raise InputError("command: it is empty")
+
+    def deliver(notice: Notice) -> None:
+        try:
+            subprocess.run(  # noqa: S603 -- the user's own command
+                words, input=_body(notice), timeout=_TIMEOUT, check=True, stdout=subprocess.DEVNULL
+            )
+        except subprocess.CalledProcessError as error:
+            raise DeliveryError(f"{words[0]} ended with {error.returncode}") from error
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise DeliveryError(f"{words[0]} did not run to its end ({error})") from error
+
+    return deliver
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """What was posted to one address is not handed on to another."""
+
+    def redirect_request(self, *_arguments: Any, **_keywords: Any) -> None:
+        return None
+
+
+def post_to(url: str) -> Callable[[Notice], None]:
+    """Deliver to a webhook: the notice is posted as JSON.
+
+    The address stays out of all messages but for its host: it often holds a secret.
+
+    Raises
+    ------
+    InputError
+        Not an address of http or https.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InputError("webhook: must be an address that begins with https:// or http://")
+    opener = urllib.request.build_opener(_NoRedirect)
+
+    def deliver(notice: Notice) -> None:
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": f"{notice.body['decision'][:16]}-{notice.number}",
+        }
+        request = urllib.request.Request(  # noqa: S310 -- the scheme was checked
+            url, data=_body(notice), headers=headers, method="POST"
+        )
+        try:
+            with opener.open(request, timeout=_TIMEOUT):
+                pass
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise DeliveryError(f"{parts.hostname} answered {error.code}") from None
+        except OSError as error:
+            reason = getattr(error, "reason", error)
+            raise DeliveryError(f"{parts.hostname} cannot be reached ({reason})") from None
+
+    return deliver
+
+
+def _body(notice: Notice) -> bytes:
+    return json.dumps(notice.body, ensure_ascii=False).encode()

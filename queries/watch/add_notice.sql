@@ -1,0 +1,1 @@
+INSERT INTO notice VALUES ($notice, $decision, $verdict, $body, false)

@@ -1,0 +1,1 @@
+UPDATE notice SET delivered = true WHERE notice_id = $notice

@@ -1,0 +1,1 @@
+INSERT OR REPLACE INTO watched_file VALUES ($path, $size, $modified, $refusal)

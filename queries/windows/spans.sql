@@ -1,0 +1,9 @@
+-- Calendar windows that hold visits: when each begins, how many visits, and between which numbers these lie.
+SELECT date_trunc($period, "time") AS since, count(*) AS visits, min(visit_id) AS first, max(visit_id) AS last
+FROM visit
+WHERE "time" IS NOT NULL
+    AND ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
+    AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
+    AND ($source::VARCHAR IS NULL OR source_id = (SELECT source_id FROM source WHERE name = $source))
+GROUP BY ALL
+ORDER BY since

@@ -1,0 +1,6 @@
+-- Visits of a window whose first and last number are known.
+SELECT visit_id, user_id FROM visit
+WHERE visit_id BETWEEN $first AND $last
+    AND "time" >= $window_from
+    AND "time" < $window_to
+    AND ($source::VARCHAR IS NULL OR source_id = (SELECT source_id FROM source WHERE name = $source))

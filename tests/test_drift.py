@@ -1,0 +1,160 @@
+"""The drift tests: exact levels, power where it is promised, and what they must not depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.drift import (
+    POOLED_USERS,
+    DriftTest,
+    adjust_p_values,
+    compare_laws,
+    compare_spectra,
+)
+from fpmonitor.estimate.thinning import thinned_spectrum
+from fpmonitor.spectrum import CountSpectrum
+
+
+@pytest.mark.parametrize("users", [(30, 30), (40, 12)])
+def test_p_value_of_a_value_is_exact_over_all_outcomes(users: tuple[int, int]) -> None:
+    both, total = POOLED_USERS + 4, sum(users)
+    law = stats.hypergeom(total, both, users[1])
+    outcomes = np.arange(max(0, both - users[0]), min(both, users[1]) + 1)
+    p_values = []
+    for later in outcomes.tolist():
+        earlier = both - later
+        test = compare_laws([earlier, users[0] - earlier], [later, users[1] - later], seed=1)
+        p_values.append(test.cell_p_values[0])
+        # Of two values one tells the other, so the two looks are the only correction.
+        tail = min(law.sf(later - 1), law.cdf(later))
+        assert test.cell_p_values[0] in (pytest.approx(min(1, 4 * tail)), 1.0)
+    assert min(p_values) < 1e-3
+    for level in (0.001, 0.01, 0.05, 0.2):
+        assert law.pmf(outcomes)[np.array(p_values) <= level].sum() <= level
+
+
+@pytest.mark.parametrize("sizes", [(3000, 3000), (6000, 1500)])
+@pytest.mark.parametrize("compare", [compare_laws, compare_spectra])
+def test_no_more_false_alarms_than_stated(sizes: tuple[int, int], compare: object) -> None:
+    assert callable(compare)
+    rng = np.random.default_rng(8)
+    law = np.concatenate([[0.4, 0.2, 0.1, 0.1], np.full(200, 0.001)])
+    p_values = np.array(
+        [
+            compare(
+                rng.multinomial(sizes[0], law), rng.multinomial(sizes[1], law), seed=run
+            ).p_value
+            for run in range(1000)
+        ]
+    )
+    for level in (0.01, 0.05, 0.2):
+        assert (p_values <= level).sum() <= stats.binom.isf(1e-4, 1000, level)
+
+
+@pytest.mark.parametrize("values", [8, 60, 1000])
+def test_one_percent_of_users_moved_is_found_at_50000_users(values: int) -> None:
+    rng = np.random.default_rng(values)
+    found = 0
+    for run in range(20):
+        law = rng.dirichlet(np.full(values, 0.3))
+        moved = law.copy()
+        top, other = int(np.argmax(law)), int(np.argmin(law))
+        moved[top] -= 0.01
+        moved[other] += 0.01
+        before, after = rng.multinomial(50_000, law), rng.multinomial(50_000, moved)
+        test = compare_laws(before, after, seed=run)
+        found += test.p_value <= 0.01 / 1000  # as one of a thousand tests
+        assert test.cell_p_values[other] < 1e-4
+    assert found == 20
+
+
+def test_many_small_changes_that_agree_are_found_though_no_value_alone_tells() -> None:
+    rng = np.random.default_rng(3)
+    law = np.full(400, 1 / 400)
+    changed = law * (1 + 0.12 * rng.choice([-1, 1], 400))
+    changed /= changed.sum()
+    tests = [
+        compare_laws(rng.multinomial(50_000, law), rng.multinomial(50_000, changed), seed=run)
+        for run in range(10)
+    ]
+    assert max(test.p_value for test in tests) < 1e-6
+    assert max(test.moved for test in tests) < 0.06  # the distance; half of the users tell it
+    assert min(test.moved for test in tests) > 0.01
+    assert np.median([test.cell_p_values.min() for test in tests]) > 1e-6
+
+
+def test_rarer_users_are_found_though_no_value_has_a_name_in_both_windows() -> None:
+    before = np.concatenate([np.full(10, 500), np.zeros(300, dtype=np.int64)])
+    after = np.concatenate([np.full(10, 470), np.ones(300, dtype=np.int64)])
+    assert compare_spectra(before, after, seed=1).p_value < 1e-20
+    shuffled = np.random.default_rng(1).permutation(310)
+    again = compare_spectra(before[shuffled], after[shuffled], seed=1)
+    assert again.p_value == compare_spectra(before, after, seed=1).p_value
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=30),
+    st.integers(0, 2**63),
+)
+def test_any_counts_have_a_p_value(pairs: list[tuple[int, int]], seed: int) -> None:
+    before, after = (np.array(column) for column in zip(*pairs, strict=True))
+    if min(before.sum(), after.sum()) < 2:
+        with pytest.raises(InputError):
+            compare_laws(before, after, seed=seed)
+        return
+    for test in (compare_laws(before, after, seed=seed), compare_spectra(before, after, seed=seed)):
+        assert isinstance(test, DriftTest)
+        assert 0 <= test.p_value <= 1
+        assert 0 <= test.moved <= 1
+    assert compare_laws(before, before, seed=seed).cell_p_values.min() == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [([1, 2], [3]), ([], []), ([-1, 4], [2, 2]), ([0.5], [1.5]), ([1], [5])]
+)
+def test_counts_that_are_none_are_refused(before: list[float], after: list[float]) -> None:
+    with pytest.raises(InputError, match="drift"):
+        compare_laws(before, after, seed=0)
+
+
+def test_adjusted_p_values_are_those_of_holm() -> None:
+    assert adjust_p_values([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx(
+        [0.03, 0.06, 0.06, 0.02]
+    )
+    assert adjust_p_values([0.9, 0.8]).tolist() == [1.0, 1.0]
+    assert adjust_p_values([]).tolist() == []
+
+
+def test_thinning_a_spectrum_keeps_each_user_with_the_same_chance() -> None:
+    spectrum = CountSpectrum.from_mapping({1: 2, 3: 1, 7: 1})
+    kept = np.zeros(8)
+    for seed in range(4000):
+        thinned = thinned_spectrum(spectrum, mean=6.0, most=12, seed=seed)
+        if thinned is not None:
+            assert thinned.users <= 12
+            for count, values in zip(thinned.counts, thinned.values, strict=True):
+                kept[count] += values
+    users = np.arange(8) @ kept / 4000
+    assert users == pytest.approx(
+        np.minimum(stats.poisson(6).rvs(10**5, random_state=1), 12).mean(), rel=0.02
+    )
+    # Exact law of the largest group: hypergeometric given the number of kept users.
+    kept_numbers = np.arange(13)
+    weights = stats.poisson(6).pmf(kept_numbers)
+    weights[12] += stats.poisson(6).sf(12)
+    whole = sum(
+        w * stats.hypergeom(12, 7, n).pmf(7) for n, w in zip(kept_numbers, weights, strict=True)
+    )
+    assert kept[7] / 4000 == pytest.approx(whole, abs=5 * np.sqrt(whole / 4000))
+
+
+def test_thinning_that_keeps_nobody_says_so() -> None:
+    spectrum = CountSpectrum.from_mapping({5: 1})
+    outcomes = [thinned_spectrum(spectrum, mean=0.01, most=5, seed=seed) for seed in range(20)]
+    assert None in outcomes

@@ -1,0 +1,374 @@
+"""The snippet and the dashboard in real browsers: a page, a service, and what people see.
+
+Needs Debian's `chromium` (driven by Playwright) and `firefox-esr` (driven by Marionette).
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from fpmonitor.monitor import Monitor
+from fpmonitor.serve.dashboard import routes
+from fpmonitor.serve.snippet import KEY_HERE, page_lines, script_named
+from fpmonitor.vocabulary import known_apis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from starlette.requests import Request
+
+    from fpmonitor.decide.decision import Decision
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium")
+FIREFOX = shutil.which("firefox-esr")
+SECONDS = 30
+ASKED = ["Navigator.userAgent", "Screen.width"]
+# Counts what is read, and what is sent, before anything else runs.
+SPY = """<script>
+window.reads = []; window.sends = [];
+for (const [owner, members] of [[Navigator.prototype, ["userAgent", "languages", "hardwareConcurrency"]], [Screen.prototype, ["width"]]])
+  for (const member of members) {
+    const { get } = Object.getOwnPropertyDescriptor(owner, member);
+    Object.defineProperty(owner, member, { configurable: true, get() { reads.push(member); return get.call(this); } });
+  }
+for (const [owner, member] of [[Navigator.prototype, "sendBeacon"], [window, "fetch"]]) {
+  const real = owner[member];
+  owner[member] = function (...given) { sends.push(member); return real.apply(this, given); };
+}
+</script>"""  # noqa: E501
+REPORT = "JSON.stringify({ reads, sends, stored: localStorage.length })"
+
+
+class Browser(Protocol):
+    """What the tests do with a browser."""
+
+    def open(self, address: str) -> None: ...
+
+    def run(self, expression: str) -> Any: ...
+
+
+class Chromium:
+    def __init__(self, page: Any) -> None:
+        self.page = page
+
+    def open(self, address: str) -> None:
+        self.page.goto(address)
+
+    def run(self, expression: str) -> Any:
+        return self.page.evaluate(expression)
+
+
+class Firefox:
+    """The few commands of Mozilla's Marionette protocol that are needed."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
+        self._file = self._socket.makefile("rb")
+        self._read()
+        self._call("WebDriver:NewSession", {})
+
+    def open(self, address: str) -> None:
+        self._call("WebDriver:Navigate", {"url": address})
+
+    def run(self, expression: str) -> Any:
+        script = {"script": f"return {expression}", "args": []}
+        return self._call("WebDriver:ExecuteScript", script)["value"]
+
+    def close(self) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def _call(self, name: str, given: dict[str, Any]) -> Any:
+        message = json.dumps([0, 1, name, given]).encode()
+        self._socket.sendall(f"{len(message)}:".encode() + message)
+        _, _, error, result = self._read()
+        assert error is None, error
+        return result
+
+    def _read(self) -> Any:
+        digits = b""
+        while (byte := self._file.read(1)) != b":":
+            digits += byte
+        return json.loads(self._file.read(int(digits)))
+
+
+@contextmanager
+def chromium() -> Iterator[Chromium]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking"]
+        )
+        try:
+            yield Chromium(browser.new_page())
+        finally:
+            browser.close()
+
+
+@contextmanager
+def firefox(folder: Path, preferences: str = "") -> Iterator[Firefox]:
+    if FIREFOX is None:
+        pytest.skip("firefox-esr is not installed")
+    profile = folder / "profile"
+    profile.mkdir()
+    (profile / "user.js").write_text(
+        'user_pref("marionette.port", 0);\n' + preferences, encoding="utf-8"
+    )
+    process = subprocess.Popen(
+        [FIREFOX, "--headless", "--no-remote", "--marionette", "--profile", str(profile)],
+        env={"HOME": str(folder), "PATH": "/usr/bin:/bin"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        port = wait(lambda: read_if_there(profile / "MarionetteActivePort"))
+        with closing(Firefox(int(port))) as browser:
+            yield browser
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def read_if_there(path: Path) -> str:
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+
+
+def wait(look: Callable[[], Any], seconds: float = SECONDS) -> Any:
+    """Look until there is something."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := look():
+            return found
+        time.sleep(0.1)
+    pytest.fail("it never came")
+
+
+@contextmanager
+def serving(app: Starlette) -> Iterator[str]:
+    """Serve an app; gives the number of its port."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait(lambda: server.started)
+    try:
+        yield str(server.servers[0].sockets[0].getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+class Service:
+    """The dashboard and its scripts, and a collector that stores each beacon at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.monitor = Monitor(folder / "d.duckdb", create=True)
+        self.decision: Decision | None = None
+        self.history_path = None
+        self.wants_read_token = False
+        self.beacons: queue.Queue[list[dict[str, Any]]] = queue.Queue()
+        self._folder, self._lock = folder, threading.Lock()
+
+    def is_read_token(self, token: str) -> bool:
+        del token
+        return False
+
+    async def ask(self, question: Callable[[Monitor], Any]) -> Any:
+        def locked() -> Any:
+            with self._lock:
+                return question(self.monitor)
+
+        return await run_in_threadpool(locked)
+
+    async def observations(self, request: Request) -> Response:
+        path = self._folder / f"{time.monotonic_ns()}.jsonl"
+        path.write_bytes(await request.body())
+        await self.ask(lambda monitor: monitor.ingest([str(path)]))
+        self.beacons.put([json.loads(line) for line in path.read_text().splitlines()])
+        return Response(status_code=202, headers={"Access-Control-Allow-Origin": "*"})
+
+    def app(self) -> Starlette:
+        collect = Route("/v1/observations", self.observations, methods=["POST"])
+        return Starlette(routes=[collect, *routes(self)])
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Service:
+    service = Service(tmp_path)
+    log = tmp_path / "crowd.jsonl"
+    users = [{"user": f"u{i}", "api": api, "value": "common"} for i in range(30) for api in ASKED]
+    log.write_text("".join(json.dumps(user) + "\n" for user in users), encoding="utf-8")
+    service.monitor.ingest([str(log)])
+    service.decision = service.monitor.decide(k=2, budget=0.5, candidates=ASKED, setting="sample")
+    return service
+
+
+def page_of(port: str, apis: list[str], *, consent: str = "true", before: str = SPY) -> Starlette:
+    """A site of its own origin with the snippet; its title tells the outcome."""
+    lines = page_lines(f"http://localhost:{port}", apis, script_named("collector.js"))
+    lines = lines.replace(KEY_HERE, "key").replace("=> false, //", f"=> {consent}, //")
+    lines = re.sub(r"\}\);\n</script>", "}).then((done) => { document.title = "
+                   "JSON.stringify(done); });\n</script>", lines)  # fmt: skip
+    text = f'<!doctype html><link rel="icon" href="data:,"><title></title>{before}{lines}'
+
+    async def answer(request: Request) -> Response:
+        del request
+        return HTMLResponse(text)
+
+    return Starlette(routes=[Route("/", answer)])
+
+
+def outcome_of(browser: Browser, address: str) -> Any:
+    browser.open(address)
+    return json.loads(wait(lambda: browser.run("document.title")))
+
+
+def check_the_way_of_a_record(browser: Browser, service: Service) -> None:
+    with serving(service.app()) as port, serving(page_of(port, ASKED)) as site:
+        dashboard = f"http://localhost:{port}/"
+        browser.open(dashboard)
+        text = browser.run("document.body.innerText")
+        assert "Among the 30 observed it is 0 %" in text
+        done = outcome_of(browser, f"http://127.0.0.1:{site}/")
+        assert done == {"outcome": "sent", "records": 2, "unread": []}
+        records = service.beacons.get(timeout=SECONDS)
+        assert [record["api"] for record in records] == ASKED
+        assert records[0]["value"] == browser.run("navigator.userAgent")
+        browser.open(dashboard)
+        assert "31" in browser.run("document.querySelector('.counts').innerText")
+        assert "Among the 31 observed it is 3.23 %" in browser.run("document.body.innerText")
+        assert browser.run("document.querySelectorAll('#history-table tbody tr').length") == 2
+        for _ in ASKED:
+            browser.run("document.querySelector('#explorer input:checked').click()")
+        answer = "document.querySelector('#answer').innerText"
+        wait(lambda: "nobody is exposed" in browser.run(answer))
+        browser.run("document.querySelector('#explorer input').click()")
+        wait(lambda: "3.23 %" in browser.run(answer))
+        assert browser.run("document.querySelector('#answer .verdict.allow') !== null")
+
+
+def check_nothing_happens_without_leave(
+    browser: Browser, service: Service, *, consent: str, before: str, outcome: str
+) -> None:
+    apis = [*ASKED, "Navigator.languages", "Navigator.hardwareConcurrency"]
+    with serving(service.app()) as port:
+        with serving(page_of(port, apis, before=SPY)) as site:
+            assert outcome_of(browser, f"http://127.0.0.1:{site}/")["outcome"] == "sent"
+            seen = json.loads(browser.run(REPORT))
+            assert set(seen["reads"]) == {"userAgent", "width", "languages", "hardwareConcurrency"}
+            assert seen["sends"] == ["sendBeacon"]
+            service.beacons.get(timeout=SECONDS)
+        with serving(page_of(port, apis, consent=consent, before=before + SPY)) as site:
+            done = outcome_of(browser, f"http://127.0.0.1:{site}/")
+            assert done == {"outcome": outcome, "records": 0, "unread": []}
+            assert json.loads(browser.run(REPORT)) == {"reads": [], "sends": [], "stored": 0}
+            assert service.beacons.empty()
+
+
+def test_a_page_in_chromium_reaches_the_dashboard(service: Service) -> None:
+    with chromium() as browser:
+        complaints: list[str] = []
+        browser.page.on("console", lambda message: complaints.append(message.text))
+        browser.page.on("pageerror", lambda error: complaints.append(str(error)))
+        check_the_way_of_a_record(browser, service)
+        assert complaints == []
+
+
+def test_an_open_dashboard_keeps_up_by_itself(service: Service) -> None:
+    with (
+        chromium() as browser,
+        serving(service.app()) as port,
+        serving(page_of(port, ASKED)) as site,
+    ):
+        browser.open(f"http://localhost:{port}/")
+        counts = "document.querySelector('.counts').innerText"
+        assert "30" in browser.run(counts)
+        visitor = Chromium(browser.page.context.browser.new_page())
+        assert outcome_of(visitor, f"http://127.0.0.1:{site}/")["outcome"] == "sent"
+        wait(lambda: "31" in browser.run(counts))
+
+
+def test_a_page_in_firefox_reaches_the_dashboard(service: Service, tmp_path: Path) -> None:
+    with firefox(tmp_path) as browser:
+        check_the_way_of_a_record(browser, service)
+
+
+GPC = """<script>Object.defineProperty(Navigator.prototype, "globalPrivacyControl",
+  { get: () => true });</script>"""
+
+
+def test_nothing_is_read_or_sent_without_leave_in_chromium(service: Service) -> None:
+    with chromium() as browser:
+        check_nothing_happens_without_leave(
+            browser, service, consent="new Promise((yes) => setTimeout(yes, 50, false))",
+            before="", outcome="consent",
+        )  # fmt: skip
+        check_nothing_happens_without_leave(
+            browser, service, consent="true", before=GPC, outcome="gpc"
+        )
+
+
+def test_nothing_is_read_or_sent_when_firefox_says_no(service: Service, tmp_path: Path) -> None:
+    """By Firefox's own setting for Global Privacy Control."""
+    refusing = 'user_pref("privacy.globalprivacycontrol.enabled", true);\n'
+    with (
+        firefox(tmp_path, refusing) as browser,
+        serving(service.app()) as port,
+        serving(page_of(port, ASKED)) as site,
+    ):
+        done = outcome_of(browser, f"http://127.0.0.1:{site}/")
+        assert browser.run("navigator.globalPrivacyControl") is True
+        assert done == {"outcome": "gpc", "records": 0, "unread": []}
+        assert json.loads(browser.run(REPORT)) == {"reads": [], "sends": [], "stored": 0}
+        assert service.beacons.empty()
+
+
+def test_chromium_answers_for_the_vocabulary(service: Service) -> None:
+    """Every API that a page can read gives a record, and the shaped ones give values."""
+    shaped = [
+        *("HTMLCanvasElement.toDataURL#fpmonitor", "OfflineAudioContext.startRendering#fpmonitor"),
+        *("Navigator.plugins#fpmonitor", "BaseAudioContext.sampleRate", "css:color", "css:width"),
+        *("Intl.DateTimeFormat.resolvedOptions#timeZone", "css:prefers-color-scheme"),
+        *("NavigatorUAData.brands", "Window.devicePixelRatio", "Date.getTimezoneOffset"),
+    ]
+    apis = [*shaped, *(name for name in known_apis() if name not in shaped)]
+    with (
+        chromium() as browser,
+        serving(service.app()) as port,
+        serving(page_of(port, apis, before="")) as site,
+    ):
+        done = outcome_of(browser, f"http://localhost:{site}/")
+        assert done["outcome"] == "sent"
+        records: dict[str, Any] = {}
+        while len(records) < done["records"]:
+            records |= {record["api"]: record for record in service.beacons.get(timeout=SECONDS)}
+        assert {records[api]["status"] for api in shaped} == {"value"}
+        canvas = records["HTMLCanvasElement.toDataURL#fpmonitor"]["value"]
+        assert re.fullmatch(r"sha256:[0-9a-f]{32}:\d+", canvas)
+        assert len(records) > 120
+        assert {record["status"] for record in records.values()} == {"value", "undefined"}
