@@ -6,6 +6,7 @@ FpmonitorError
 │   └── UnknownNameError  an API, collector or exporter that nobody knows
 ├── StoreError        the database cannot be opened, read or written   exit code 2
 │   └── EngineLostError   another engine does not answer any more
+├── RefusedError      a reader has had too many exact counts answered   exit code 1
 └── UndecidableError  the data cannot decide the question              exit code 3
 
 Anything outside this tree is a bug of fpmonitor and shows its traceback.
@@ -79,6 +80,12 @@ class StoreError(FpmonitorError):
 
 class EngineLostError(StoreError):
     """The engine that holds the users does not answer, or not any more."""
+
+
+class RefusedError(FpmonitorError):
+    """An answer that would go beyond what a reader may learn."""
+
+    exit_code = 1
 
 
 class UndecidableError(FpmonitorError):

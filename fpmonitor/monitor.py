@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
+import polars as pl
 
 from fpmonitor.decide.decision import decide, recheck
 from fpmonitor.decide.horizon import identity_of, place_of, share_delta
@@ -19,6 +20,7 @@ from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.logs import ColumnMap, log_files
 from fpmonitor.policy import Policy, check_share, check_threshold
 from fpmonitor.release.audit import ReleaseAudit, audit_release, record_words, weights_of_rows
+from fpmonitor.release.estimated import EstimatedGuarantee, estimated_guarantee
 from fpmonitor.release.histogram import (
     Mechanism,
     Release,
@@ -27,6 +29,7 @@ from fpmonitor.release.histogram import (
     make_release,
     read_values,
 )
+from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, QueryVerdict
 from fpmonitor.report.apis import ApiOverview, overview_of_api
 from fpmonitor.report.automation import AutomationReport, report_automation
 from fpmonitor.report.check import CheckReport
@@ -44,6 +47,14 @@ from fpmonitor.report.rank import Ranking, rank_sets
 from fpmonitor.report.sample import Sample, take_sample, thin_users
 from fpmonitor.report.trend import Against, TrendReport, report_trend
 from fpmonitor.report.trust import Knowledge, price_of_trust
+from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.store.answers import (
+    AnsweredReader,
+    add_answered,
+    forget_reader,
+    list_readers,
+    read_answered,
+)
 from fpmonitor.store.browsers import read_automation
 from fpmonitor.store.checks import number_check
 from fpmonitor.store.database import Database
@@ -72,8 +83,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    import polars as pl
-
     from fpmonitor.decide.decision import Decision, Missing, Setting, Verdict
     from fpmonitor.decide.search import ApiSet
 
@@ -89,6 +98,15 @@ class RejectedRecord:
     line: int | None
     reason: str
     excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskedQueries:
+    """Whether counts are answered; how many different ones the reader has had, and may have."""
+
+    verdict: QueryVerdict
+    answered: int
+    limit: int
 
 
 class Monitor:
@@ -305,6 +323,88 @@ class Monitor:
     def dropped(self) -> int:
         """Users that the view leaves out because they look automated."""
         return self._look(self._view).dropped
+
+    def ask(self, reader: str, queries: Iterable[str], *, limit: str = "log2") -> AskedQueries:
+        """Decide whether a reader may have exact counts answered, and remember them if so.
+
+        Parameters
+        ----------
+        reader
+            Who asks.
+        queries
+            Texts that name the counts, equal for equal counts of equal users; the users that they
+            are of are added here.
+        limit
+            `log2` of the users, or a number: different counts of which one reader may have
+            the answers. Counts asked again are answered again.
+
+        Raises
+        ------
+        PolicyError
+            The limit is neither.
+        """
+        snapshot = self.snapshot()
+        policy = QueryPolicy.from_text(limit, snapshot.users)
+        named = [f"{snapshot.digest} {query}" for query in queries]
+        known = read_answered(self._database, reader)
+        auditor = QueryAuditor(policy, {(reader, ""): set(known)})
+        verdict = auditor.ask(reader, "", named)
+        fresh = auditor.answered[reader, ""] - known
+        if fresh:
+            now = datetime.now(UTC).replace(tzinfo=None)
+            with self._database.transaction():
+                add_answered(self._database, reader, fresh, at=now)
+        return AskedQueries(verdict, len(known) + len(fresh), policy.refuse_above)
+
+    def readers(self) -> list[AnsweredReader]:
+        """List who has had exact counts answered, and how many."""
+        return list_readers(self._database)
+
+    def forget_reader(self, reader: str) -> None:
+        """Forget what a reader has had answered: only if the users are others now."""
+        with self._database.transaction():
+            forget_reader(self._database, reader)
+
+    def histogram_guarantee(
+        self,
+        apis: Sequence[str],
+        *,
+        k: int,
+        epsilon: float,
+        users: int | None = None,
+        known: int = 0,
+        alpha: float = 0.05,
+    ) -> EstimatedGuarantee:
+        """Privacy under partial knowledge of a histogram, for the law that the users here tell.
+
+        Parameters
+        ----------
+        apis
+            Columns of the histogram.
+        users
+            Users in the release; the observed ones by default.
+        k, epsilon, known, alpha
+            As in `release.estimated.estimated_guarantee`.
+
+        Raises
+        ------
+        InputError, PolicyError, UnknownNameError, UndecidableError
+            A number out of range, an API never observed, nobody with a value.
+        """
+        [wanted] = _sets([apis])
+        snapshot = take_snapshot(self._database, self._window)
+        values = read_values(self._database, snapshot, wanted, self._view.transforms)
+        present = values.filter(~pl.all_horizontal(pl.all().is_null()))
+        groups = present.group_by(wanted).len()["len"].to_numpy()
+        return estimated_guarantee(
+            CountSpectrum.from_counts(groups),
+            len(values) - len(present),
+            release_users=len(values) if users is None else users,
+            k=k,
+            epsilon=epsilon,
+            known=known,
+            alpha=alpha,
+        )
 
     def mixed_sources(self) -> dict[str, list[str]]:
         """APIs whose values come from several sources, and which these are.

@@ -24,6 +24,7 @@ from fpmonitor.cli.options import (
     OutputFormat,
 )
 from fpmonitor.cli.output import emit_rows, note, percent, progress_line
+from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask, name_exposure
 from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
@@ -166,6 +167,8 @@ def apis(
         str | None,
         typer.Option("--resolve", help="Only tell what this name of an API means.", metavar="NAME"),
     ] = None,
+    reader: READER = None,
+    query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
     db: DB = DEFAULT_DB,
     k: K = 10,
     volatile: VOLATILE = Volatile.SHARED,
@@ -185,6 +188,8 @@ def apis(
     with Monitor(db, window=Window(since, until, source), view=view) as monitor:
         note_view(monitor)
         overview = monitor.apis(k=k, show_counts_below_k=unsafe_counts)
+        counts = [name_exposure([line.api], k) for line in overview]
+        ask(monitor, reader, query_limit, [*counts, *(f"users of {x.api}" for x in overview)])
     emit_rows(
         [line.to_json() for line in overview],
         table=lambda: _overview_table(overview, k),

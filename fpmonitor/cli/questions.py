@@ -41,6 +41,7 @@ from fpmonitor.cli.output import (
     to_csv,
     to_json,
 )
+from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask, name_exposure
 from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
@@ -116,6 +117,8 @@ def exposure(
     drop_automation: DROP_AUTOMATION = False,
     what_if: WHAT_IF = None,
     source: SOURCE = None,
+    reader: READER = None,
+    query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -138,6 +141,7 @@ def exposure(
             trust=None if trust is None else trust.value,
             entropies=entropies,
         )
+        ask(monitor, reader, query_limit, [name_exposure([*r.apis, *r.given], k) for r in reports])
     emit_reports(reports, output_format, output)
 
 

@@ -24,11 +24,12 @@ from fpmonitor.cli.options import (
     split_names,
 )
 from fpmonitor.cli.output import emit_rows, note, percent
+from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask, queries
 from fpmonitor.cli.views import WHAT_IF, view_of
 from fpmonitor.errors import PolicyError
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.audit import ReleaseAudit
-from fpmonitor.release.histogram import read_release, write_release
+from fpmonitor.release.histogram import Release, read_release, write_release
 from fpmonitor.release.partial_knowledge import (
     delta_curve,
     pitfalls,
@@ -79,6 +80,8 @@ def release(
         float, typer.Option("--budget", help="Largest share of users withheld by `cells`.")
     ] = 0.05,
     what_if: WHAT_IF = None,
+    reader: READER = None,
+    query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -89,6 +92,8 @@ def release(
     view = view_of(what_if=what_if)
     with Monitor(db, window=Window(since, until), view=view) as monitor:
         made = monitor.release(split_names(apis), k=k, mechanism=mechanism.value, budget=budget)
+        rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]
+        ask(monitor, reader, query_limit, rows)
     where = write_release(made, output)
     manifest = made.manifest.to_json()
     shown = {
@@ -104,6 +109,54 @@ def release(
             "threshold protects nobody (see `fpmonitor audit partial-knowledge`)",
             quiet=quiet,
         )
+
+
+def manifest_name(made: Release) -> str:
+    """Name a release by what it is made of."""
+    manifest = made.manifest
+    return f"release of {sorted(manifest.apis)}, k {manifest.k}, {manifest.mechanism}"
+
+
+audit.command("queries")(queries)
+
+
+@audit.command("histogram")
+def histogram(
+    apis: Annotated[
+        str, typer.Option("--apis", help="Columns of the histogram, separated by commas.")
+    ],
+    k: THRESHOLD,
+    epsilon: EPSILON,
+    users: Annotated[
+        int | None, typer.Option("--users", "-n", help="Users in the release. [default: observed]")
+    ] = None,
+    known: KNOWN = 0,
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="Tolerated probability that the law is another.")
+    ] = 0.05,
+    what_if: WHAT_IF = None,
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Delta of a histogram for the law that a database tells, estimated and certified."""
+    with Monitor(db, window=Window(since, until), view=view_of(what_if=what_if)) as monitor:
+        found = monitor.histogram_guarantee(
+            split_names(apis), k=k, epsilon=epsilon, users=users, known=known, alpha=alpha
+        )
+    answer = {
+        "users": found.users,
+        "values": found.values,
+        "epsilon": found.epsilon,
+        "delta_estimated": found.estimated.delta,
+        "delta_certified": found.certified.delta,
+        "confidence": found.confidence,
+        "common_from": found.certified.common_from,
+        "rare_up_to": found.certified.rare_up_to,
+    }
+    _emit_answer(answer, answer, output_format, output)
 
 
 @audit.command("partial-knowledge")

@@ -26,6 +26,7 @@ from fpmonitor.cli.options import (
     split_names,
 )
 from fpmonitor.cli.output import emit_rows, percent
+from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask, name_exposure
 from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
@@ -69,6 +70,8 @@ def rank(
     volatile: VOLATILE = Volatile.SHARED,
     drop_automation: DROP_AUTOMATION = False,
     source: SOURCE = None,
+    reader: READER = None,
+    query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -91,6 +94,7 @@ def rank(
             delta=delta,
             missing=missing.value,
         )
+        ask(monitor, reader, query_limit, [name_exposure(line.apis, k) for line in ranking.sets])
     emit_rows(
         [asdict(line) for line in ranking.sets],
         table=lambda: _ranking_table(ranking),
@@ -161,6 +165,8 @@ def curve(
     volatile: VOLATILE = Volatile.SHARED,
     drop_automation: DROP_AUTOMATION = False,
     source: SOURCE = None,
+    reader: READER = None,
+    query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -178,6 +184,8 @@ def curve(
             missing=missing.value,
             show_counts_below_k=unsafe_counts,
         )
+        points = [name_exposure(report.apis, point.threshold) for point in report.points]
+        ask(monitor, reader, query_limit, points)
     emit_rows(
         [asdict(point) for point in report.points],
         table=lambda: _curve_table(report),

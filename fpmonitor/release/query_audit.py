@@ -53,10 +53,25 @@ class QueryPolicy:
         most = max(math.ceil(math.log2(users)), 1)
         return cls(max(most // 2, 1), most)
 
+    @classmethod
+    def from_text(cls, text: str, users: int) -> QueryPolicy:
+        """Read `log2` (see `for_users`), or a number, with a warning at half of it.
+
+        Raises
+        ------
+        PolicyError
+            Neither of them.
+        """
+        if text == "log2":
+            return cls.for_users(users)
+        if not text.isascii() or not text.isdigit() or int(text) < 1:
+            raise PolicyError("query-limit", f"must be log2 or a number from 1 on, got {text!r}")
+        return cls(max(int(text) // 2, 1), int(text))
+
 
 @dataclass(slots=True)
 class QueryAuditor:
-    """The counts that readers have had answered; in memory, the caller keeps it.
+    """The counts that readers have had answered; in memory, `Monitor.ask` keeps it in a database.
 
     Attributes
     ----------
@@ -83,7 +98,7 @@ class QueryAuditor:
             Texts that name the counts, equal for equal counts.
         """
         asked = self.answered.setdefault((reader, data), set())
-        together = asked | {hashlib.sha256(query.encode()).hexdigest() for query in queries}
+        together = asked | {digest_of(query) for query in queries}
         if len(together) > max(self.policy.refuse_above, len(asked)):
             return "refuse"
         asked |= together
@@ -92,6 +107,11 @@ class QueryAuditor:
     def counts(self, reader: str, data: str) -> int:
         """Count the different counts that a reader has had answered."""
         return len(self.answered.get((reader, data), ()))
+
+
+def digest_of(query: str) -> str:
+    """Digest by which a query is remembered."""
+    return hashlib.sha256(query.encode()).hexdigest()
 
 
 def isolation_within_reach(users: int, counts: int) -> float:

@@ -1,0 +1,117 @@
+"""Exact counts are counted: how many a reader may have answered, and the command that tells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
+from fpmonitor.cli.output import emit_rows, note
+from fpmonitor.errors import RefusedError
+from fpmonitor.monitor import Monitor
+from fpmonitor.release.query_audit import QueryPolicy, isolation_within_reach
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+READER = Annotated[
+    str | None,
+    typer.Option(
+        "--reader",
+        envvar="FPMONITOR_READER",
+        help="Who gets the answer: its exact counts are limited. [default: you, without limit]",
+        metavar="NAME",
+    ),
+]
+QUERY_LIMIT = Annotated[
+    str,
+    typer.Option(
+        "--query-limit",
+        help="Exact counts that a reader may have: a number, or log2 of the users.",
+        metavar="N|log2",
+    ),
+]
+DEFAULT_LIMIT = "log2"
+
+
+def name_exposure(apis: Iterable[str], k: int) -> str:
+    """Name the count of users of a set in groups of fewer than k."""
+    return f"users below {k} of {sorted(set(apis))}"
+
+
+def ask(monitor: Monitor, reader: str | None, limit: str, queries: Sequence[str]) -> None:
+    """Count what a reader is about to learn.
+
+    Raises
+    ------
+    RefusedError
+        It would go beyond the limit; nothing of it is answered.
+    """
+    if reader is None:
+        return
+    asked = monitor.ask(reader, queries, limit=limit)
+    if asked.verdict == "refuse":
+        raise RefusedError(
+            f"{reader} has had {asked.answered} of {asked.limit} exact counts answered, and asks "
+            f"for {len(queries)}: together they could single out users",
+            hint="see `fpmonitor audit queries`",
+        )
+    if asked.verdict == "warn":
+        note(f"{reader} has had {asked.answered} of {asked.limit} exact counts answered")
+
+
+def queries(
+    limit: QUERY_LIMIT = DEFAULT_LIMIT,
+    forget: Annotated[
+        str | None,
+        typer.Option("--forget", help="Start again for this reader: only if users are others."),
+    ] = None,
+    db: DB = DEFAULT_DB,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """List the readers of exact counts, and how near they are to singling out users."""
+    with Monitor(db) as monitor:
+        if forget is not None:
+            monitor.forget_reader(forget)
+        readers = monitor.readers()
+        users = monitor.snapshot().users if readers else 1
+    policy = QueryPolicy.from_text(limit, users)
+    rows = [
+        {
+            "reader": reader.reader,
+            "answered": reader.answered,
+            "limit": policy.refuse_above,
+            "last": f"{reader.last:%Y-%m-%dT%H:%M:%SZ}",
+            "weight_within_reach": 2.0 ** -(reader.answered - 1),
+            "isolation_by_luck": isolation_within_reach(users, reader.answered),
+        }
+        for reader in readers
+    ]
+
+    def table() -> Table:
+        drawn = Table(
+            title="Exact counts that readers have had answered",
+            caption=(
+                "Composed, so many counts find predicates of this weight that isolate a user in "
+                "about 1/e of the tries; by luck they do in the share beside it."
+            ),
+            caption_justify="left",
+        )
+        for name in ("reader", "answered", "limit", "last", "weight", "by luck"):
+            drawn.add_column(name)
+        for row in rows:
+            drawn.add_row(
+                escape(str(row["reader"])),
+                f"{row['answered']:,}",
+                f"{row['limit']:,}",
+                str(row["last"]),
+                f"{row['weight_within_reach']:.2g}",
+                f"{row['isolation_by_luck']:.2g}",
+            )
+        return drawn
+
+    emit_rows(rows, table=table, wanted=output_format, output=output)

@@ -1,0 +1,147 @@
+"""Privacy under partial knowledge for a law that is estimated from users."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import betaincinv
+
+from fpmonitor.policy import check_share
+from fpmonitor.release.partial_knowledge import histogram_guarantee, split_guarantee
+
+if TYPE_CHECKING:
+    from fpmonitor.release.partial_knowledge import HistogramGuarantee
+    from fpmonitor.spectrum import CountSpectrum
+
+_MAX_SPLITS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatedGuarantee:
+    """Delta of a truncated histogram, by shares of users and by their limits.
+
+    Attributes
+    ----------
+    users
+        Users that the law was estimated from.
+    values, absent
+        Distinct values seen; users without a value.
+    epsilon
+        Nats.
+    estimated
+        Guarantee if the law were the shares of the users.
+    certified
+        Guarantee of every law that the users leave possible.
+    confidence
+        Probability at least with which the law is one of these, if the users are independent draws.
+    """
+
+    users: int
+    values: int
+    absent: int
+    epsilon: float
+    estimated: HistogramGuarantee
+    certified: HistogramGuarantee
+    confidence: float
+
+
+def estimated_guarantee(
+    spectrum: CountSpectrum,
+    absent: int,
+    *,
+    release_users: int,
+    k: int,
+    epsilon: float,
+    known: int = 0,
+    alpha: float = 0.05,
+) -> EstimatedGuarantee:
+    """Guarantee of the truncated histogram of a law that only a sample tells.
+
+    Parameters
+    ----------
+    spectrum
+        Users with each value.
+    absent
+        Users without a value.
+    release_users, k, epsilon, known
+        As `users` and others in `partial_knowledge.split_guarantee`.
+    alpha
+        Tolerated probability that the law is not within the limits, in (0, 1).
+
+    Raises
+    ------
+    PolicyError
+        A number is out of its range; the error names it.
+
+    Notes
+    -----
+    Partial knowledge, Theorem 5, takes the law as known. Here each split takes the lower limits of
+    the common values and of absent, and the upper limits of the rare ones and of any value that
+    nobody had: Clopper-Pearson limits and `unseen_limit`, together wrong with probability `alpha`.
+    """
+    check_share("alpha", alpha)
+    users = spectrum.users + absent
+    shares = np.repeat(spectrum.counts / users, spectrum.values)
+    return EstimatedGuarantee(
+        users=users,
+        values=spectrum.support,
+        absent=absent,
+        epsilon=epsilon,
+        estimated=histogram_guarantee(release_users, shares, k=k, epsilon=epsilon, known=known),
+        certified=_certified(
+            spectrum, absent, release_users, k=k, epsilon=epsilon, known=known, alpha=alpha
+        ),
+        confidence=1 - alpha,
+    )
+
+
+def _certified(
+    spectrum: CountSpectrum,
+    absent: int,
+    release_users: int,
+    *,
+    k: int,
+    epsilon: float,
+    known: int,
+    alpha: float,
+) -> HistogramGuarantee:
+    users = spectrum.users + absent
+    # Two limits of each value and of absent, and one of the values that nobody had.
+    each = alpha / (2 * (spectrum.support + 1) + 1)
+    counts = np.sort(spectrum.counts)
+    lowest = betaincinv(counts, users - counts + 1, each)
+    highest = np.where(
+        counts < users, betaincinv(counts + 1, np.maximum(users - counts, 1), 1 - each), 1.0
+    )
+    unseen = unseen_limit(users, each)
+    least_absent = float(betaincinv(absent, users - absent + 1, each)) if absent else 0.0
+    rare = max(float(highest[-1]), unseen)
+    best = split_guarantee(release_users, common=None, rare=rare, k=k, epsilon=epsilon, known=known)
+    for place in np.unique(np.linspace(0, counts.size - 1, _MAX_SPLITS).astype(int)):
+        split = split_guarantee(
+            release_users,
+            common=min(float(lowest[place]), least_absent),
+            rare=max(float(highest[place - 1]), unseen) if place else unseen,
+            k=k,
+            epsilon=epsilon,
+            known=known,
+        )
+        best = min(best, split, key=lambda one: one.delta)
+    return best
+
+
+def unseen_limit(users: int, alpha: float) -> float:
+    """Probability that no value which nobody had exceeds, but with probability `alpha`.
+
+    There are at most `1/p` values of probability `p` or more, and each is missed by all users with
+    probability `(1 - p)^users` at most: the limit solves `(1 - p)^users / p = alpha`.
+    """
+
+    def excess(logarithm: float) -> float:
+        return users * math.log1p(-math.exp(logarithm)) - logarithm - math.log(alpha)
+
+    return math.exp(float(brentq(excess, math.log(1e-300), math.log1p(-1e-12))))
