@@ -22,6 +22,7 @@ from fpmonitor.cli import (
     questions,
     release,
     remote,
+    serve,
     start,
     statistics,
 )
@@ -69,6 +70,8 @@ app.command("schema")(lists.schema)
 app.command("snippet")(page.snippet)
 app.command("release")(release.release)
 app.add_typer(release.audit, name="audit")
+app.command("serve")(serve.serve)
+app.add_typer(serve.keys, name="keys")
 app.add_typer(remote.app, name="remote")
 
 app.add_typer(ldp.app, name="ldp")

@@ -24,7 +24,7 @@ from fpmonitor.cli.options import (
     OutputFormat,
 )
 from fpmonitor.cli.output import emit_rows, note, percent, progress_line
-from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask, name_exposure
+from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask
 from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
@@ -35,6 +35,7 @@ from fpmonitor.cli.views import (
 )
 from fpmonitor.logs import ColumnMap
 from fpmonitor.monitor import Monitor
+from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ from fpmonitor.cli.output import (
     to_csv,
     to_json,
 )
-from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask, name_exposure
+from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask
 from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
@@ -55,6 +55,7 @@ from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.lists import api_actions
 from fpmonitor.monitor import Monitor
+from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import QueryPolicy, isolation_within_reach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 READER = Annotated[
     str | None,
@@ -35,11 +35,6 @@ QUERY_LIMIT = Annotated[
     ),
 ]
 DEFAULT_LIMIT = "log2"
-
-
-def name_exposure(apis: Iterable[str], k: int) -> str:
-    """Name the count of users of a set in groups of fewer than k."""
-    return f"users below {k} of {sorted(set(apis))}"
 
 
 def ask(monitor: Monitor, reader: str | None, limit: str, queries: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ from fpmonitor.cli.options import (
     split_names,
 )
 from fpmonitor.cli.output import emit_rows, percent
-from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask, name_exposure
+from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask
 from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
@@ -37,6 +37,7 @@ from fpmonitor.cli.views import (
 )
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
+from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:

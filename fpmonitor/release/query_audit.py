@@ -109,6 +109,11 @@ class QueryAuditor:
         return len(self.answered.get((reader, data), ()))
 
 
+def name_exposure(apis: Iterable[str], k: int) -> str:
+    """Name the count of users of a set in groups of fewer than k."""
+    return f"users below {k} of {sorted(set(apis))}"
+
+
 def digest_of(query: str) -> str:
     """Digest by which a query is remembered."""
     return hashlib.sha256(query.encode()).hexdigest()

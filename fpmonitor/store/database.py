@@ -62,7 +62,8 @@ class Database:
         is_new = not path.exists()
         self._connection = self._open(path)
         try:
-            self._prepare(is_new=is_new)
+            # A file without a table is one whose maker was killed before its first commit.
+            self._prepare(is_new=is_new or create)
         except BaseException:
             self._connection.close()
             raise

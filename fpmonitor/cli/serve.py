@@ -1,0 +1,135 @@
+"""Commands of the service: serve, and keys."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
+from fpmonitor.cli.output import emit, emit_rows, note
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from fpmonitor.serve.config import ServeConfig
+
+
+class KeyKind(StrEnum):
+    """What a key allows."""
+
+    WRITE = "write"
+    READ = "read"
+
+
+keys = typer.Typer(
+    name="keys",
+    help="Write keys and read tokens of the service.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+KIND = Annotated[KeyKind, typer.Argument(help="Send records, or read answers.")]
+NAME = Annotated[str, typer.Argument(help="Source of the records, or who reads.")]
+KEYS_FILE = Annotated[
+    Path | None,
+    typer.Option("--keys", help="File of hashes. [default: beside the database]", metavar="FILE"),
+]
+
+
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", help="Settings of the service, TOML.", metavar="FILE"),
+    ] = None,
+    decision: Annotated[
+        Path | None,
+        typer.Option("--decision", help="Decision to serve and to show.", metavar="DECISION.json"),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", help="Where to listen. [default: 127.0.0.1]")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", help="Port; 0 chooses one. [default: 8017]", min=0)
+    ] = None,
+    db: Annotated[
+        Path | None,
+        typer.Option("--db", envvar="FPMONITOR_DB", help="The database file.", metavar="PATH"),
+    ] = None,
+) -> None:
+    """Collect records over HTTP, answer questions, and show a dashboard."""
+    try:
+        import uvicorn  # noqa: PLC0415 -- an extra
+
+        from fpmonitor.serve.app import create_app  # noqa: PLC0415 -- an extra
+        from fpmonitor.serve.config import ServeConfig, read_config  # noqa: PLC0415
+    except ImportError as error:
+        raise InputError(
+            f"serve: {error.name} is not installed", hint="pip install 'fpmonitor[serve]'"
+        ) from error
+    settings: ServeConfig = ServeConfig() if config is None else read_config(config)
+    settings = settings.with_options(decision=decision, host=host, port=port, db=db)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    app = create_app(settings)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            access_log=False,  # addresses and keys stand in it
+            log_config=None,
+            server_header=False,
+            timeout_graceful_shutdown=10,
+        )
+    )
+    note(f"http://{settings.host}:{settings.port}/ (Ctrl-C stops)")
+    server.run()
+
+
+@keys.command("add")
+def add(kind: KIND, name: NAME, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = None) -> None:
+    """Make a key and print it: it is shown once, and kept as a hash."""
+    from fpmonitor.serve.keys import add_key  # noqa: PLC0415 -- for this command only
+
+    secret = add_key(_file(db, keys_file), kind.value, name)
+    emit(f"{secret}\n", None)
+    note("keep it: it is not shown again")
+
+
+@keys.command("remove")
+def remove(kind: KIND, name: NAME, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = None) -> None:
+    """Remove a key."""
+    from fpmonitor.serve.keys import remove_key  # noqa: PLC0415 -- for this command only
+
+    remove_key(_file(db, keys_file), kind.value, name)
+
+
+@keys.command("list")
+def list_keys(
+    db: DB = DEFAULT_DB,
+    keys_file: KEYS_FILE = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """List the keys by what they allow and their names."""
+    from fpmonitor.serve.keys import read_keys  # noqa: PLC0415 -- for this command only
+
+    ring = read_keys(_file(db, keys_file))
+    rows = [{"kind": key.kind, "name": key.name} for key in ring.keys]
+
+    def table() -> Table:
+        drawn = Table("kind", "name")
+        for row in rows:
+            drawn.add_row(row["kind"], escape(row["name"]))
+        return drawn
+
+    emit_rows(rows, table=table, wanted=output_format, output=output)
+
+
+def _file(db: Path, keys_file: Path | None) -> Path:
+    return keys_file or db.with_name(f"{db.name}.keys.json")

@@ -1,0 +1,353 @@
+"""The addresses of the service, as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from functools import cache, partial
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route
+
+from fpmonitor.errors import FpmonitorError, UndecidableError, UnknownNameError
+from fpmonitor.release.query_audit import name_exposure
+from fpmonitor.serve.dashboard import routes
+from fpmonitor.serve.records import (
+    Lines,
+    RefusedBodyError,
+    observation_lines,
+    report_lines,
+    split_records,
+    unpacked,
+)
+from fpmonitor.serve.service import Service, log
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from fpmonitor.serve.config import ServeConfig
+
+    Handler = Callable[[Request], Awaitable[Response]]
+
+_LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
+_MOST_APIS = 200
+_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+def create_app(config: ServeConfig) -> Starlette:
+    """Make the application.
+
+    Raises
+    ------
+    InputError, StoreError
+        As `Service`.
+    """
+    service = Service(config)
+    collect = _Collect(service)
+    ask = _Ask(service)
+    middleware = [Middleware(_Watched, service=service)]
+    if config.origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(config.origins),
+                allow_methods=["POST"],
+                allow_headers=["Authorization", "Content-Encoding", "Content-Type"],
+                max_age=3600,
+            )
+        )
+    app = Starlette(
+        routes=[
+            Route("/v1/observations", collect.observations, methods=["POST"]),
+            Route("/v1/reports", collect.reports, methods=["POST"]),
+            Route("/v1/gate", ask.guarded(ask.gate)),
+            Route("/v1/decision", ask.guarded(ask.decision)),
+            Route("/v1/exposure", ask.guarded(ask.exposure)),
+            Route("/v1/openapi.json", _openapi),
+            Route("/metrics", ask.guarded(ask.metrics)),
+            Route("/healthz", partial(_health, service)),
+            *routes(service),
+        ],
+        middleware=middleware,
+        lifespan=partial(_alive, service),
+    )
+    app.state.service = service
+    return app
+
+
+@asynccontextmanager
+async def _alive(service: Service, app: Starlette) -> AsyncIterator[None]:
+    """Write and store in the background; at the end store what is left."""
+    del app
+    await service.move()
+    tasks = [asyncio.create_task(service.spool.run()), asyncio.create_task(service.move_for_ever())]
+    log("started", address=f"{service.config.host}:{service.config.port}")
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await service.move()
+        log("stopped", waiting_bytes=service.spool.waiting_bytes)
+
+
+class _Collect:
+    """Takes records: 202 means that they are on disk."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def observations(self, request: Request) -> Response:
+        config = self._service.config
+        headers = {
+            f"http:{name}": request.headers[name]
+            for name in config.headers
+            if name in request.headers
+        }
+
+        def lines(records: list[bytes], source: str) -> Lines:
+            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            return observation_lines(records, time=now, source=source, headers=headers)
+
+        return await self._taken(request, lines)
+
+    async def reports(self, request: Request) -> Response:
+        def lines(records: list[bytes], source: str) -> Lines:
+            del source
+            return report_lines(records, received=f"{time.time_ns()}-{secrets.token_hex(4)}")
+
+        return await self._taken(request, lines)
+
+    async def _taken(
+        self, request: Request, lines: Callable[[list[bytes], str], Lines]
+    ) -> Response:
+        service = self._service
+        if not self._may_come_from(request.headers.get("origin")):
+            return _error(403, "pages of this origin may not send records")
+        source = service.source_of(_secret(request))
+        if source is None:
+            return _error(401, "a write key is needed", {"WWW-Authenticate": "Bearer"})
+        try:
+            body = await self._body(request)
+            records = split_records(body, service.config.max_records)
+            found = lines(records, source)
+        except RefusedBodyError as error:
+            return _error(error.status, str(error))
+        wait = service.seconds_to_wait(source, found.records)
+        if wait:
+            return _error(429, "too much at once", {"Retry-After": str(wait)})
+        try:
+            for kind, data in found.lines.items():
+                await service.spool.append(kind, data)
+        except OSError:
+            log("disk", reason="the spool cannot be written")
+            return _error(503, "records cannot be kept now", {"Retry-After": "60"})
+        for kind, data in found.lines.items():
+            service.metrics.accepted.labels(kind).inc(data.count(b"\n"))
+        return JSONResponse({"accepted": found.records}, status_code=202, headers=_HEADERS)
+
+    def _may_come_from(self, origin: str | None) -> bool:
+        allowed = self._service.config.origins
+        return origin is None or "*" in allowed or origin in allowed
+
+    async def _body(self, request: Request) -> bytes:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in _BODY_TYPES:
+            raise RefusedBodyError(415, f"content-type must be one of {', '.join(_BODY_TYPES)}")
+        most = self._service.config.max_body_bytes
+        parts, size = [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                raise RefusedBodyError(413, f"more than {most} bytes")
+            parts.append(part)
+        encoding = request.headers.get("content-encoding", "").strip().lower()
+        return unpacked(b"".join(parts), encoding, most)
+
+
+_BODY_TYPES = (
+    "application/json",
+    "application/x-ndjson",
+    "application/reports+json",
+    "application/csp-report",
+    "text/plain",
+)
+
+
+class _Ask:
+    """Answers questions; what would tell of fewer than k users is not answered."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def guarded(self, handler: Handler) -> Handler:
+        """Answer who has a read token, or where there is none this machine alone."""
+
+        async def guarded(request: Request) -> Response:
+            if self._service.wants_read_token:
+                if self._service.keys.name_of("read", _secret(request)) is None:
+                    return _error(401, "a read token is needed", {"WWW-Authenticate": "Bearer"})
+            elif request.url.hostname not in _LOCAL_NAMES:
+                return _error(421, "without a read token, only localhost is answered")
+            try:
+                return await handler(request)
+            except UnknownNameError as error:
+                return _error(404, error.message)
+            except UndecidableError as error:
+                return _error(503, error.message)
+            except FpmonitorError as error:
+                return _error(400 if error.exit_code == 2 else 403, error.message)
+
+        return guarded
+
+    async def decision(self, request: Request) -> Response:
+        del request
+        if self._service.decision is None:
+            return _error(404, "no decision is served")
+        return JSONResponse(self._service.decision.to_json(), headers=_HEADERS)
+
+    async def gate(self, request: Request) -> Response:
+        if self._service.decision is None:
+            return _error(404, "no decision is served")
+        want = _names(request, "want")
+        if not want:
+            return _error(400, "want: name at least one API")
+        verdict, because = self._service.decision.verdict([*_names(request, "have"), *want])
+        return JSONResponse({"verdict": verdict, "because": list(because)}, headers=_HEADERS)
+
+    async def exposure(self, request: Request) -> Response:
+        apis = _names(request, "apis")
+        if not 0 < len(apis) <= _MOST_APIS:
+            return _error(400, f"apis: name between 1 and {_MOST_APIS} APIs")
+        explorer = await self._service.explorer()
+        if explorer.users < explorer.k:
+            return _error(503, f"fewer than {explorer.k} users")
+        found = await asyncio.to_thread(explorer.explore, apis)
+        refusal = await self._counted(request, list(found.apis), explorer.k)
+        if refusal is not None:
+            return refusal
+        answer = {
+            "apis": list(found.apis),
+            "users": explorer.users,
+            "k": explorer.k,
+            "population": explorer.population,
+            "delta": explorer.certificate.delta,
+            "empirical": found.empirical,
+            "unbiased": found.unbiased,
+            "lower": found.lower,
+            "upper": found.upper,
+        }
+        return JSONResponse(answer, headers=_HEADERS)
+
+    async def _counted(self, request: Request, apis: list[str], k: int) -> Response | None:
+        """Count the answer for its reader; a refusal where it would be one too many."""
+        limit = self._service.config.query_limit
+        if limit is None:
+            return None
+        reader = self._service.keys.name_of("read", _secret(request)) or "local"
+        asked = await self._service.ask(
+            lambda monitor: monitor.ask(reader, [name_exposure(apis, k)], limit=limit)
+        )
+        if asked.verdict == "refuse":
+            return _error(403, f"{asked.answered} of {asked.limit} exact counts were answered")
+        return None
+
+    async def metrics(self, request: Request) -> Response:
+        del request
+        text = self._service.metrics.text()
+        return Response(text, media_type="text/plain; version=0.0.4", headers=_HEADERS)
+
+
+def _secret(request: Request) -> str:
+    """Key of a request: a bearer token, or `key` in the address, as beacons have no headers."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    return request.query_params.get("key", "")
+
+
+def _names(request: Request, parameter: str) -> list[str]:
+    """Names of APIs, separated by commas or in several parameters."""
+    given = request.query_params.getlist(parameter)
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]
+
+
+def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": reason}, status_code=status, headers=_HEADERS | (headers or {}))
+
+
+async def _health(service: Service, request: Request) -> Response:
+    """Alive; 503 while more waits than the spool may hold."""
+    del request
+    waiting = service.spool.waiting_bytes
+    full = waiting > service.config.max_spool_bytes
+    return JSONResponse(
+        {"status": "full" if full else "ok", "waiting_bytes": waiting},
+        status_code=503 if full else 200,
+        headers=_HEADERS,
+    )
+
+
+@cache
+def openapi_document() -> bytes:
+    """Describe the addresses for programs: OpenAPI 3.1, JSON."""
+    return (resources.files("fpmonitor.serve") / "openapi.json").read_bytes()
+
+
+async def _openapi(request: Request) -> Response:
+    del request
+    return Response(openapi_document(), media_type="application/json", headers=_HEADERS)
+
+
+class _Watched:
+    """Counts, times and logs requests by their route: never their query, body or address."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self._service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            self._note(scope, status, time.perf_counter() - started)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route = _route_of(scope)
+        self._service.metrics.requests.labels(route, status).inc()
+        self._service.metrics.seconds.labels(route).observe(seconds)
+        if status >= 400:
+            log("request", route=route, method=scope["method"], status=status)
+
+
+def _route_of(scope: Scope) -> str:
+    """Path of the route that answered; requests for anything else are told together."""
+    app: Any = scope.get("app")
+    for route in app.routes if app is not None else ():
+        if route.matches(scope)[0] is not Match.NONE:
+            return str(route.path)
+    return "other"

@@ -1,0 +1,132 @@
+"""Settings of the service, from TOML and the command line."""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from fpmonitor.errors import InputError
+
+_PATHS = {"db", "spool", "keys", "decision"}
+_HEADERS = {"user-agent", "accept-language", "sec-ch-ua", "sec-ch-ua-platform", "sec-ch-ua-mobile"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeConfig:
+    """What the service does.
+
+    Attributes
+    ----------
+    db
+        The database; made if it is not there.
+    spool
+        Folder in which accepted records wait for the database; beside the database by default.
+    keys
+        File of the hashes of write keys and read tokens; beside the database by default.
+    decision
+        Decision that is served and shown.
+    host, port
+        Where to listen; port 0 lets the system choose.
+    origins
+        Origins of pages that may send records; `*` for any.
+    headers
+        Request headers that are stored with records, as `http:` APIs; none by default.
+    max_body_bytes
+        Largest body, also after unpacking.
+    max_records
+        Records of one request.
+    records_per_minute
+        Of one write key.
+    max_spool_bytes
+        Waiting bytes above which requests are put off (429).
+    flush_seconds
+        How often waiting records go to the database.
+    query_limit
+        Exact counts that a read token may have answered by `/v1/exposure`: a number, or `log2`.
+    """
+
+    db: Path = Path("fpmonitor.duckdb")
+    spool: Path | None = None
+    keys: Path | None = None
+    decision: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 8017
+    origins: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    max_body_bytes: int = 1_000_000
+    max_records: int = 2_000
+    records_per_minute: int = 600_000
+    max_spool_bytes: int = 2_000_000_000
+    flush_seconds: float = 5.0
+    query_limit: str | None = None
+
+    @property
+    def spool_folder(self) -> Path:
+        """Folder of accepted records."""
+        return self.spool or self.db.with_name(f"{self.db.name}.spool")
+
+    @property
+    def keys_file(self) -> Path:
+        """File of the hashes of keys."""
+        return self.keys or self.db.with_name(f"{self.db.name}.keys.json")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can connect."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def with_options(self, **options: Any) -> ServeConfig:
+        """Replace what is given and not null."""
+        return replace(
+            self, **{name: value for name, value in options.items() if value is not None}
+        )
+
+
+def read_config(path: Path) -> ServeConfig:
+    """Read the settings from a TOML file.
+
+    Raises
+    ------
+    InputError
+        Not readable, not TOML, an unknown setting, or a value of the wrong kind.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}") from error
+    known = {field.name for field in fields(ServeConfig)}
+    unknown = sorted(content.keys() - known)
+    if unknown:
+        raise InputError(
+            f"{path}: no setting {unknown[0]!r}", hint=f"settings: {', '.join(sorted(known))}"
+        )
+    return ServeConfig(**{name: _value(path, name, value) for name, value in content.items()})
+
+
+def _value(path: Path, name: str, value: Any) -> Any:
+    default = getattr(ServeConfig(), name)
+    if name in _PATHS and isinstance(value, str):
+        return path.parent / value
+    if isinstance(default, tuple) and isinstance(value, list):
+        words = tuple(str(word).lower() if name == "headers" else str(word) for word in value)
+        foreign = sorted(set(words) - _HEADERS) if name == "headers" else []
+        if foreign:
+            raise InputError(
+                f"{path}: header {foreign[0]!r} cannot be stored",
+                hint=f"headers: {', '.join(sorted(_HEADERS))}",
+            )
+        return words
+    wanted = str if name == "query_limit" else type(default)
+    if wanted is float and type(value) is int:
+        value = float(value)
+    if type(value) is not wanted or (isinstance(value, int | float) and value < 0):
+        raise InputError(f"{path}: {name} = {value!r} is no {wanted.__name__}")
+    return value

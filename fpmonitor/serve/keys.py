@@ -1,0 +1,116 @@
+"""Write keys and read tokens: random, shown once, kept as hashes.
+
+The secrets are random numbers of 256 bits, so that a plain hash of them cannot be guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Kind = Literal["write", "read"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key: what it allows, the name that records or readers get by it, its hash."""
+
+    kind: Kind
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """All keys of a service."""
+
+    keys: tuple[Key, ...] = ()
+
+    def name_of(self, kind: Kind, secret: str) -> str | None:
+        """Name that goes with a secret, None if there is no such key; in constant time."""
+        digest = _digest(secret)
+        found = None
+        for key in self.keys:
+            if key.kind == kind and hmac.compare_digest(key.digest, digest):
+                found = key.name
+        return found
+
+    def has(self, kind: Kind) -> bool:
+        """Whether there is any key of a kind."""
+        return any(key.kind == kind for key in self.keys)
+
+
+def read_keys(path: Path) -> KeyRing:
+    """Read the keys; none where there is no file.
+
+    Raises
+    ------
+    InputError
+        The file is no list of keys.
+    """
+    if not path.exists():
+        return KeyRing()
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        keys = tuple(Key(one["kind"], str(one["name"]), str(one["digest"])) for one in content)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path}: no readable file of keys") from error
+    return KeyRing(keys)
+
+
+def add_key(path: Path, kind: Kind, name: str) -> str:
+    """Make a key and give its secret, which is kept nowhere.
+
+    Raises
+    ------
+    InputError
+        There is one of this kind and name already, or the name is empty or long.
+    """
+    if not name.strip() or len(name) > 100 or not name.isprintable():
+        raise InputError("name: must be a short word")
+    ring = read_keys(path)
+    if any((key.kind, key.name) == (kind, name) for key in ring.keys):
+        raise InputError(f"there is a {kind} key {name!r} already", hint="remove it first")
+    secret = secrets.token_urlsafe(32)
+    _write(path, (*ring.keys, Key(kind, name, _digest(secret))))
+    return secret
+
+
+def remove_key(path: Path, kind: Kind, name: str) -> None:
+    """Remove a key.
+
+    Raises
+    ------
+    InputError
+        There is no such key.
+    """
+    ring = read_keys(path)
+    kept = tuple(key for key in ring.keys if (key.kind, key.name) != (kind, name))
+    if len(kept) == len(ring.keys):
+        raise InputError(f"no {kind} key {name!r}")
+    _write(path, kept)
+
+
+def _write(path: Path, keys: tuple[Key, ...]) -> None:
+    content = [{"kind": key.kind, "name": key.name, "digest": key.digest} for key in keys]
+    made = path.with_name(f"{path.name}.new")
+    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(json.dumps(content, indent=1) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    made.replace(path)
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,216 @@
+"""Bodies of requests as lines for the spool: checked whole, before anything of them is kept."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fpmonitor.serve.spool import Kind
+
+_GZIP = 16 + zlib.MAX_WBITS
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+_User = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+
+
+class _Observation(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    user: _User
+    api: _Name
+    status: Literal["value", "undefined", "error"] | msgspec.UnsetType = msgspec.UNSET
+    value: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Stored(_Observation):
+    time: str = ""
+    source: str = ""
+
+
+class _Result(msgspec.Struct):
+    """A result of FingerprintJS; members that are not named are left out."""
+
+    user: _User
+    components: dict[str, msgspec.Raw]
+    version: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class _StoredResult(_Result):
+    time: str = ""
+
+
+_ONE = msgspec.json.Decoder(msgspec.Raw)
+_MANY = msgspec.json.Decoder(list[msgspec.Raw])
+_OBSERVATION = msgspec.json.Decoder(_Observation)
+_RESULT = msgspec.json.Decoder(_Result)
+_ENCODER = msgspec.json.Encoder()
+
+
+class RefusedBodyError(Exception):
+    """A body that is not taken, and the status to say so by."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Records of one request as lines, by the kind of segment they go to."""
+
+    lines: Mapping[Kind, bytes]
+    records: int
+
+
+def unpacked(body: bytes, encoding: str, most: int) -> bytes:
+    """Unpack a body.
+
+    Raises
+    ------
+    RefusedBodyError
+        Another encoding than gzip, a broken one, or too much.
+    """
+    if encoding in {"", "identity"}:
+        return body
+    if encoding != "gzip":
+        raise RefusedBodyError(415, "content-encoding must be gzip or identity")
+    unpacker = zlib.decompressobj(_GZIP)
+    try:
+        content = unpacker.decompress(body, most + 1)
+    except zlib.error as error:
+        raise RefusedBodyError(400, "the body is not gzip") from error
+    if len(content) > most:
+        raise RefusedBodyError(413, f"more than {most} bytes when unpacked")
+    if not unpacker.eof:
+        raise RefusedBodyError(400, "the body is cut short")
+    return content
+
+
+def split_records(body: bytes, most: int) -> list[bytes]:
+    """Split a body into records: one JSON object, an array of them, or one a line.
+
+    Raises
+    ------
+    RefusedBodyError
+        Not UTF-8, not JSON, none, or too many.
+    """
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise RefusedBodyError(400, "the body is not UTF-8") from error
+    start = body.lstrip()[:1]
+    try:
+        if start == b"[":
+            records = [bytes(record) for record in _MANY.decode(body)]
+        else:
+            records = [line for line in body.split(b"\n") if line.strip()]
+            if start == b"{" and len(records) > 1 and not _is_json(records[0]):
+                records = [bytes(_ONE.decode(body))]
+    except msgspec.DecodeError as error:
+        raise RefusedBodyError(400, "the body is not JSON") from error
+    if not records:
+        raise RefusedBodyError(400, "the body holds no record")
+    if len(records) > most:
+        raise RefusedBodyError(413, f"more than {most} records")
+    return records
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        _ONE.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def observation_lines(
+    records: list[bytes], *, time: str, source: str, headers: Mapping[str, str]
+) -> Lines:
+    """Lines of observations and of results of FingerprintJS.
+
+    Parameters
+    ----------
+    records
+        JSON objects.
+    time, source
+        Of all of them.
+    headers
+        API -> value that is stored for every user of the request besides.
+
+    Raises
+    ------
+    RefusedBodyError
+        A record is neither; it is told by its place, not by its content.
+    """
+    observations: list[bytes] = []
+    results: list[bytes] = []
+    users: dict[str, None] = {}
+    for place, record in enumerate(records, start=1):
+        try:
+            found = _record(record)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise RefusedBodyError(
+                400,
+                f"record {place} is neither an observation (user, api, status, value) nor a "
+                "result of FingerprintJS (user, components)",
+            ) from error
+        users[found.user] = None
+        if isinstance(found, _Observation):
+            stored = _Stored(found.user, found.api, found.status, found.value, time, source)
+            observations.append(_ENCODER.encode(stored))
+        else:
+            result = _StoredResult(found.user, found.components, found.version, time)
+            results.append(_ENCODER.encode(result))
+    for user in users:
+        for api, value in headers.items():
+            raw = msgspec.Raw(_ENCODER.encode(value))
+            observations.append(_ENCODER.encode(_Stored(user, api, "value", raw, time, source)))
+    lines: dict[Kind, bytes] = {}
+    if observations:
+        lines["observations"] = b"\n".join([*observations, b""])
+    if results:
+        lines["fingerprintjs"] = b"\n".join([*results, b""])
+    return Lines(lines, len(records))
+
+
+def _record(record: bytes) -> _Observation | _Result:
+    try:
+        found = _OBSERVATION.decode(record)
+    except msgspec.ValidationError:
+        return _RESULT.decode(record)
+    if found.value is not msgspec.UNSET:
+        json.loads(bytes(found.value))  # what msgspec leaves raw may hold half a character
+    return found
+
+
+def report_lines(records: list[bytes], *, received: str) -> Lines:
+    """Lines of reports of the Reporting API.
+
+    Parameters
+    ----------
+    records
+        JSON objects.
+    received
+        Makes equal reports different: each of them counts.
+
+    Raises
+    ------
+    RefusedBodyError
+        A record is no report.
+    """
+    lines = []
+    for place, record in enumerate(records, start=1):
+        try:
+            report: Any = json.loads(record)
+        except (ValueError, RecursionError) as error:
+            raise RefusedBodyError(400, f"record {place} is not JSON") from error
+        if not isinstance(report, dict) or not isinstance(report.get("type"), str):
+            raise RefusedBodyError(400, f"record {place} is no report of the Reporting API")
+        kept = {name: report[name] for name in ("type", "url", "age", "body") if name in report}
+        kept["received"] = f"{received}/{place}"
+        lines.append(json.dumps(kept).encode())
+    return Lines({"reports": b"\n".join([*lines, b""])}, len(records))

@@ -1,0 +1,202 @@
+"""The service: its keys, its spool, its database, and the decision that it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from fpmonitor.decide.decision import read_decision
+from fpmonitor.errors import FpmonitorError, InputError, StoreError
+from fpmonitor.monitor import Monitor
+from fpmonitor.serve.keys import read_keys
+from fpmonitor.serve.metrics import Metrics
+from fpmonitor.serve.spool import Spool, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.report.explorer import Explorer
+    from fpmonitor.serve.config import ServeConfig
+
+LOG = logging.getLogger("fpmonitor.serve")
+Answer = TypeVar("Answer")
+_BUSY_SECONDS = 10.0
+_COLLECTORS = {"observations": "long", "fingerprintjs": "fingerprintjs"}
+
+
+class Service:
+    """What runs behind the addresses.
+
+    Parameters
+    ----------
+    config
+        The settings.
+
+    Raises
+    ------
+    InputError
+        An address that others can reach without keys, a bad file of keys, no such decision.
+    StoreError
+        The database cannot be opened.
+    """
+
+    def __init__(self, config: ServeConfig) -> None:
+        self.config = config
+        self.keys = read_keys(config.keys_file)
+        if not config.is_local and not (self.keys.has("write") and self.keys.has("read")):
+            raise InputError(
+                f"host {config.host}: others could reach the service, and it has not both a write "
+                "key and a read token",
+                hint="make them with `fpmonitor keys add write NAME` and `... add read NAME`",
+            )
+        self.decision: Decision | None = None
+        if config.decision is not None:
+            self.decision = read_decision(config.decision)
+        self.spool = Spool(config.spool_folder)
+        self.metrics = Metrics(lambda: self.spool.waiting_bytes)
+        self._lock = threading.Lock()
+        self._rates: dict[str, tuple[float, float]] = {}
+        self._explorer: tuple[object, Explorer] | None = None
+        with Monitor(config.db, create=True):
+            pass
+
+    # ---- Who may do what
+
+    @property
+    def wants_read_token(self) -> bool:
+        """Whether a read token is configured."""
+        return self.keys.has("read")
+
+    def is_read_token(self, token: str) -> bool:
+        """Whether this is a read token, compared in constant time."""
+        return self.keys.name_of("read", token) is not None
+
+    def source_of(self, secret: str) -> str | None:
+        """Source of the records of a write key; `local` where no key is configured."""
+        if not self.keys.has("write"):
+            return "local" if self.config.is_local else None
+        return self.keys.name_of("write", secret)
+
+    def seconds_to_wait(self, source: str, records: int) -> int:
+        """Seconds until a source may send so many records, 0 where it may now."""
+        if self.spool.waiting_bytes > self.config.max_spool_bytes:
+            return max(1, round(self.config.flush_seconds))
+        now, most = time.monotonic(), float(self.config.records_per_minute)
+        left, last = self._rates.get(source, (most, now))
+        left = min(most, left + (now - last) * most / 60)
+        if left < min(records, most):
+            self._rates[source] = (left, now)
+            return max(1, round((records - left) * 60 / most))
+        self._rates[source] = (left - records, now)
+        return 0
+
+    # ---- Questions
+
+    @property
+    def history_path(self) -> Path:
+        """Where readings of the recommended set are kept."""
+        return self.config.spool_folder / "history.jsonl"
+
+    async def ask(self, question: Callable[[Monitor], Answer]) -> Answer:
+        """Put a question to the monitor, off the event loop."""
+        return await asyncio.to_thread(self.ask_now, question)
+
+    def ask_now(self, question: Callable[[Monitor], Answer]) -> Answer:
+        """Put a question to the monitor; the database is open only meanwhile.
+
+        Raises
+        ------
+        StoreError
+            Another program has had the database open for ten seconds.
+        """
+        with self._lock, self._opened() as monitor:
+            return question(monitor)
+
+    def _opened(self) -> Monitor:
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                return Monitor(self.config.db)
+            except StoreError as error:
+                if "in use" not in error.message or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+    async def explorer(self) -> Explorer:
+        """Hold the users of now in memory for the question of the decision, or k = 10."""
+        state = self._state()
+        if self._explorer is None or self._explorer[0] != state:
+            self._explorer = (state, await self.ask(self._make_explorer))
+        return self._explorer[1]
+
+    def _state(self) -> object:
+        """Say what changes when the database does."""
+        found = []
+        for path in (self.config.db, self.config.db.with_name(f"{self.config.db.name}.wal")):
+            with suppress(OSError):
+                found.append((path.name, path.stat().st_size, path.stat().st_mtime_ns))
+        return tuple(found)
+
+    def _make_explorer(self, monitor: Monitor) -> Explorer:
+        if self.decision is None:
+            return monitor.explorer(monitor.snapshot().apis, k=10)
+        policy = self.decision.policy
+        return monitor.explorer(
+            policy.candidates,
+            k=policy.k,
+            population=policy.population,
+            delta=policy.delta or 0.05,
+            missing=self.decision.missing,
+        )
+
+    # ---- From the spool to the database
+
+    async def move_for_ever(self) -> None:
+        """Store what waits, again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(self.config.flush_seconds)
+            await self.move()
+
+    async def move(self) -> None:
+        """Store what waits; what the database cannot take now stays in the spool."""
+        await self.spool.write_waiting()
+        for segment in await self.spool.close_segments():
+            try:
+                await asyncio.to_thread(self._store, segment)
+            except StoreError as error:
+                self.metrics.postponed.inc()
+                log("postponed", reason=error.message)
+                return
+            except FpmonitorError as error:
+                aside = self.spool.set_aside(segment)
+                log("refused", segment=aside.name, reason=error.message)
+            else:
+                self.spool.forget(segment)
+
+    def _store(self, segment: Path) -> None:
+        kind = kind_of(segment)
+        if kind == "reports":
+            [calls] = self.ask_now(
+                lambda monitor: monitor.store_demand([str(segment)], collector="reporting")
+            )
+            stored, rejected = calls.stored, calls.rejected
+        else:
+            [batch] = self.ask_now(
+                lambda monitor: monitor.ingest([str(segment)], collector=_COLLECTORS[kind])
+            )
+            stored, rejected = batch.stored, batch.rejected
+        self.metrics.stored.labels(kind).inc(stored)
+        self.metrics.rejected.labels(kind).inc(rejected)
+        log("stored", kind=kind, records=stored, rejected=rejected)
+
+
+def log(event: str, **facts: object) -> None:
+    """Write one line of JSON; callers give no values, ids or keys."""
+    LOG.info(json.dumps({"event": event, **facts}))

@@ -1,0 +1,208 @@
+"""Write-ahead spool: what was accepted is on disk before the answer leaves.
+
+Records are appended to one open segment a kind. All requests that wait together share one `fsync`,
+and are answered after it. A segment that is closed gets a name of its own and is stored as one log:
+the database takes a file once, so a segment that is stored and not yet deleted adds nothing when
+the service starts again. A line that a crash cut short was never answered, and is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Kind = Literal["observations", "fingerprintjs", "reports"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_ENDING = "jsonl"
+_OPEN = "open"
+_TAIL_BYTES = 1 << 16
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    kind: Kind
+    data: bytes
+    done: asyncio.Future[None]
+
+
+class Spool:
+    """The folder of accepted records.
+
+    Parameters
+    ----------
+    folder
+        Made with mode 0700 if it is not there; what a crash left in it is recovered.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder = folder
+        self._waiting: list[_Waiting] = []
+        self._wake = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._open: dict[Kind, int] = {}
+        self._bytes = 0
+        for kind in KINDS:
+            self._recover(kind)
+        self._bytes = sum(path.stat().st_size for path in self.ready())
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that are not in the database yet."""
+        return self._bytes
+
+    def _path(self, kind: Kind, name: str) -> Path:
+        return self.folder / f"{name}.{kind}.{_ENDING}"
+
+    def _recover(self, kind: Kind) -> None:
+        path = self._path(kind, _OPEN)
+        if not path.exists():
+            return
+        _cut_torn_line(path)
+        if path.stat().st_size:
+            path.replace(self._path(kind, _segment_name()))
+        else:
+            path.unlink()
+
+    def ready(self) -> list[Path]:
+        """List the closed segments, the oldest first."""
+        found = self.folder.glob(f"[0-9]*.{_ENDING}")
+        return sorted(path for path in found if not path.name.startswith(_OPEN))
+
+    async def append(self, kind: Kind, data: bytes) -> None:
+        """Append whole lines; returns when they are on disk.
+
+        Raises
+        ------
+        OSError
+            They could not be written; nothing of them counts.
+        """
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(kind, data, done))
+        self._bytes += len(data)
+        self._wake.set()
+        await done
+
+    async def run(self) -> None:
+        """Write what waits, in groups, until cancelled."""
+        while True:
+            await self._wake.wait()
+            await self.write_waiting()
+
+    async def write_waiting(self) -> None:
+        """Write all that waits now, and answer it."""
+        async with self._lock:
+            self._wake.clear()
+            group, self._waiting = self._waiting, []
+            if not group:
+                return
+            try:
+                await asyncio.to_thread(self._write, group)
+            except OSError as error:
+                self._bytes -= sum(len(one.data) for one in group)
+                _answer(group, error)
+            else:
+                _answer(group, None)
+
+    def _write(self, group: list[_Waiting]) -> None:
+        data = {kind: [one.data for one in group if one.kind == kind] for kind in KINDS}
+        written = {kind: b"".join(parts) for kind, parts in data.items() if parts}
+        files = {kind: self._descriptor(kind) for kind in written}
+        sizes = {file: os.fstat(file).st_size for file in files.values()}
+        try:
+            for kind, block in written.items():
+                _write_all(files[kind], block)
+                os.fdatasync(files[kind])
+        except OSError:
+            for file, size in sizes.items():
+                os.ftruncate(file, size)  # what was not answered must not be stored
+            raise
+
+    def _descriptor(self, kind: Kind) -> int:
+        if kind not in self._open:
+            path = self._path(kind, _OPEN)
+            self._open[kind] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            _sync_folder(self.folder)
+        return self._open[kind]
+
+    async def close_segments(self) -> list[Path]:
+        """Close the open segments; gives all closed ones, the oldest first."""
+        async with self._lock:
+            return await asyncio.to_thread(self._close_segments)
+
+    def _close_segments(self) -> list[Path]:
+        for kind, file in list(self._open.items()):
+            os.close(file)
+            del self._open[kind]
+            self._path(kind, _OPEN).replace(self._path(kind, _segment_name()))
+        _sync_folder(self.folder)
+        return self.ready()
+
+    def forget(self, segment: Path) -> None:
+        """Delete a segment that is stored."""
+        self._bytes -= segment.stat().st_size
+        segment.unlink()
+
+    def set_aside(self, segment: Path) -> Path:
+        """Keep a segment that cannot be stored, out of the way."""
+        aside = self.folder / "refused"
+        aside.mkdir(mode=0o700, exist_ok=True)
+        self._bytes -= segment.stat().st_size
+        return segment.replace(aside / segment.name)
+
+
+def kind_of(segment: Path) -> Kind:
+    """Kind of the records of a segment."""
+    name = segment.name.split(".")[1]
+    return next(kind for kind in KINDS if kind == name)
+
+
+def _answer(group: list[_Waiting], error: OSError | None) -> None:
+    for one in group:
+        if one.done.done():
+            continue
+        if error is None:
+            one.done.set_result(None)
+        else:
+            one.done.set_exception(error)
+
+
+def _segment_name() -> str:
+    """Name that sorts by time and that no other segment has."""
+    return f"{time.time_ns():020d}-{secrets.token_hex(4)}"
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _cut_torn_line(path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        end = size
+        while end:
+            start = max(0, end - _TAIL_BYTES)
+            file.seek(start)
+            place = file.read(end - start).rfind(b"\n")
+            if place >= 0:
+                file.truncate(start + place + 1)
+                return
+            end = start
+        file.truncate(0)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,235 @@
+"""The check: what its formats say, which window it looks at, and how checks share one delta."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.horizon import identity_of, share_delta
+from fpmonitor.errors import PolicyError
+from fpmonitor.monitor import Monitor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+# The members that the schema of SARIF 2.1.0 requires of what is written here.
+SARIF: dict[str, Any] = {
+    "type": "object",
+    "required": ["version", "runs"],
+    "properties": {
+        "version": {"const": "2.1.0"},
+        "runs": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["tool"],
+                "properties": {
+                    "tool": {
+                        "required": ["driver"],
+                        "properties": {
+                            "driver": {
+                                "required": ["name"],
+                                "properties": {"rules": {"items": {"required": ["id"]}}},
+                            }
+                        },
+                    },
+                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+                    "results": {
+                        "items": {
+                            "required": ["message"],
+                            "properties": {
+                                "message": {
+                                    "anyOf": [{"required": ["text"]}, {"required": ["id"]}]
+                                },
+                                "kind": {
+                                    "enum": ["pass", "open", "fail", "review", "informational"]
+                                },
+                                "level": {"enum": ["none", "note", "warning", "error"]},
+                                "partialFingerprints": {"additionalProperties": {"type": "string"}},
+                            },
+                        }
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def day(folder: Path, number: int, *, split: int) -> str:
+    """Log of one day: 3,000 users in `split` groups of each API, the first of two groups."""
+    path = folder / f"{number}.jsonl"
+    moment = (START + timedelta(days=number)).isoformat()
+    path.write_text(
+        "".join(
+            json.dumps(
+                {"user": f"{number}-{i}", "time": moment, "a,b: 1%": i % split, "c\nd": i % 2}
+            )
+            + "\n"
+            for i in range(3000)
+        ),
+        encoding="utf-8",
+    )
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A decision made on the first day, and a database whose second day violates it."""
+    folder = tmp_path_factory.mktemp("check")
+    with Monitor(folder / "first", create=True) as monitor:
+        monitor.ingest([day(folder, 0, split=3)])
+        decided = monitor.decide(k=10, population=3000, budget=0.05)
+    assert decided.allow == (("a,b: 1%", "c\nd"),)
+    (folder / "decision.json").write_text(json.dumps(decided.to_json()), encoding="utf-8")
+    with Monitor(folder / "second", create=True) as monitor:
+        monitor.ingest([day(folder, 0, split=3), day(folder, 1, split=2500)])
+    return folder
+
+
+def check(folder: Path, database: str, *options: str) -> int:
+    decision = str(folder / "decision.json")
+    return run(["check", decision, "--db", str(folder / database), *options])
+
+
+def test_the_newest_window_alone_can_violate(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(folder, "first", "--by", "day") == 0
+    assert "holds; 3,000 users from 2026-03-02 on" in capsys.readouterr().err
+    assert check(folder, "second", "--by", "day") == 1
+    assert "violated; 3,000 users from 2026-03-03 on" in capsys.readouterr().err
+    assert check(folder, "second", "--by", "day", "--until", "2026-03-03") == 0
+
+
+def test_junit_counts_and_names_what_failed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(folder, "first", "--format", "junit") == 0
+    suites = ET.fromstring(capsys.readouterr().out)
+    assert (suites.tag, suites.attrib["tests"], suites.attrib["failures"]) == (
+        "testsuites",
+        "1",
+        "0",
+    )
+    assert check(folder, "second", "--by", "day", "--format", "junit") == 1
+    suites = ET.fromstring(capsys.readouterr().out)
+    [case] = suites.findall("testsuite/testcase")
+    assert case.attrib["name"] == "a,b: 1%, c\nd"
+    [failure] = case.findall("failure")
+    assert "exposes more than 5 % of the users" in failure.attrib["message"]
+    assert [suites.attrib[name] for name in ("tests", "failures", "errors")] == ["1", "1", "0"]
+
+
+def test_sarif_has_what_its_schema_requires(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = []
+    for database in ("first", "second"):
+        check(folder, database, "--by", "day", "--format", "sarif")
+        document = json.loads(capsys.readouterr().out)
+        jsonschema.validate(document, SARIF)
+        [result] = document["runs"][0]["results"]
+        outcomes.append((result["kind"], result["level"]))
+        assert result["ruleId"] == document["runs"][0]["tool"]["driver"]["rules"][0]["id"]
+        [location] = result["locations"]
+        assert location["physicalLocation"]["artifactLocation"]["uri"].startswith("file:///")
+    # A kind other than `fail` has the level `none`.
+    assert outcomes == [("pass", "none"), ("fail", "error")]
+
+
+def test_github_commands_are_one_escaped_line_a_set(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(folder, "second", "--by", "day", "--format", "github") == 1
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("::error file=")
+    assert line.endswith(
+        "::a,b: 1%25, c%0Ad exposes more than 5 %25 of the users to groups of fewer than 10"
+    )
+
+
+def test_too_few_users_are_an_error_in_junit_and_open_in_sarif(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = tmp_path / "few.jsonl"
+    lines = (folder / "0.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    few.write_text("".join(lines[:100]), encoding="utf-8")
+    with Monitor(tmp_path / "few", create=True) as monitor:
+        monitor.ingest([str(few)])
+    arguments = ["check", str(folder / "decision.json"), "--db", str(tmp_path / "few"), "--format"]
+    assert run([*arguments, "junit"]) == 3
+    assert ET.fromstring(capsys.readouterr().out).attrib["errors"] == "1"
+    assert run([*arguments, "sarif"]) == 3
+    [result] = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    assert (result["kind"], result["level"]) == ("open", "none")
+
+
+def test_checks_of_a_horizon_are_counted_once_per_data_and_over_restarts(
+    folder: Path, tmp_path: Path
+) -> None:
+    decision = read_decision(folder / "decision.json")
+    places = []
+    for number in (0, 1, 1, 2, 3):
+        with Monitor(tmp_path / "db", create=True) as monitor:
+            monitor.ingest([day(folder, number, split=3)])
+        with Monitor(tmp_path / "db") as monitor:
+            places.append(monitor.check_report(decision, horizon=3, by="day").place)
+    # The days differ in their users' ids alone, which are no data: one check for all of them.
+    assert {(place.check, place.turn) for place in places if place} == {(1, 1)}
+    with Monitor(tmp_path / "db") as monitor:
+        found = []
+        for number in range(4):
+            monitor.ingest([day(folder, 10 + number, split=4 + number)])
+            found.append(monitor.check_report(decision, horizon=3, by="day").place)
+        again = monitor.check_report(decision, horizon=3, by="day").place
+        other = monitor.check_report(decision, horizon=5, by="day").place
+    assert [(place.check, place.turn) for place in found if place] == [
+        (2, 1),
+        (3, 1),
+        (1, 2),
+        (2, 2),
+    ]
+    assert again == found[-1]
+    assert other is not None
+    assert (other.check, other.horizon) == (1, 5)
+
+
+@pytest.mark.parametrize("horizon", [1, 7, 365])
+def test_the_shares_of_a_horizon_add_up_to_delta(folder: Path, horizon: int) -> None:
+    decision = read_decision(folder / "decision.json")
+    shared = share_delta(decision, horizon)
+    assert shared.policy.delta is not None
+    assert decision.policy.delta is not None
+    assert math.fsum([shared.policy.delta] * horizon) <= decision.policy.delta * (1 + 1e-12)
+    assert shared.allow == decision.allow
+    assert (identity_of(shared) == identity_of(decision)) == (horizon == 1)
+
+
+def test_horizons_that_cannot_be_are_refused(folder: Path) -> None:
+    decision = read_decision(folder / "decision.json")
+    for horizon in (0, -1, 10**7):
+        with pytest.raises(PolicyError, match="horizon"):
+            share_delta(decision, horizon)
+    assert check(folder, "first", "--horizon", "0") == 2
+    with Monitor(folder / "first") as monitor:
+        exact = monitor.decide(k=10, budget=0.05, setting="sample")
+    with pytest.raises(PolicyError, match="exact"):
+        share_delta(exact, 5)
+
+
+def test_command_tells_the_place_of_a_check(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert check(folder, "first", "--horizon", "365") == 0
+        assert "check 1 of 365, wrong with probability 0.000137 at most" in capsys.readouterr().err

@@ -1,0 +1,332 @@
+"""The watch: new logs are read, changes are told at least once, and nothing is lost by a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.decide.decision import read_decision
+from fpmonitor.errors import InputError, StoreError
+from fpmonitor.monitor import Monitor
+from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fpmonitor.store.watching import Notice
+
+WORLD = {"common": lambda _user: "x", "telling": lambda user: user}
+
+
+def log(folder: Path, name: str, users: range, kind: str) -> Path:
+    """A log whose users all share one value, or have one of their own each."""
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    lines = (json.dumps({"user": f"u{user}", "a": WORLD[kind](user)}) for user in users)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def decision(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The set {a} is allowed: at most 5 % of the observed users may be in groups below 5."""
+    folder = tmp_path_factory.mktemp("decision")
+    with Monitor(folder / "db", create=True) as monitor:
+        monitor.ingest([str(log(folder, "log.jsonl", range(100), "common"))])
+        decided = monitor.decide(k=5, budget=0.05, setting="sample")
+    assert decided.allow == (("a",),)
+    path = folder / "decision.json"
+    path.write_text(json.dumps(decided.to_json()), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def settings(decision: Path, tmp_path: Path) -> WatchSettings:
+    (tmp_path / "in").mkdir()
+    return WatchSettings(
+        folder=tmp_path / "in",
+        database=tmp_path / "db",
+        decision=read_decision(decision),
+        settle=0,
+    )
+
+
+def collect(told: list[dict[str, Any]]) -> Callable[[Notice], None]:
+    return lambda notice: told.append(dict(notice.body))
+
+
+def test_a_changed_verdict_is_told_once_over_restarts(settings: WatchSettings) -> None:
+    told: list[dict[str, Any]] = []
+    Watch(settings, deliver=[collect(told)]).step()
+    assert told == []  # nothing is there to check
+    log(settings.folder, "1.jsonl", range(100), "common")
+    for _ in range(2):
+        Watch(settings, deliver=[collect(told)]).step()
+    assert [(body["was"], body["outcome"]) for body in told] == [(None, "holds")]
+    log(settings.folder, "2.jsonl", range(100, 120), "common")
+    watch = Watch(settings, deliver=[collect(told)])
+    watch.step()
+    assert len(told) == 1  # checked again, and the verdict is the same
+    log(settings.folder, "3.jsonl", range(1000, 1040), "telling")
+    watch.step()
+    watch.step()
+    Watch(settings, deliver=[collect(told)]).step()
+    assert [(body["was"], body["outcome"]) for body in told[1:]] == [("holds", "violated")]
+    assert told[1]["sets"] == [{"verdict": "block", "apis": ["a"]}]
+    assert [body["id"] for body in told] == [1, 2]
+    assert watch.outcome == "violated"
+
+
+def test_a_notice_that_was_not_delivered_is_kept_and_told_again(settings: WatchSettings) -> None:
+    told: list[dict[str, Any]] = []
+
+    def refuse(_notice: Notice) -> None:
+        raise DeliveryError("nobody at home")
+
+    log(settings.folder, "1.jsonl", range(100), "common")
+    notes: list[str] = []
+    watch = Watch(settings, deliver=[refuse], note=notes.append)
+    for _ in range(2):
+        with pytest.raises(DeliveryError):
+            watch.step()
+    assert any("told again" in text for text in notes)
+    log(settings.folder, "2.jsonl", range(1000, 1040), "telling")
+    Watch(settings, deliver=[collect(told)]).step()
+    assert [body["outcome"] for body in told] == ["holds", "violated"]
+
+
+def test_a_file_that_is_still_written_to_is_left_alone(settings: WatchSettings) -> None:
+    settings = replace(settings, settle=0.4)
+    path = log(settings.folder, "1.jsonl", range(50), "common")
+    for name in (".hidden.jsonl", "2.jsonl.tmp"):
+        log(settings.folder, name, range(50, 60), "common")
+    watch = Watch(settings, deliver=[])
+    watch.step()
+    assert watch.waiting
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"user": "late", "a": "x"}\n')
+    watch.step()
+    deadline = time.monotonic() + 20
+    while watch.waiting and time.monotonic() < deadline:
+        time.sleep(0.1)
+        watch.step()
+    with Monitor(settings.database) as monitor:
+        [batch] = monitor.batches()
+    assert batch.stored == 51
+
+
+def test_a_file_moved_in_with_an_old_date_is_read_at_once(settings: WatchSettings) -> None:
+    settings = replace(settings, settle=60)
+    path = log(settings.folder.parent, "1.jsonl", range(50), "common")
+    os.utime(path, (1e9, 1e9))
+    path.rename(settings.folder / "1.jsonl")
+    watch = Watch(settings, deliver=[])
+    watch.step()
+    assert not watch.waiting
+    assert watch.outcome == "holds"
+
+
+def test_a_broken_file_is_refused_once_and_read_when_it_is_mended(settings: WatchSettings) -> None:
+    (settings.folder / "1.jsonl").write_text("[1, 2]\n", encoding="utf-8")
+    notes: list[str] = []
+    watch = Watch(settings, deliver=[], note=notes.append)
+    watch.step()
+    watch.step()
+    Watch(settings, deliver=[], note=notes.append).step()
+    assert len([text for text in notes if "not read" in text]) == 1
+    log(settings.folder, "1.jsonl", range(100), "common")
+    watch.step()
+    assert watch.outcome == "holds"
+
+
+def test_a_database_in_use_costs_nothing_but_time(settings: WatchSettings) -> None:
+    holder = subprocess.Popen(
+        [
+            *(sys.executable, "-P", "-c"),
+            "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print(1, flush=True); input()",
+            str(settings.database),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    log(settings.folder, "1.jsonl", range(100), "common")
+    watch = Watch(settings, deliver=[])
+    try:
+        with pytest.raises(StoreError):
+            watch.step()
+    finally:
+        holder.communicate(b"\n")
+    settings.database.unlink()  # made by the holder, and not a database of fpmonitor
+    watch.step()
+    assert watch.outcome == "holds"
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.02, 0.3])
+def test_kill_at_any_moment_loses_nothing(
+    settings: WatchSettings, decision: Path, tmp_path: Path, moment: float
+) -> None:
+    log(settings.folder, "1.jsonl", range(300), "common")
+    log(settings.folder, "2.jsonl", range(1000, 1300), "telling")
+    told = tmp_path / "told.jsonl"
+    arguments = ["watch", str(settings.folder), "--decision", str(decision), "--every", "0.1"]
+    arguments += ["--settle", "0", "--db", str(settings.database)]
+    with told.open("wb") as output:
+        running = subprocess.Popen(
+            [sys.executable, "-P", "-c", f"from fpmonitor.cli import run; run({arguments!r})"],
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 60
+        while not settings.database.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(moment)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    again: list[dict[str, Any]] = []
+    watch = Watch(settings, deliver=[collect(again)])
+    watch.step()
+    before = [json.loads(line) for line in told.read_text(encoding="utf-8").splitlines()]
+    assert watch.outcome == "violated"
+    assert "violated" in [body["outcome"] for body in before + again]
+    ids = [body["id"] for body in before + again]
+    assert sorted(set(ids)) == list(range(1, len(set(ids)) + 1))
+    assert len(ids) - len(set(ids)) <= 1  # at most the one that it was telling
+    with Monitor(settings.database) as monitor:
+        assert sum(batch.stored for batch in monitor.batches()) == 600
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Keeps what is posted; answers as its server is told to."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.posted.append((dict(self.headers), json.loads(body)))  # type: ignore[attr-defined]
+        self.send_response(self.server.answer)  # type: ignore[attr-defined]
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Any]:
+    server: Any = HTTPServer(("127.0.0.1", 0), Receiver)
+    server.posted, server.answer = [], 204
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_webhook_gets_the_verdict_and_no_value(
+    settings: WatchSettings,
+    decision: Path,
+    receiver: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = log(settings.folder, "1.jsonl", range(1000, 1100), "common")
+    path.write_text(path.read_text(encoding="utf-8").replace('"x"', '"secret"'), encoding="utf-8")
+    url = f"http://127.0.0.1:{receiver.server_port}/token-in-path"
+    monkeypatch.setenv("FPMONITOR_WEBHOOK", url)
+    arguments = ["watch", str(settings.folder), "--decision", str(decision), "--once"]
+    arguments += ["--settle", "0", "--db", str(settings.database)]
+    assert run(arguments) == 0
+    assert run(arguments) == 0
+    [(headers, body)] = receiver.posted
+    assert headers["Idempotency-Key"].endswith("-1")
+    assert body["outcome"] == "holds"
+    assert body["users"] == 100
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == body
+    for text in (json.dumps(body), printed.out, printed.err):
+        assert "secret" not in text
+        assert "token-in-path" not in text
+        assert "u1000" not in text
+
+
+@pytest.mark.parametrize("answer", [302, 404, 500])
+def test_webhook_that_does_not_accept_gets_the_notice_again(
+    settings: WatchSettings, receiver: Any, answer: int
+) -> None:
+    log(settings.folder, "1.jsonl", range(100), "common")
+    url = f"http://127.0.0.1:{receiver.server_port}/hook"
+    watch = Watch(settings, deliver=[post_to(url)])
+    receiver.answer = answer
+    with pytest.raises(DeliveryError, match=f"127.0.0.1 answered {answer}"):
+        watch.step()
+    receiver.answer = 200
+    watch.step()
+    watch.step()
+    assert [body["id"] for _, body in receiver.posted] == [1, 1]
+
+
+def test_command_reads_the_notice_and_a_failure_is_told_again(
+    settings: WatchSettings, tmp_path: Path
+) -> None:
+    log(settings.folder, "1.jsonl", range(100), "common")
+    told = tmp_path / "told"
+    script = "import sys; open(sys.argv[1], 'ab').write(sys.stdin.buffer.read() + b'\\n')"
+    with pytest.raises(DeliveryError, match="ended with 3"):
+        Watch(settings, deliver=[run_command(f'{sys.executable} -c "raise SystemExit(3)"')]).step()
+    Watch(settings, deliver=[run_command(f'{sys.executable} -c "{script}" {told}')]).step()
+    [body] = [json.loads(line) for line in told.read_text(encoding="utf-8").splitlines()]
+    assert (body["id"], body["outcome"]) == (1, "holds")
+    with pytest.raises(DeliveryError, match="did not run"):
+        run_command("/no/such/program")(NOTICE)
+
+
+class FakeNotice:
+    number, body = 1, {"decision": "x" * 64}
+
+
+NOTICE: Any = FakeNotice()
+
+
+@pytest.mark.parametrize("url", ["ftp://x/y", "file:///etc/passwd", "https://", "hook"])
+def test_addresses_that_are_no_webhooks_are_refused(url: str) -> None:
+    with pytest.raises(InputError, match="webhook") as caught:
+        post_to(url)
+    assert url not in str(caught.value)
+
+
+@pytest.mark.parametrize("command", ["", "  ", 'a "b'])
+def test_commands_that_are_none_are_refused(command: str) -> None:
+    with pytest.raises(InputError, match="command"):
+        run_command(command)
+
+
+def test_watch_needs_a_folder(settings: WatchSettings, decision: Path) -> None:
+    assert run(["watch", "/no/such/folder", "--decision", str(decision), "--once"]) == 2
+    with pytest.raises(InputError, match="no such folder"):
+        Watch(replace(settings, folder=Path("/no/such")), deliver=[])
+
+
+def test_once_ends_as_check_does(
+    settings: WatchSettings, decision: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["watch", str(settings.folder), "--decision", str(decision), "--once"]
+    arguments += ["--settle", "0", "--db", str(settings.database)]
+    assert run(arguments) == 3  # nothing is known yet
+    log(settings.folder, "1.jsonl", range(1000, 1100), "telling")
+    assert run(arguments) == 1
+    assert run(arguments) == 1
+    [line] = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["outcome"] == "violated"
