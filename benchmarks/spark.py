@@ -1,8 +1,8 @@
 """A level of pairs on a distributed engine, against its bare GROUP BY and against DuckDB.
 
 `python benchmarks/spark.py FOLDER --rows 1000000` reads coded users from Parquet files made by
-spark_data.py (what is missing is made), asks for the spectra of pairs of the 20 columns in batches of
-twenty in three ways, one after the other for each batch, and writes JSON to stdout: seconds,
+spark_data.py (what is missing is made), asks for the spectra of pairs of the 20 columns in batches
+of twenty in three ways, one after the other for each batch, and writes JSON to stdout: seconds,
 their ratios, and the peak memory of the engine. `--pairs 0:40` takes a part of the 190 pairs, so
 that long runs can be cut. `--engine spark` needs SPARK_HOME and Java. `--plot a.json b.json` draws
 the answers of earlier runs as SVG instead.
@@ -21,15 +21,14 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
-import numpy as np
 import spark_cluster
 import spark_data
 from svg import COLOURS
 
-from fpmonitor.engine.portable import SETS_A_STATEMENT, EngineSource, portable_statement
+from fpmonitor.engine.portable import SETS_A_STATEMENT, EngineSource
 from fpmonitor.engine.spark import SparkEngine
 from fpmonitor.store.sql import statement
 
@@ -53,7 +52,7 @@ class Peak:
         while not self._done.wait(0.2):
             self.bytes = max(self.bytes, self._server.resident_bytes())
 
-    def __enter__(self) -> Peak:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -153,12 +152,14 @@ def plot(paths: Sequence[Path]) -> str:
                 total = sums.setdefault((name, way), {}).setdefault(line["rows"], [0.0, 0.0])
                 total[0] += line["seconds"][way]
                 total[1] += last - first
-    return _drawing({
-        (name if way == "duckdb" else f"{name}, {'bare GROUP BY' if way == 'bare' else way}"): {
-            rows: seconds / pairs for rows, (seconds, pairs) in points.items()
+    return _drawing(
+        {
+            (name if way == "duckdb" else f"{name}, {'bare GROUP BY' if way == 'bare' else way}"): {
+                rows: seconds / pairs for rows, (seconds, pairs) in points.items()
+            }
+            for (name, way), points in sums.items()
         }
-        for (name, way), points in sums.items()
-    })
+    )
 
 
 def _drawing(lines: dict[str, dict[int, float]]) -> str:
@@ -175,8 +176,9 @@ def _drawing(lines: dict[str, dict[int, float]]) -> str:
         return 400 - 340 * (math.log10(value) - low) / (high - low)
 
     parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 460" font-family="sans-serif" '
-        'font-size="12"><rect width="760" height="460" fill="white"/>',
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 460">',
+        '<g font-family="sans-serif" font-size="12">',
+        '<rect width="760" height="460" fill="white"/>',
         '<text x="70" y="30" font-size="15">Seconds per pair of columns against users</text>',
         '<text x="280" y="448" text-anchor="middle">users (rows of Parquet)</text>',
     ]
@@ -199,7 +201,7 @@ def _drawing(lines: dict[str, dict[int, float]]) -> str:
         place = 80 + 20 * number
         parts.append(f'<rect x="505" y="{place - 9}" width="14" height="4" fill="{colour}"/>')
         parts.append(f'<text x="525" y="{place - 2}">{name}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return "\n".join([*parts, "</g></svg>"]) + "\n"
 
 
 def main() -> None:

@@ -102,12 +102,8 @@ def _process(command: list[str], environment: dict[str, str], log: Path) -> Iter
 def sail(folder: Path, *, threads: int = 2) -> Iterator[Server]:
     """Run Sail in a process of its own; its log lies in `folder`."""
     port = free_port()
-    command = [
-        sys.executable,
-        "-c",
-        "from pysail.spark import SparkConnectServer as S\n"
-        f"s = S('127.0.0.1', {port}); s.start(background=False)",
-    ]
+    serve = f"SparkConnectServer('127.0.0.1', {port}).start(background=False)"
+    command = [sys.executable, "-c", f"from pysail.spark import SparkConnectServer; {serve}"]
     environment = os.environ | {
         "SAIL_EXECUTION__DEFAULT_PARALLELISM": str(threads),
         "RUST_LOG": "error",
@@ -141,9 +137,7 @@ def spark(
             return stack.enter_context(_process(command, environment, folder / f"{name}.log"))
 
         where = ["--host", "127.0.0.1", "--port", str(master_port)]
-        processes = [
-            run("master", [start, f"{deploy}.master.Master", *where, "--webui-port", "0"])
-        ]
+        processes = [run("master", [start, f"{deploy}.master.Master", *where, "--webui-port", "0"])]
         await_port(master_port)
         size = ["--cores", "1", "--memory", memory, "--webui-port", "0"]
         for number in range(workers):

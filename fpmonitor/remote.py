@@ -1,10 +1,10 @@
-"""The monitor of users that a distributed engine holds: the questions of `Monitor`, same answers."""
+"""The monitor of users that a distributed engine holds: questions and answers of `Monitor`."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from fpmonitor.decide.decision import decide, recheck
 from fpmonitor.engine.folder import FolderStore
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision, Missing, Setting, Verdict
     from fpmonitor.decide.search import ApiSet
+    from fpmonitor.engine.duckdb import DuckDBSource
     from fpmonitor.engine.folder import RemoteSnapshot
     from fpmonitor.logs import ColumnMap
     from fpmonitor.store.ingest import BatchReport
@@ -120,7 +121,7 @@ class RemoteMonitor:
 
     @property
     def lost(self) -> bool:
-        """Whether the engine was lost while a decision was made, which then holds what is proven."""
+        """Whether the engine was lost; a decision made then holds what is proven."""
         return self._engine.lost
 
     def exposure(
@@ -166,8 +167,9 @@ class RemoteMonitor:
             k=k,
             population=population,
             certificate=limits,
-            full=full,
-            thinned=full.thinned(mean=limits.mean, seed=seed),
+            # Only cohorts ask for more than spectra, and they are not offered here.
+            full=cast("DuckDBSource", full),
+            thinned=cast("DuckDBSource", full.thinned(mean=limits.mean, seed=seed)),
             digest=snapshot.digest,
         )
 

@@ -163,7 +163,7 @@ def test_too_few_users_are_an_error_in_junit_and_open_in_sarif(
 ) -> None:
     few = tmp_path / "few.jsonl"
     lines = (folder / "0.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    few.write_text("".join(lines[:100]), encoding="utf-8")
+    few.write_text("".join(lines[:12]), encoding="utf-8")
     with Monitor(tmp_path / "few", create=True) as monitor:
         monitor.ingest([str(few)])
     arguments = ["check", str(folder / "decision.json"), "--db", str(tmp_path / "few"), "--format"]

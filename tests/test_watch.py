@@ -300,7 +300,7 @@ class FakeNotice:
 NOTICE: Any = FakeNotice()
 
 
-@pytest.mark.parametrize("url", ["ftp://x/y", "file:///etc/passwd", "https://", "hook"])
+@pytest.mark.parametrize("url", ["ftp://x/y", "file:///etc/passwd", "https://?token=1", "my-hook"])
 def test_addresses_that_are_no_webhooks_are_refused(url: str) -> None:
     with pytest.raises(InputError, match="webhook") as caught:
         post_to(url)

@@ -104,9 +104,7 @@ def batches(
     _emit_batches(reports, output_format, output)
 
 
-def _emit_batches(
-    reports: list[BatchReport], output_format: FORMAT, output: OUTPUT
-) -> None:
+def _emit_batches(reports: list[BatchReport], output_format: FORMAT, output: OUTPUT) -> None:
     rows = [report.to_json() for report in reports]
 
     def table() -> Table:
@@ -266,7 +264,8 @@ def sample(
         raise InputError(f"cannot write {output} ({error.strerror})") from error
     note(
         f"{price.sampled:,} of {price.users:,} users written to {output}. The price of sampling: "
-        f"the smallest exposure that the certificate can prove is {percent(price.limit_of_sample, 4)}"
-        f" with the sample, {percent(price.limit, 4)} with all users.",
+        "the smallest exposure that the certificate can prove is "
+        f"{percent(price.limit_of_sample, 4)} with the sample, {percent(price.limit, 4)} with all "
+        "users.",
         quiet=quiet,
     )

@@ -73,9 +73,9 @@ def serve(
         ) from error
     settings: ServeConfig = ServeConfig() if config is None else read_config(config)
     settings = settings.with_options(decision=decision, host=host, port=port, db=db)
+    app = create_app(settings)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    app = create_app(settings)
     server = uvicorn.Server(
         uvicorn.Config(
             app,

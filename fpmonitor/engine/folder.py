@@ -15,6 +15,7 @@ of a user is the same number that `store.snapshot` gives it, and so are digest, 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import secrets
 import time
 from dataclasses import dataclass, replace
@@ -104,7 +105,7 @@ class FolderStore:
                     hint="make one with `fpmonitor remote ingest`; the engine reads the path",
                 )
             self.engine.write(
-                f"SELECT 1 AS version, '{secrets.token_hex(16)}' AS user_key",  # noqa: S608
+                f"SELECT 1 AS version, '{secrets.token_hex(16)}' AS user_key",
                 self._path("meta"),
             )
         self._key = str(self._read("meta")["user_key"][0])
@@ -120,10 +121,14 @@ class FolderStore:
     def _statement(self, name: str, fragments: Mapping[str, str], **values: Any) -> str:
         return portable_statement(name, self.engine.dialect, fragments=fragments, **values)
 
-    def _rows(self, name: str, *, values: Mapping[str, Any] | None = None, **holes: str) -> pl.DataFrame:
+    def _rows(
+        self, name: str, *, values: Mapping[str, Any] | None = None, **holes: str
+    ) -> pl.DataFrame:
         return self.engine.frame(self._statement(name, holes, **(values or {})))
 
-    def _define(self, view: str, name: str, *, values: Mapping[str, Any] | None = None, **holes: str) -> None:
+    def _define(
+        self, view: str, name: str, *, values: Mapping[str, Any] | None = None, **holes: str
+    ) -> None:
         self.engine.define(view, self._statement(name, holes, **(values or {})))
 
     # Ingest
@@ -212,7 +217,8 @@ class FolderStore:
                 "batch_api", pl.DataFrame({"number": range(len(apis)), "api": apis})
             )
             branches = " ".join(f"WHEN {i} THEN checked.v{i}" for i in range(len(apis)))
-            self._define("cells", "remote/wide_cells", branches=branches)
+            value = f"CASE batch_api.number {branches} END"
+            self._define("cells", "remote/wide_cells", value=value)
         problems = self._rows("remote/count_problems")
         rejected = problems.filter(pl.col("problem").is_not_null())["records"].sum()
         return "long" if long else "wide", int(problems["records"].sum()), int(rejected)
@@ -337,7 +343,7 @@ class FolderStore:
         parts = min(1 << 16, 1 + users // _WORDS_AT_ONCE)
         ends = [_WORD_HALF * part // parts for part in range(parts + 1)]
         hashed = 0
-        for first, after in zip(ends[:-1], ends[1:], strict=True):
+        for first, after in itertools.pairwise(ends):
             values = {"first": first, "after": after}
             words = _words(self._rows("remote/words_between", values=values, snapshot=relation))
             digest.update(words.tobytes())
@@ -355,8 +361,7 @@ class FolderStore:
         names = ",".join(sorted(apis))
         identity = hashlib.sha256(f"{snapshot.identity}/{names}".encode()).hexdigest()[:24]
         relation = f"present_{identity}"
-        holes = {"snapshot": snapshot.relation, "present": condition}
-        self._define(relation, "remote/present", **holes)
+        self._define(relation, "remote/present", snapshot=snapshot.relation, present=condition)
         users = self._count(relation)
         if users == 0:
             raise UndecidableError(
@@ -364,9 +369,7 @@ class FolderStore:
                 hint="leave --missing at `value`, or name fewer APIs",
             )
         digest = f"{snapshot.digest}/present:{names}"
-        return replace(
-            snapshot, identity=identity, relation=relation, users=users, digest=digest
-        )
+        return replace(snapshot, identity=identity, relation=relation, users=users, digest=digest)
 
     def source(self, snapshot: RemoteSnapshot, apis: Sequence[str] | None = None) -> RemoteUsers:
         """Spectra of all users of a snapshot, of all its APIs or of some.
@@ -463,10 +466,10 @@ class FolderStore:
         self.engine.define_files("dictionary", dictionary)
         cells = self._rows("remote/sampled_values")
         names = {numbers[column]: api for api, column in snapshot.columns.items()}
-        kinds = {"number": pl.Int64, "code": pl.Int64}
+        keys = pl.col("number", "code").cast(pl.Int64)
         return (
-            observed.cast(kinds)
-            .join(cells.cast(kinds), on=["number", "code"])
+            observed.with_columns(keys)
+            .join(cells.with_columns(keys), on=["number", "code"])
             .select(
                 pl.col("user").cast(pl.String),
                 pl.col("number").replace_strict(names).alias("api"),
@@ -494,9 +497,7 @@ class RemoteUsers(EngineSource):
         Those of its APIs that may be asked for.
     """
 
-    def __init__(
-        self, store: FolderStore, snapshot: RemoteSnapshot, apis: Sequence[str]
-    ) -> None:
+    def __init__(self, store: FolderStore, snapshot: RemoteSnapshot, apis: Sequence[str]) -> None:
         columns = store.columns_of(snapshot, apis)
         super().__init__(store.engine, snapshot.relation, columns, snapshot.users)
         self._store, self._snapshot = store, snapshot

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from numpy.typing import NDArray
-    from sqlglot import exp
 
 SETS_A_STATEMENT = 20
 _FUNCTIONS = {
@@ -102,25 +101,25 @@ def transpile(text: str, dialect: str, **values: Any) -> str:
         raise InputError(f"cannot say a statement in {dialect}: {reason}") from error
 
 
-def _translated(tree: exp.Expression, dialect: str, values: Mapping[str, Any]) -> exp.Expression:
-    exp = sqlglot().exp
+def _translated(tree: Any, dialect: str, values: Mapping[str, Any]) -> Any:
+    nodes = sqlglot().exp
     operators = {
-        exp.BitwiseXor: "bitXor",
-        exp.BitwiseAnd: "bitAnd",
-        exp.BitwiseRightShift: "bitShiftRight",
+        nodes.BitwiseXor: "bitXor",
+        nodes.BitwiseAnd: "bitAnd",
+        nodes.BitwiseRightShift: "bitShiftRight",
     }
 
-    def translate(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Placeholder):
-            return exp.convert(values[node.name])
+    def translate(node: Any) -> Any:
+        if isinstance(node, nodes.Placeholder):
+            return nodes.convert(values[node.name])
         if dialect == "clickhouse" and type(node) in operators:
-            return exp.func(operators[type(node)], node.this, node.expression)
-        if isinstance(node, exp.BitwiseXor):
+            return nodes.func(operators[type(node)], node.this, node.expression)
+        if isinstance(node, nodes.BitwiseXor):
             # DuckDB's xor(a, b) becomes a ^ b, and sqlglot forgets what binds closer.
-            return exp.paren(node.copy(), copy=False)
-        if dialect == "clickhouse" and isinstance(node, exp.SHA2):
-            return exp.func("lower", exp.func("hex", exp.func("SHA256", node.this)))
-        if isinstance(node, exp.Anonymous) and node.name.lower() in _FUNCTIONS:
+            return nodes.paren(node.copy(), copy=False)
+        if dialect == "clickhouse" and isinstance(node, nodes.SHA2):
+            return nodes.func("lower", nodes.func("hex", nodes.func("SHA256", node.this)))
+        if isinstance(node, nodes.Anonymous) and node.name.lower() in _FUNCTIONS:
             return _of_dialect(node, dialect)
         return node
 
@@ -132,12 +131,12 @@ def _translated(tree: exp.Expression, dialect: str, values: Mapping[str, Any]) -
     return tree
 
 
-def _of_dialect(node: exp.Anonymous, dialect: str) -> exp.Expression:
+def _of_dialect(node: Any, dialect: str) -> Any:
     texts = _FUNCTIONS[node.name.lower()]
     if dialect not in texts:
         raise InputError(f"the dialect {dialect} has no known text for {node.name.lower()}")
     arguments = [argument.sql(dialect=dialect) for argument in node.expressions]
-    return sqlglot().parse_one(texts[dialect].format(*arguments), read=dialect)  # type: ignore[no-any-return]
+    return sqlglot().parse_one(texts[dialect].format(*arguments), read=dialect)
 
 
 def spectra_statement(relation: str, sets: Sequence[Sequence[str]], dialect: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_RETRIES = 6  # the client's own policy would try for ten minutes, silently
-_LONGEST_PAUSE = 5000  # milliseconds between two tries
+_RETRIES = 5  # the client's own policy would try for ten minutes, silently
+_LONGEST_PAUSE = 2000  # milliseconds between two tries
 _CONNECT_SECONDS = 30
 _LOST = ("UNAVAILABLE", "RETRIES_EXCEEDED", "Connection refused", "SESSION_CLOSED")
 _TIMES = ("timestamp", "timestamp_ntz")
@@ -48,15 +48,14 @@ class SparkEngine:
         Whether an answer failed to come because nobody is there any more.
     """
 
-    dialect: ClassVar[str] = "spark"
-
     def __init__(self, url: str) -> None:
         if not url.startswith("sc://"):
             raise InputError(
                 f"engine {excerpt(url)!r} is no address of Spark Connect",
                 hint="it looks like sc://host:15002",
             )
-        self.url = url.split(";")[0]  # what follows may hold a token
+        self.url = url.split(";", 1)[0]  # what follows may hold a token
+        self.dialect = "spark"
         self.lost = False
         sqlglot()
         self._session = _session(url)
@@ -111,7 +110,8 @@ class SparkEngine:
         from pyspark.errors import PySparkException  # noqa: PLC0415
 
         try:
-            yield
+            with _quiet():
+                yield
         except (PySparkException, grpc.RpcError) as error:
             text = str(error)
             name = type(error).__name__
@@ -126,7 +126,7 @@ class SparkEngine:
 
     def frame(self, text: str) -> pl.DataFrame:
         """Rows that a query in Spark's dialect returns."""
-        with self._errors("query"), _quiet():
+        with self._errors("query"):
             answer = pl.from_arrow(self._session.sql(text).toArrow())
         if not isinstance(answer, pl.DataFrame):
             raise StoreError("the engine did not answer with a table")
@@ -143,8 +143,10 @@ class SparkEngine:
 
     def define_rows(self, name: str, rows: pl.DataFrame) -> None:
         """Let `name` stand for some rows in the statements of this session."""
-        with self._errors("query"), _quiet():
-            self._session.createDataFrame(rows.to_arrow()).createOrReplaceTempView(name)
+        with self._errors("query"):
+            frame = self._session.createDataFrame((rows if len(rows) else rows.clear(1)).to_arrow())
+            # The client cannot send an empty table: a row of nulls is sent and left out again.
+            (frame if len(rows) else frame.limit(0)).createOrReplaceTempView(name)
 
     def define_files(self, name: str, paths: Sequence[str]) -> dict[str, str]:
         """Let `name` stand for folders of Parquet, or for one table; its columns and their types.
@@ -218,11 +220,11 @@ def moment_cell(column: str, kind: str) -> tuple[str, str]:
     if kind in _TIMES:
         return f"microseconds({name})", "FALSE"
     text = f"({text_cell(column, kind)})"
-    # Python's rules of `ingest/stage`: seconds, milliseconds, or a text in ISO 8601.
+    # The rules of `ingest/stage`: seconds, milliseconds, or a text in ISO 8601.
     moment = (
-        f"CASE WHEN regexp_full_match({text}, '^[0-9]{{1,11}}([.][0-9]+)?$') "
+        f"CASE WHEN regexp_matches({text}, '^[0-9]{{1,11}}([.][0-9]+)?$') "
         f"THEN ({text}::DOUBLE * 1000000)::BIGINT "
-        f"WHEN regexp_full_match({text}, '^[0-9]{{12,14}}([.][0-9]+)?$') "
+        f"WHEN regexp_matches({text}, '^[0-9]{{12,14}}([.][0-9]+)?$') "
         f"THEN ({text}::DOUBLE * 1000)::BIGINT "
         f"ELSE microseconds(TRY_CAST({text} AS TIMESTAMPTZ)) END"
     )
@@ -231,9 +233,10 @@ def moment_cell(column: str, kind: str) -> tuple[str, str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the client's warning about pandas 3 away: nothing here goes through pandas."""
+    """Keep warnings of the client away: pandas 3 is not used here, and lost engines are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", r".*RETRIES_EXCEEDED", UserWarning)
         yield
 
 
@@ -250,7 +253,7 @@ def _session(url: str) -> Any:
             session = SparkSession.builder.remote(url).create()
     except Exception as error:  # the client raises many kinds for one bad address
         raise EngineLostError(
-            f"the engine at {url.split(';')[0]} cannot be reached ({type(error).__name__})",
+            f"the engine at {url.split(';', 1)[0]} cannot be reached ({type(error).__name__})",
             hint="an address looks like sc://host:15002; is a server of Spark Connect running?",
         ) from error
     session.client.set_retry_policies(

@@ -234,7 +234,8 @@ class _Tested:
     before: datetime
     apis: tuple[str, ...]
     compared: Compared
-    test: DriftTest
+    p_value: float
+    moved: float
     values: tuple[MovedValue, ...]
 
 
@@ -406,10 +407,10 @@ def _compare(
             # A law of one API stands under the numbers of its values.
             text = functools.partial(_text, api=apis[names[0]], texts=texts, name=names[0])
             values = tuple(_moved_values(seen, counts, test, k=k, text=text))
-        yield outcome(compared="values", test=test, values=values)
+        yield outcome(compared="values", p_value=test.p_value, moved=test.moved, values=values)
         if names in after.spectra:
             rarity = compare_spectra(*counts, seed=seed)
-            yield outcome(compared="rarity", test=rarity, values=())
+            yield outcome(compared="rarity", p_value=rarity.p_value, moved=rarity.moved, values=())
 
 
 def _moved_values(
@@ -445,7 +446,7 @@ def _text(
 
 def _alarms(tested: Sequence[_Tested], false_alarms: float) -> Iterator[Alarm]:
     """Alarms among all tests, none of them false but with the tolerated probability."""
-    adjusted = adjust_p_values([outcome.test.p_value for outcome in tested])
+    adjusted = adjust_p_values([outcome.p_value for outcome in tested])
     order = sorted(range(len(tested)), key=lambda i: (tested[i].since, adjusted[i]))
     for i in order:
         if adjusted[i] > false_alarms:
@@ -463,7 +464,7 @@ def _alarms(tested: Sequence[_Tested], false_alarms: float) -> Iterator[Alarm]:
             apis=outcome.apis,
             compared=outcome.compared,
             p_value=float(adjusted[i]),
-            moved=outcome.test.moved,
+            moved=outcome.moved,
             values=tuple(certain),
         )
 

@@ -110,7 +110,7 @@ def split_records(body: bytes, most: int) -> list[bytes]:
             records = [line for line in body.split(b"\n") if line.strip()]
             if start == b"{" and len(records) > 1 and not _is_json(records[0]):
                 records = [bytes(_ONE.decode(body))]
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise RefusedBodyError(400, "the body is not JSON") from error
     if not records:
         raise RefusedBodyError(400, "the body holds no record")
@@ -122,7 +122,7 @@ def split_records(body: bytes, most: int) -> list[bytes]:
 def _is_json(text: bytes) -> bool:
     try:
         _ONE.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
     return True
 

@@ -2,7 +2,7 @@
 SELECT "user", moment, source, api, status, value
 FROM (
     SELECT checked."user", checked.moment, checked.source, batch_api.api, 'value' AS status,
-        CASE batch_api.number {branches} END AS value
+        {value} AS value
     FROM checked CROSS JOIN batch_api
     WHERE checked.problem IS NULL
 ) AS crossed

@@ -1,0 +1,503 @@
+"""The service: what is accepted is stored once, what is wrong is refused, nothing leaks."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from fpmonitor.cli import run
+from fpmonitor.errors import InputError
+from fpmonitor.monitor import Monitor
+from fpmonitor.serve.app import create_app
+from fpmonitor.serve.config import ServeConfig, read_config
+from fpmonitor.serve.keys import add_key, read_keys, remove_key
+from fpmonitor.serve.records import RefusedBodyError, observation_lines, split_records, unpacked
+from fpmonitor.serve.spool import Spool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOME = "http://localhost"
+PLANTED = "planted-value-7c1f"
+TEXT = {"content-type": "text/plain"}
+
+
+def lines(users: range, value: str = "x") -> str:
+    return "".join(
+        json.dumps({"user": f"u{i}", "api": "Screen.width", "status": "value", "value": value})
+        + "\n"
+        for i in users
+    )
+
+
+def config_of(folder: Path, **settings: Any) -> ServeConfig:
+    return ServeConfig(db=folder / "s.duckdb", flush_seconds=3600.0, **settings)
+
+
+def client_of(config: ServeConfig) -> TestClient:
+    return TestClient(create_app(config), base_url=HOME, raise_server_exceptions=False)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    with client_of(config_of(tmp_path)) as client:
+        yield client
+
+
+def stored(folder: Path) -> list[tuple[str, str | None]]:
+    with Monitor(folder / "s.duckdb") as monitor:
+        return sorted((row[1], row[4]) for row in monitor.observations())
+
+
+# ---- Records ------------------------------------------------------------------------------------
+
+
+def test_accepted_records_are_in_the_database_when_the_service_ends(tmp_path: Path) -> None:
+    with client_of(config_of(tmp_path)) as client:
+        for body, kind in (
+            (lines(range(3)), "text/plain;charset=UTF-8"),
+            (lines(range(3, 5)), "application/x-ndjson"),
+            (json.dumps({"user": "u9", "api": "A.a", "status": "undefined"}), "application/json"),
+            (json.dumps([{"user": "u9", "api": "A.b", "value": {"b": 1, "a": [2]}}]), "text/plain"),
+            (json.dumps({"user": "u9", "api": "A.c", "value": None}, indent=1), "application/json"),
+        ):
+            answer = client.post("/v1/observations", content=body, headers={"content-type": kind})
+            assert answer.status_code == 202, answer.text
+    assert stored(tmp_path) == sorted(
+        [*[("Screen.width", "x")] * 5, ("A.a", None), ("A.b", '{"a":[2],"b":1}'), ("A.c", "null")]
+    )
+    assert list((tmp_path / "s.duckdb.spool").iterdir()) == []
+
+
+def test_results_of_fingerprintjs_and_reports_are_stored_by_their_collectors(
+    tmp_path: Path,
+) -> None:
+    components = {
+        "vendor": {"value": "Google Inc.", "duration": 1},
+        "fonts": {"value": ["A"], "duration": 3},
+        "canvas": {"error": "no", "duration": 1},
+    }
+    result = {"user": "f", "version": "5.0.1", "visitorId": "secret-hash", "components": components}
+    report = {
+        "type": "permissions-policy-violation",
+        "url": "https://shop.example/cart?id=7",
+        "user_agent": "ignored",
+        "body": {"policyId": "geolocation", "sourceFile": "https://t.example/t.js?x=1"},
+    }
+    with client_of(config_of(tmp_path)) as client:
+        assert client.post("/v1/observations", json=result).status_code == 202
+        for _ in range(2):  # equal reports are two
+            answer = client.post(
+                "/v1/reports",
+                content=json.dumps([report]),
+                headers={"content-type": "application/reports+json"},
+            )
+            assert answer.status_code == 202
+        assert client.post("/v1/reports", json={"url": "no type"}).status_code == 400
+    assert ("HTMLCanvasElement.toDataURL#fingerprintjs.text", "no") in stored(tmp_path)
+    with Monitor(tmp_path / "s.duckdb") as monitor:
+        [demand] = monitor.demand()
+        assert (demand.demand.sites, demand.demand.scripts) == (1, 1)
+        assert all("secret-hash" not in str(row) for row in monitor.observations())
+
+
+def test_gzip_is_unpacked_up_to_the_limit(tmp_path: Path) -> None:
+    with client_of(config_of(tmp_path, max_body_bytes=5000)) as client:
+        headers = TEXT | {"content-encoding": "gzip"}
+        packed = gzip.compress(lines(range(3)).encode())
+        assert client.post("/v1/observations", content=packed, headers=headers).status_code == 202
+        bomb = gzip.compress(b" " * 10_000_000)
+        assert client.post("/v1/observations", content=bomb, headers=headers).status_code == 413
+        cut = client.post("/v1/observations", content=packed[:-9], headers=headers)
+        assert cut.status_code == 400
+        junk = client.post("/v1/observations", content=b"no gzip", headers=headers)
+        assert junk.status_code == 400
+    assert len(stored(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        ("", TEXT, 400),
+        ("not json", TEXT, 400),
+        ("[1, 2]", TEXT, 400),
+        ('{"user": "", "api": "A.a"}', TEXT, 400),
+        ('{"user": "u"}', TEXT, 400),
+        ('{"user": "u", "api": "A.a", "status": "maybe"}', TEXT, 400),
+        ('{"user": "u", "api": "A.a", "more": 1}', TEXT, 400),
+        ('{"user": "u", "api": "A.a", "value": NaN}', TEXT, 400),
+        (b'{"user": "u", "api": "A.a", "value": "\xff"}', TEXT, 400),
+        (lines(range(2)) + '{"user": "u"}\n', TEXT, 400),
+        (lines(range(9)), TEXT, 413),
+        ("x" * 9000, TEXT, 413),
+        (lines(range(1)), {"content-type": "application/xml"}, 415),
+        (lines(range(1)), TEXT | {"content-encoding": "br"}, 415),
+        (lines(range(1)), TEXT | {"origin": "https://evil.example"}, 403),
+    ],
+)
+def test_what_is_wrong_is_refused_whole(
+    content: str | bytes, headers: dict[str, str], status: int, tmp_path: Path
+) -> None:
+    config = config_of(tmp_path, max_records=5, max_body_bytes=8000)
+    with client_of(config) as client:
+        answer = client.post("/v1/observations", content=content, headers=headers)
+        assert answer.status_code == status
+        assert answer.json()["error"]
+    assert stored(tmp_path) == []
+
+
+def test_headers_are_stored_only_where_asked_for(tmp_path: Path) -> None:
+    headers = TEXT | {"user-agent": "Agent", "x-forwarded-for": "203.0.113.9"}
+    for asked in ((), ("user-agent",)):
+        folder = tmp_path / str(len(asked))
+        folder.mkdir()
+        with client_of(config_of(folder, headers=asked)) as client:
+            client.post("/v1/observations", content=lines(range(2)), headers=headers)
+        agents = [text for api, text in stored(folder) if api == "http:user-agent"]
+        assert agents == ["Agent"] * 2 * len(asked)
+        assert "203.0.113.9" not in repr(stored(folder))
+
+
+def test_pages_of_configured_origins_may_send(tmp_path: Path) -> None:
+    with client_of(config_of(tmp_path, origins=("https://shop.example",))) as client:
+        ask = {
+            "origin": "https://shop.example",
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "content-type",
+        }
+        allowed = client.options("/v1/observations", headers=ask)
+        assert allowed.headers["access-control-allow-origin"] == "https://shop.example"
+        other = client.options("/v1/observations", headers=ask | {"origin": "https://x.example"})
+        assert "access-control-allow-origin" not in other.headers
+        headers = TEXT | {"origin": "https://shop.example"}
+        sent = client.post("/v1/observations", content=lines(range(1)), headers=headers)
+        assert (sent.status_code, sent.headers["access-control-allow-origin"]) == (
+            202,
+            "https://shop.example",
+        )
+
+
+def test_too_much_at_once_is_put_off(tmp_path: Path) -> None:
+    with client_of(config_of(tmp_path, records_per_minute=10)) as client:
+        statuses = [
+            client.post("/v1/observations", content=lines(range(4)), headers=TEXT) for _ in range(4)
+        ]
+        assert [answer.status_code for answer in statuses] == [202, 202, 429, 429]
+        assert int(statuses[-1].headers["retry-after"]) >= 1
+    with client_of(config_of(tmp_path, max_spool_bytes=1)) as client:
+        client.post("/v1/observations", content=lines(range(4)), headers=TEXT)
+        full = client.post("/v1/observations", content=lines(range(4)), headers=TEXT)
+        assert full.status_code == 429
+        assert client.get("/healthz").status_code == 503
+
+
+@settings(deadline=None, max_examples=300)
+@given(body=st.binary(max_size=200), encoding=st.sampled_from(["", "gzip", "identity", "x"]))
+def test_any_body_is_split_or_refused_with_a_client_error(body: bytes, encoding: str) -> None:
+    refusal = None
+    try:
+        records = split_records(unpacked(body, encoding, 1000), 100)
+        observation_lines(records, time="", source="s", headers={})
+    except RefusedBodyError as error:
+        refusal = error.status
+    assert refusal in {None, 400, 413, 415}
+
+
+# ---- Keys ---------------------------------------------------------------------------------------
+
+
+def test_keys_open_what_they_are_for(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    write = add_key(config.keys_file, "write", "shop")
+    read = add_key(config.keys_file, "read", "ann")
+    assert (config.keys_file.stat().st_mode & 0o777) == 0o600
+    assert write not in config.keys_file.read_text()
+    with client_of(config) as client:
+        for key, status in ((write, 202), (read, 401), ("", 401), (write[:-1], 401)):
+            answer = client.post(
+                f"/v1/observations?key={key}", content=lines(range(1)), headers=TEXT
+            )
+            assert answer.status_code == status
+        bearer = {"authorization": f"Bearer {write}"}
+        assert (
+            client.post(
+                "/v1/observations", content=lines(range(1)), headers=TEXT | bearer
+            ).status_code
+            == 202
+        )
+        for secret, status in ((read, 404), (write, 401), ("", 401)):
+            answer = client.get("/v1/decision", headers={"authorization": f"Bearer {secret}"})
+            assert answer.status_code == status
+    with Monitor(tmp_path / "s.duckdb") as monitor:
+        assert {row[3] for row in monitor.observations()} == {"shop"}
+    remove_key(config.keys_file, "write", "shop")
+    assert not read_keys(config.keys_file).has("write")
+    with pytest.raises(InputError, match="already"):
+        add_key(config.keys_file, "read", "ann")
+
+
+def test_other_machines_need_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["serve", "--host", "0.0.0.0", "--db", str(tmp_path / "s.duckdb")]
+    assert run(arguments) == 2
+    assert "fpmonitor keys add" in capsys.readouterr().err
+    with client_of(config_of(tmp_path)) as client:
+        answer = client.get("/v1/decision", headers={"host": "rebound.example"})
+        assert answer.status_code == 421
+
+
+def test_keys_are_made_listed_and_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = ["--db", str(tmp_path / "k.duckdb")]
+    assert run(["keys", "add", "write", "shop", *db]) == 0
+    secret = capsys.readouterr().out.strip()
+    assert len(secret) > 40
+    assert run(["keys", "list", *db]) == 0
+    listed = capsys.readouterr().out
+    assert json.loads(listed) == [{"kind": "write", "name": "shop"}]
+    assert secret not in listed
+    assert run(["keys", "remove", "write", "shop", *db]) == 0
+    assert run(["keys", "remove", "write", "shop", *db]) == 2
+
+
+# ---- Answers ------------------------------------------------------------------------------------
+
+
+def with_decision(folder: Path, **settings: Any) -> ServeConfig:
+    rows = [
+        {"user": f"u{i}", "Screen.width": str(i if i < 40 else 1), "Navigator.vendor": "v"}
+        for i in range(200)
+    ]
+    log = folder / "users.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with Monitor(folder / "s.duckdb", create=True) as monitor:
+        monitor.ingest([str(log)])
+        made = monitor.decide(k=10, budget=0.05, setting="sample")
+    (folder / "decision.json").write_text(json.dumps(made.to_json()))
+    return config_of(folder, decision=folder / "decision.json", **settings)
+
+
+def test_gate_decision_and_exposure_answer_as_the_commands_do(tmp_path: Path) -> None:
+    with client_of(with_decision(tmp_path)) as client:
+        gate = client.get("/v1/gate", params={"want": "Navigator.vendor"}).json()
+        assert gate == {"verdict": "allow", "because": ["Navigator.vendor"]}
+        both = client.get("/v1/gate?have=Navigator.vendor&want=Screen.width").json()
+        assert both["verdict"] == "block"
+        assert client.get("/v1/gate?want=Screen.depth").status_code == 404
+        assert client.get("/v1/gate").status_code == 400
+        assert client.get("/v1/decision").json()["policy"]["k"] == 10
+        answer = client.get("/v1/exposure", params={"apis": "Screen.width"}).json()
+        with Monitor(tmp_path / "s.duckdb") as monitor:
+            [report] = monitor.exposure([["Screen.width"]], k=10)
+        for name in ("users", "empirical", "unbiased", "lower", "upper"):
+            assert answer[name] == getattr(report, name), name
+        assert client.get("/v1/exposure?apis=").status_code == 400
+        assert client.get("/v1/openapi.json").json()["openapi"] == "3.1.0"
+
+
+def test_answers_follow_what_arrives(tmp_path: Path) -> None:
+    config = with_decision(tmp_path)
+    with client_of(config) as client:
+        before = client.get("/v1/exposure?apis=Screen.width").json()["users"]
+        with Monitor(config.db) as monitor:  # the database is free between questions
+            log = tmp_path / "more.jsonl"
+            log.write_text('{"user": "new", "Screen.width": "1"}\n')
+            monitor.ingest([str(log)])
+        assert client.get("/v1/exposure?apis=Screen.width").json()["users"] == before + 1
+
+
+def test_below_k_users_no_exposure_is_answered(client: TestClient) -> None:
+    assert client.get("/v1/exposure?apis=Screen.width").status_code == 503
+
+
+def test_a_reader_may_have_so_many_counts(tmp_path: Path) -> None:
+    with client_of(with_decision(tmp_path, query_limit="1")) as client:
+        assert client.get("/v1/exposure?apis=Screen.width").status_code == 200
+        assert client.get("/v1/exposure?apis=Screen.width").status_code == 200
+        assert client.get("/v1/exposure?apis=Navigator.vendor").status_code == 403
+
+
+def test_metrics_name_routes_and_nothing_else(tmp_path: Path) -> None:
+    with client_of(with_decision(tmp_path)) as client:
+        client.post("/v1/observations", content=lines(range(7), PLANTED), headers=TEXT)
+        client.get(f"/v1/exposure?apis={PLANTED}")
+        client.get(f"/{PLANTED}")
+        text = client.get("/metrics").text
+    assert 'fpmonitor_accepted_records_total{kind="observations"} 7.0' in text
+    assert 'route="other"' in text
+    assert PLANTED not in text
+
+
+def test_values_and_keys_are_in_no_answer_and_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = with_decision(tmp_path)
+    key = add_key(config.keys_file, "write", "shop")
+    caplog.set_level("INFO")
+    answers = []
+    with client_of(config) as client:
+        for body in (lines(range(3), PLANTED), f'{{"user": "{PLANTED}"}}', PLANTED, "[" * 5000):
+            path = f"/v1/observations?key={key}"
+            answers.append(client.post(path, content=body, headers=TEXT))
+        for path in ("/", "/v1/decision", "/v1/exposure?apis=Screen.width", "/dashboard/apis"):
+            answers.append(client.get(path))
+    logged = [record.getMessage() for record in caplog.records if "fpmonitor" in record.name]
+    assert len(logged) > 4
+    text = "".join([*logged, *(answer.text + str(answer.headers) for answer in answers)])
+    assert all(answer.status_code < 500 for answer in answers)
+    assert PLANTED not in text
+    assert key not in text
+
+
+# ---- Durability ---------------------------------------------------------------------------------
+
+
+def test_a_torn_line_is_cut_and_whole_ones_are_stored(tmp_path: Path) -> None:
+    folder = tmp_path / "s.duckdb.spool"
+    folder.mkdir()
+    whole = lines(range(3))
+    torn = folder / "open.observations.jsonl"
+    torn.write_text(whole + whole[:25])
+    with client_of(config_of(tmp_path)):
+        pass
+    assert len(stored(tmp_path)) == 3
+
+
+def test_a_segment_that_was_stored_before_a_crash_adds_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "s.duckdb.spool"
+    folder.mkdir()
+    segment = folder / "00000000000000000001-aa.observations.jsonl"
+    segment.write_text(lines(range(3)))
+    with Monitor(tmp_path / "s.duckdb", create=True) as monitor:
+        monitor.ingest([str(segment)], collector="long")
+    with client_of(config_of(tmp_path)):
+        pass
+    assert len(stored(tmp_path)) == 3
+    assert not segment.exists()
+
+
+def test_a_segment_that_cannot_be_stored_is_set_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "s.duckdb.spool"
+    folder.mkdir()
+    (folder / "00000000000000000001-aa.fingerprintjs.jsonl").write_text('{"no": "result"}\n')
+    with client_of(config_of(tmp_path)) as client:
+        client.post("/v1/observations", content=lines(range(2)), headers=TEXT)
+    assert len(stored(tmp_path)) == 2
+    [kept] = (folder / "refused").iterdir()
+    assert kept.read_text() == '{"no": "result"}\n'
+
+
+def test_requests_that_wait_together_share_one_write(tmp_path: Path) -> None:
+    async def together() -> int:
+        spool = Spool(tmp_path / "spool")
+        waiting = [asyncio.create_task(spool.append("reports", b"x\n")) for _ in range(50)]
+        await asyncio.sleep(0)
+        writes = 0
+        real = spool._write
+
+        def counted(group: list[Any]) -> None:
+            nonlocal writes
+            writes += 1
+            real(group)
+
+        spool._write = counted  # type: ignore[method-assign]
+        await spool.write_waiting()
+        await asyncio.gather(*waiting)
+        return writes
+
+    assert asyncio.run(together()) == 1
+    assert (tmp_path / "spool" / "open.reports.jsonl").read_bytes() == b"x\n" * 50
+
+
+SERVER = """
+import sys, threading, time, uvicorn
+from pathlib import Path
+from fpmonitor.serve.app import create_app
+from fpmonitor.serve.config import read_config
+
+app = create_app(read_config(Path(sys.argv[1])))
+server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical"))
+
+def tell_port():
+    while not server.started:
+        time.sleep(0.01)
+    print(server.servers[0].sockets[0].getsockname()[1], flush=True)
+
+threading.Thread(target=tell_port, daemon=True).start()
+server.run()
+"""
+
+
+def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
+    settings = folder / "serve.toml"
+    settings.write_text('db = "s.duckdb"\nflush_seconds = 0.2\n')
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", SERVER, str(settings)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    return process, f"http://localhost:{process.stdout.readline().strip()}"
+
+
+def stop(process: subprocess.Popen[str], how: signal.Signals) -> None:
+    process.send_signal(how)
+    process.communicate(timeout=60)
+
+
+def test_nothing_that_was_acknowledged_is_lost_or_doubled_by_kill_9(tmp_path: Path) -> None:
+    rng = random.Random(8)
+    acknowledged: set[str] = set()
+    number = 0
+    for _ in range(4):
+        process, address = start(tmp_path)
+        end = time.monotonic() + rng.uniform(0.3, 1.2)
+        with httpx.Client(base_url=address) as client:
+            while time.monotonic() < end:
+                number += 1
+                body = {"user": f"u{number}", "api": "A.a", "value": str(number)}
+                if client.post("/v1/observations", json=body).status_code == 202:
+                    acknowledged.add(str(number))
+        stop(process, signal.SIGKILL)
+    process, _ = start(tmp_path)
+    stop(process, signal.SIGTERM)
+    values = [text for _, text in stored(tmp_path)]
+    assert len(values) == len(set(values)), "doubled"
+    assert acknowledged <= set(values), "lost"
+    assert len(acknowledged) > 20
+
+
+# ---- Settings -----------------------------------------------------------------------------------
+
+
+def test_settings_are_read_and_paths_are_beside_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "serve.toml"
+    path.write_text('db = "a.duckdb"\norigins = ["https://a.example"]\nflush_seconds = 2\n')
+    read = read_config(path)
+    assert read.db == tmp_path / "a.duckdb"
+    assert (read.origins, read.flush_seconds) == (("https://a.example",), 2.0)
+
+
+@pytest.mark.parametrize(
+    "line", ["prot = 1", 'port = "x"', "port = -1", 'headers = ["cookie"]', "port = [", "db = 3"]
+)
+def test_wrong_settings_are_named(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "serve.toml"
+    path.write_text(line + "\n")
+    with pytest.raises(InputError, match=r"serve\.toml"):
+        read_config(path)
