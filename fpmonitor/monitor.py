@@ -43,6 +43,7 @@ from fpmonitor.report.exposure import (
     report_entropies,
     report_exposure,
 )
+from fpmonitor.report.html import Findings
 from fpmonitor.report.rank import Ranking, rank_sets
 from fpmonitor.report.sample import Sample, take_sample, thin_users
 from fpmonitor.report.trend import Against, TrendReport, report_trend
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision, Missing, Setting, Verdict
     from fpmonitor.decide.search import ApiSet
+    from fpmonitor.export.coverage import Coverage
 
 
 Engine = Literal["auto", "memory", "duckdb"]
@@ -912,6 +914,72 @@ class Monitor:
             decision.missing,
         )
         return [report_exposure(sample, sorted(set(apis))) for apis in sets]
+
+    def findings(self, decision: Decision, *, coverage: Coverage, pairs: bool = True) -> Findings:
+        """Gather all that a report on a decision tells, from the users of now.
+
+        Parameters
+        ----------
+        decision
+            The question and its answer; the users are looked at as it did.
+        coverage
+            What export formats can carry out.
+        pairs
+            Rank pairs of candidates besides the candidates.
+
+        Raises
+        ------
+        PolicyError, UnknownNameError, UndecidableError
+            The data of now lack a candidate, or hold too few users.
+        """
+        asked = self._as_decided(decision)
+        policy, recommended = decision.policy, decision.recommended
+        candidates = policy.candidates
+        delta = policy.delta or 0.05
+        rest = [api for api in candidates if api not in recommended]
+        alone = self.preview(decision, [[api] for api in candidates])
+        largest = max(alone, key=lambda report: (report.empirical, report.apis))
+        k, population, missing = policy.k, policy.population, decision.missing
+        exposed = (
+            asked.exposure(
+                [recommended],
+                k=k,
+                population=population,
+                delta=delta,
+                missing=missing,
+                trust="joint",
+            )
+            if recommended
+            else []
+        )
+        shown = dict.fromkeys([recommended, largest.apis])
+        ranking = asked.rank(
+            size=2 if pairs else 1,
+            candidates=candidates,
+            k=k,
+            population=population,
+            delta=delta,
+            missing=missing,
+        )
+        has_demand = bool(read_sites(self._database))
+        mixed = asked.mixed_sources().values()
+        return Findings(
+            decision=decision,
+            alone=alone,
+            recommended=exposed[0] if exposed else None,
+            one_more=self.preview(decision, [[*recommended, api] for api in rest])
+            if recommended
+            else [],
+            curves=[asked.curve(apis, k=k, delta=delta, missing=missing) for apis in shown if apis],
+            ranking=ranking,
+            overview=asked.apis(k=k),
+            demand=asked.demand(k=k, population=population, delta=delta) if has_demand else [],
+            coverage=coverage,
+            automation=asked.automation(k=k),
+            sources=sorted({name for names in mixed for name in names}),
+            visits=take_snapshot(self._database, asked._window).visits,  # noqa: SLF001
+            made=datetime.now(UTC),
+        )
 
     def release(
         self,

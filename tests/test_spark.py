@@ -455,13 +455,17 @@ def test_cluster_gives_the_decision_of_duckdb_also_when_a_worker_dies(
         snapshot = monitor.snapshot()
         assert snapshot.digest == local.snapshot().digest
 
+        killed = threading.Event()
+
         def kill() -> None:
             for process in CLUSTER["family"]((server.workers[0],)):
                 os.kill(process, signal.SIGKILL)
+            killed.set()
 
         timer = threading.Timer(1.0, kill)
         timer.start()
         there = monitor.decide(**QUESTION, population=20_000)
+        assert killed.is_set()
         timer.join()
     assert answer_of(there) == answer_of(here)
     assert there.complete

@@ -22,6 +22,7 @@ from fpmonitor.cli import (
     questions,
     release,
     remote,
+    report,
     serve,
     start,
     statistics,
@@ -61,6 +62,9 @@ app.command("gate")(questions.gate)
 app.command("check")(monitoring.check)
 app.command("trend")(monitoring.trend)
 app.command("watch")(monitoring.watch)
+app.command("report")(report.report)
+app.command("plot")(report.plot)
+app.command("compare")(report.compare)
 app.command("export")(lists.export)
 app.command("preview")(effects.preview)
 app.command("plan")(effects.plan)

@@ -93,18 +93,20 @@ def _verdict_line(verdict: ApiVerdict) -> str:
     return f"  {verdict.action} {verdict.api}: {verdict.verdict}{why}{collateral}"
 
 
+def product_exporters() -> dict[str, Exporter]:
+    """Load the exporters of products, which cannot express all that a decision says."""
+    exporters = {name: load_plugin(EXPORTERS, name) for name in plugin_names(EXPORTERS)}
+    return {
+        name: exporter
+        for name, exporter in exporters.items()
+        if not isinstance(exporter, PlainExporter)
+    }
+
+
 def _print_coverage(
     decision: Decision, output_format: OutputFormat | None, output: Path | None
 ) -> None:
-    exporters = {name: load_plugin(EXPORTERS, name) for name in plugin_names(EXPORTERS)}
-    found = coverage(
-        decision,
-        {
-            name: exporter
-            for name, exporter in exporters.items()
-            if not isinstance(exporter, PlainExporter)
-        },
-    )
+    found = coverage(decision, product_exporters())
     document = found.to_json()
 
     def table() -> Table:

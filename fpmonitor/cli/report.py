@@ -1,0 +1,215 @@
+"""Commands that show: report, plot, compare."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fpmonitor.cli.lists import product_exporters
+from fpmonitor.cli.options import (
+    DB,
+    DEFAULT_DB,
+    DELTA,
+    FORMAT,
+    OUTPUT,
+    POPULATION,
+    QUIET,
+    SINCE,
+    UNTIL,
+    K,
+    split_names,
+)
+from fpmonitor.cli.output import emit, emit_rows, note, percent, progress_line
+from fpmonitor.decide.decision import read_decision
+from fpmonitor.errors import InputError
+from fpmonitor.export.coverage import coverage
+from fpmonitor.monitor import Monitor
+from fpmonitor.report.compare import compare_sets
+from fpmonitor.report.figures import of_curve, of_exposures, of_ranking, of_trust
+from fpmonitor.report.html import write_html
+from fpmonitor.report.svg import standalone
+from fpmonitor.store.snapshot import Window
+
+if TYPE_CHECKING:
+    from fpmonitor.report.compare import ComparedSet
+    from fpmonitor.report.figures import Figure
+
+_MOST_RANKED = 40
+
+
+class Plot(StrEnum):
+    """What to draw."""
+
+    EXPOSURE = "exposure"
+    CURVE = "curve"
+    ENTROPY = "entropy"
+    TRUST = "trust"
+
+
+def report(
+    decision: Annotated[
+        Path | None,
+        typer.Argument(help="A decision file. [default: decide now]", metavar="DECISION.json"),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The report, HTML.", metavar="FILE")
+    ] = Path("report.html"),
+    k: K = 10,
+    population: POPULATION = None,
+    budget: Annotated[
+        float, typer.Option("--budget", help="Largest tolerated exposure, without a decision file.")
+    ] = 0.05,
+    delta: DELTA = 0.05,
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    quiet: QUIET = False,
+) -> None:
+    """Write a report that people read: one HTML file, with figures and their data."""
+    with (
+        Monitor(db, window=Window(since, until)) as monitor,
+        progress_line(quiet) as progress,
+    ):
+        progress("deciding" if decision is None else "reading")
+        decided = (
+            monitor.decide(k=k, population=population, budget=budget, delta=delta)
+            if decision is None
+            else read_decision(decision)
+        )
+        progress("measuring")
+        findings = monitor.findings(
+            decided,
+            coverage=coverage(decided, product_exporters()),
+            pairs=len(decided.policy.candidates) <= _MOST_RANKED,
+        )
+    emit(write_html(findings), output)
+    note(f"written to {output}", quiet=quiet)
+
+
+def plot(
+    kind: Annotated[Plot, typer.Argument(help="What to draw.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="An SVG file.", metavar="FILE.svg")
+    ],
+    apis: Annotated[
+        list[str] | None,
+        typer.Option("--apis", help="APIs read together; again for another set. [default: each]"),
+    ] = None,
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    db: DB = DEFAULT_DB,
+    since: SINCE = None,
+    until: UNTIL = None,
+    quiet: QUIET = False,
+) -> None:
+    """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
+    if output.suffix != ".svg":
+        raise InputError(f"{output}: only .svg is written", hint="browsers turn SVG into PNG")
+    sets = [split_names(names) for names in apis or ()]
+    with Monitor(db, window=Window(since, until)) as monitor:
+        figure = _figure(monitor, kind, sets, k, population, delta)
+    emit(standalone(figure.svg), output)
+    note(f"{figure.note} Written to {output}", quiet=quiet)
+
+
+def _figure(
+    monitor: Monitor,
+    kind: Plot,
+    sets: list[tuple[str, ...]],
+    k: int,
+    population: int | None,
+    delta: float,
+) -> Figure:
+    if kind is Plot.ENTROPY:
+        return of_ranking(monitor.rank(sets, size=2, k=k, population=population, delta=delta))
+    if kind is Plot.EXPOSURE:
+        wanted = sets or [(api,) for api in monitor.snapshot().apis]
+        reports = monitor.exposure(wanted, k=k, population=population, delta=delta)
+        return of_exposures(reports, title="Exposure")
+    if len(sets) != 1:
+        raise InputError(f"plot {kind.value}: name one set by --apis")
+    if kind is Plot.CURVE:
+        return of_curve(monitor.curve(sets[0], k=k, delta=delta))
+    [found] = monitor.exposure(sets, k=k, population=population, delta=delta, trust="joint")
+    return of_trust(found)
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(help="A database.", metavar="BEFORE.duckdb")],
+    after: Annotated[
+        Path, typer.Argument(help="Another, or the same with --split.", metavar="AFTER.duckdb")
+    ],
+    apis: Annotated[
+        list[str] | None,
+        typer.Option("--apis", help="APIs read together; again for another set. [default: each]"),
+    ] = None,
+    decision: Annotated[
+        Path | None,
+        typer.Option("--decision", help="Compare its allowed sets.", metavar="DECISION.json"),
+    ] = None,
+    split: Annotated[
+        datetime | None, typer.Option("--split", help="Before and after this time (UTC).")
+    ] = None,
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Compare exposure in two databases, or before and after a time, with limits."""
+    windows = (Window(until=split), Window(since=split))
+    with Monitor(before, window=windows[0]) as first:
+        sets = [split_names(names) for names in apis or ()]
+        if decision is not None:
+            sets += read_decision(decision).allow
+        wanted = sets or [(api,) for api in first.snapshot().apis]
+        users = first.snapshot().users if population is None else population
+        earlier = first.exposure(wanted, k=k, population=users, delta=delta)
+    with Monitor(after, window=windows[1]) as second:
+        known = second.snapshot().apis
+        shared = [
+            (report, apis)
+            for report, apis in zip(earlier, wanted, strict=True)
+            if set(apis) <= set(known)
+        ]
+        later = second.exposure([apis for _, apis in shared], k=k, population=users, delta=delta)
+    compared = [compare_sets(a, b) for (a, _), b in zip(shared, later, strict=True)]
+    if len(shared) < len(earlier):
+        note(f"{len(earlier) - len(shared)} sets hold APIs that the second one never saw")
+    compared.sort(key=lambda line: -abs(line.difference))
+    emit_rows(
+        [line.to_json() for line in compared],
+        table=lambda: _comparison_table(compared, users, k),
+        wanted=output_format,
+        output=output,
+    )
+
+
+def _comparison_table(compared: list[ComparedSet], users: int, k: int) -> Table:
+    table = Table(
+        title=f"Share of users in groups of fewer than {k}, in a population of {users:,}",
+        caption="`more` and `less` are certain up to both deltas; what moved most comes first.",
+        caption_justify="left",
+    )
+    table.add_column("API set", overflow="fold")
+    for name in ("before", "after", "difference", "at least", "at most", "exposed"):
+        table.add_column(name, justify="right")
+    for line in compared:
+        sides = [
+            percent(side.plug_in if side.unbiased is None else side.unbiased)
+            for side in (line.before, line.after)
+        ]
+        table.add_row(
+            escape(", ".join(line.before.apis)),
+            *sides,
+            *(f"{100 * share:+.3g} %" for share in (line.difference, line.lower, line.upper)),
+            line.change,
+        )
+    return table

@@ -1,0 +1,70 @@
+"""Two populations side by side: exposure in both, and what the difference can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fpmonitor.report.exposure import ExposureReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedSet:
+    """One API set in two populations.
+
+    Attributes
+    ----------
+    before, after
+        Exposure in both, with limits.
+    difference
+        Of the unbiased estimates, after minus before; of the plug-in ones where those are null.
+    lower, upper
+        Limits of the difference of the exposures, each wrong with probability at most twice the
+        delta of one limit.
+    """
+
+    before: ExposureReport
+    after: ExposureReport
+    difference: float
+    lower: float
+    upper: float
+
+    @property
+    def change(self) -> str:
+        """`more` or `less` exposed for sure, else `cannot tell`."""
+        if self.lower > 0:
+            return "more"
+        return "less" if self.upper < 0 else "cannot tell"
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the comparison as the CLI prints it."""
+        sides = {
+            f"{name}_{side}": getattr(report, name)
+            for side, report in (("before", self.before), ("after", self.after))
+            for name in ("users", "lower", "unbiased", "upper", "entropy_bits")
+        }
+        return {
+            "apis": list(self.before.apis),
+            **sides,
+            "difference": self.difference,
+            "difference_lower": self.lower,
+            "difference_upper": self.upper,
+            "change": self.change,
+        }
+
+
+def compare_sets(before: ExposureReport, after: ExposureReport) -> ComparedSet:
+    """Compare one set in two populations that were asked the same question."""
+    estimates = (before.unbiased, after.unbiased)
+    if estimates[0] is None or estimates[1] is None:
+        difference = after.plug_in - before.plug_in
+    else:
+        difference = estimates[1] - estimates[0]
+    return ComparedSet(
+        before=before,
+        after=after,
+        difference=difference,
+        lower=after.lower - before.upper,
+        upper=after.upper - before.lower,
+    )
