@@ -145,7 +145,7 @@ def seed_of(*parts: str) -> int:
 
 
 def kept_number(mean: float, seed: int) -> int:
-    """Number of users that thinning asks for, as `dropped_positions` draws it."""
+    """Draw the number of users that thinning asks for, as `dropped_positions` does."""
     return _poisson_number(mean, seed)
 
 
