@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 import polars as pl
-from search_data import WORKLOADS, few_rows
+from search_data import WORKLOADS, few_rows, many_users
 
 from fpmonitor.decide.search import search
 from fpmonitor.engine.memory import MemorySource
@@ -186,6 +186,29 @@ def compare(codes: NDArray[np.uint32], tools: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def huge(rows: int) -> dict[str, Any]:
+    """Search many users alone: seconds, and the greatest memory, which holds the table as well."""
+    codes = many_users("huge", rows).codes
+    made = peak_megabytes()
+    started = time.perf_counter()
+    run = run_search(codes)
+    loaded = time.perf_counter() - started
+    clock, cpu = time.perf_counter(), time.process_time()
+    allow, block, evaluated = run()
+    return {
+        "rows": rows,
+        "columns": len(codes),
+        "maximal_allowed": len(allow),
+        "minimal_blocked": len(block),
+        "evaluated": evaluated,
+        "seconds_to_load": loaded,
+        "wall_seconds": time.perf_counter() - clock,
+        "cpu_seconds": time.process_time() - cpu,
+        "peak_megabytes_of_the_codes_made": made,
+        "peak_megabytes": peak_megabytes(),
+    }
+
+
 def scaling() -> list[dict[str, Any]]:
     """Cost as the number of rows and the number of columns (and with it the border) grows."""
     cardinalities = (2, 2, 3, 3, 4, 4, 5, 6, 8, 8, 10, 12, 16, 20, 24, 24)
@@ -202,11 +225,14 @@ def main() -> None:
     parser.add_argument("workload", nargs="*", choices=[*WORKLOADS, []], help="default: all")
     parser.add_argument("--large", action="store_true", help=f"with the table {LARGE}")
     parser.add_argument("--scaling", action="store_true", help="how the cost grows")
+    parser.add_argument("--huge", type=int, metavar="ROWS", help="search so many rows, alone")
     parser.add_argument("--without-polars", action="store_true")
     asked = parser.parse_args()
     tools = [tool for tool in TOOLS if not (asked.without_polars and tool == "polars")]
-    if asked.scaling:
-        answer: Any = scaling()
+    if asked.huge:
+        answer: Any = huge(asked.huge)
+    elif asked.scaling:
+        answer = scaling()
     else:
         chosen = asked.workload or [name for name in WORKLOADS if asked.large or name != LARGE]
         answer = {name: compare(WORKLOADS[name]().codes, tools) for name in chosen}

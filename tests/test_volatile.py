@@ -268,3 +268,31 @@ def test_transforms_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> 
     path.write_text(text)
     with pytest.raises(InputError, match=r"less\.toml"):
         read_transforms(path)
+
+
+def test_users_whose_visits_brought_nothing_do_not_shift_the_others(tmp_path: Path) -> None:
+    # The first users have empty visits alone; behind them Firefox randomises and Chrome does not.
+    agents = {"f": "Mozilla/5.0 Gecko/20100101 Firefox/150.0", "c": "Mozilla/5.0 Chrome/150.0.0.0"}
+    rows: list[dict[str, object]] = [
+        {"user": f"a{i}", "time": f"2026-01-0{day}T00:00:00Z"} for i in range(7) for day in (1, 2)
+    ]
+    for kind, agent in agents.items():
+        for i in range(8):
+            for day in (1, 2, 3):
+                canvas = f"{i}/{day}" if kind == "f" else "same"
+                rows.append(
+                    {
+                        "user": f"{kind}{i}",
+                        "time": f"2026-01-0{day}T00:00:00Z",
+                        "Navigator.userAgent": agent,
+                        "mine": canvas,
+                    }
+                )
+    log = tmp_path / "visits.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with Monitor(tmp_path / "v.duckdb", create=True) as monitor:
+        monitor.ingest([str(log)])
+        assert monitor.snapshot().users == 16
+        [report] = monitor.exposure([["mine"]], k=5)
+    assert report.values == 2, "one token for Firefox, one value in Chrome"
+    assert report.empirical == 0

@@ -86,6 +86,8 @@ def _evidence(
         return {}
     repeats = database.arrays("snapshot/repeats", **window.bounds)
     users = np.unique(np.asarray(database.arrays("snapshot/visits", **window.bounds)["user_id"]))
+    if len(users) != snapshot.users:  # visits that brought nothing leave no row
+        users = np.asarray(database.arrays("snapshot/observed_users", **window.bounds)["user_id"])
     families = browsers.family[np.searchsorted(users, np.asarray(repeats["user_id"]))]
     chances = np.asarray(repeats["visits"], dtype=np.int64) - 1
     changes = np.minimum(np.asarray(repeats["values"], dtype=np.int64) - 1, chances)

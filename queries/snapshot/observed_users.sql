@@ -1,0 +1,7 @@
+-- Users with an observation in the window: the rows of a snapshot, in their order.
+SELECT DISTINCT user_id FROM visit
+SEMI JOIN observation USING (visit_id)
+WHERE ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
+    AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
+    AND ($source::VARCHAR IS NULL OR source_id = (SELECT source_id FROM source WHERE name = $source))
+ORDER BY user_id
