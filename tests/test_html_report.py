@@ -178,12 +178,20 @@ def test_plot_writes_svg(kind: str, sets: int, folder: Path, tmp_path: Path) -> 
     assert ElementTree.parse(out).getroot().get("role") == "img"
 
 
+def test_plot_writes_png(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("resvg_py")
+    out = tmp_path / "plot.png"
+    assert run(["plot", "exposure", "--db", str(folder / "logs.duckdb"), "-o", str(out)]) == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert len(out.read_bytes()) > 5000
+
+
 def test_plot_says_what_it_cannot_do(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     db = ["--db", str(folder / "logs.duckdb")]
-    assert run(["plot", "exposure", *db, "-o", str(tmp_path / "a.png")]) == 2
-    assert "only .svg" in capsys.readouterr().err
+    assert run(["plot", "exposure", *db, "-o", str(tmp_path / "a.pdf")]) == 2
+    assert "only .svg and .png" in capsys.readouterr().err
     assert run(["plot", "curve", *db, "-o", str(tmp_path / "a.svg")]) == 2
 
 
@@ -220,6 +228,24 @@ def test_a_set_compared_with_itself_did_not_change(monitor: Monitor) -> None:
     assert same.difference == 0
     assert same.lower <= 0 <= same.upper
     assert same.change == "cannot tell"
+
+
+def test_two_policies_are_compared_set_by_set(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = ["--db", str(folder / "logs.duckdb"), "--candidates", CANDIDATES, "--quiet"]
+    strict, loose = str(tmp_path / "strict.json"), str(tmp_path / "loose.json")
+    assert run(["decide", *db, "--budget", "0.005", "-o", strict]) == 0
+    assert run(["decide", *db, "--budget", "0.2", "-o", loose]) == 0
+    capsys.readouterr()
+    assert run(["compare", strict, loose, "--format", "json"]) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert lines[0]["before"] != lines[0]["after"]
+    assert {(line["before"], line["after"]) for line in lines} >= {("block", "allow")}
+    assert not [line for line in lines if (line["before"], line["after"]) == ("allow", "block")]
+    assert run(["compare", strict, strict, "--format", "json"]) == 0
+    assert all(line["before"] == line["after"] for line in json.loads(capsys.readouterr().out))
+    assert run(["compare", strict, loose, "--format", "table"]) == 0
 
 
 @pytest.mark.browser

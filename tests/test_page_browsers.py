@@ -24,7 +24,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from fpmonitor.monitor import Monitor
+from fpmonitor.serve.app import create_app
+from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.dashboard import routes
+from fpmonitor.serve.keys import add_key
 from fpmonitor.serve.snippet import KEY_HERE, page_lines, script_named
 from fpmonitor.vocabulary import known_apis
 
@@ -228,10 +231,12 @@ def service(tmp_path: Path) -> Service:
     return service
 
 
-def page_of(port: str, apis: list[str], *, consent: str = "true", before: str = SPY) -> Starlette:
+def page_of(
+    port: str, apis: list[str], *, consent: str = "true", before: str = SPY, key: str = "key"
+) -> Starlette:
     """A site of its own origin with the snippet; its title tells the outcome."""
     lines = page_lines(f"http://localhost:{port}", apis, script_named("collector.js"))
-    lines = lines.replace(KEY_HERE, "key").replace("=> false, //", f"=> {consent}, //")
+    lines = lines.replace(KEY_HERE, key).replace("=> false, //", f"=> {consent}, //")
     lines = re.sub(r"\}\);\n</script>", "}).then((done) => { document.title = "
                    "JSON.stringify(done); });\n</script>", lines)  # fmt: skip
     text = f'<!doctype html><link rel="icon" href="data:,"><title></title>{before}{lines}'
@@ -372,3 +377,37 @@ def test_chromium_answers_for_the_vocabulary(service: Service) -> None:
         assert re.fullmatch(r"sha256:[0-9a-f]{32}:\d+", canvas)
         assert len(records) > 120
         assert {record["status"] for record in records.values()} == {"value", "undefined"}
+
+
+@pytest.mark.parametrize("kind", ["chromium", "firefox"])
+def test_a_record_goes_from_a_page_through_the_service_to_the_dashboard(
+    kind: str, service: Service, tmp_path: Path
+) -> None:
+    assert service.decision is not None
+    decision = tmp_path / "decision.json"
+    decision.write_text(json.dumps(service.decision.to_json()))
+    service.monitor.close()
+    config = ServeConfig(
+        db=tmp_path / "d.duckdb", decision=decision, origins=("*",), flush_seconds=0.3
+    )
+    key = add_key(config.keys_file, "write", "shop")
+    opened = chromium() if kind == "chromium" else firefox(tmp_path)
+    with (
+        opened as browser,
+        serving(create_app(config)) as port,
+        serving(page_of(port, ASKED, key=key)) as site,
+    ):
+        address = f"http://localhost:{port}/"
+        browser.open(address)
+        assert "Among the 30 observed it is 0 %" in browser.run("document.body.innerText")
+        done = outcome_of(browser, f"http://127.0.0.1:{site}/")
+        assert done == {"outcome": "sent", "records": 2, "unread": []}
+
+        def has_arrived() -> bool:
+            browser.open(address)
+            return "Among the 31 observed it is 3.23 %" in browser.run("document.body.innerText")
+
+        wait(has_arrived)
+    with Monitor(tmp_path / "d.duckdb") as monitor:
+        sources = {row[3] for row in monitor.observations()}
+    assert "shop" in sources

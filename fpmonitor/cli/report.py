@@ -23,6 +23,7 @@ from fpmonitor.cli.options import (
     SINCE,
     UNTIL,
     K,
+    OutputFormat,
     split_names,
 )
 from fpmonitor.cli.output import emit, emit_rows, note, percent, progress_line
@@ -30,7 +31,7 @@ from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
-from fpmonitor.report.compare import compare_sets
+from fpmonitor.report.compare import compare_decisions, compare_sets
 from fpmonitor.report.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.report.html import write_html
 from fpmonitor.report.svg import standalone
@@ -95,7 +96,7 @@ def report(
 def plot(
     kind: Annotated[Plot, typer.Argument(help="What to draw.")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="An SVG file.", metavar="FILE.svg")
+        Path, typer.Option("-o", "--output", help="An SVG or PNG file.", metavar="FILE")
     ],
     apis: Annotated[
         list[str] | None,
@@ -110,13 +111,27 @@ def plot(
     quiet: QUIET = False,
 ) -> None:
     """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
-    if output.suffix != ".svg":
-        raise InputError(f"{output}: only .svg is written", hint="browsers turn SVG into PNG")
+    if output.suffix not in {".svg", ".png"}:
+        raise InputError(f"{output}: only .svg and .png are written")
     sets = [split_names(names) for names in apis or ()]
     with Monitor(db, window=Window(since, until)) as monitor:
         figure = _figure(monitor, kind, sets, k, population, delta)
-    emit(standalone(figure.svg), output)
+    drawn = standalone(figure.svg)
+    if output.suffix == ".png":
+        output.write_bytes(_png(drawn))
+    else:
+        emit(drawn, output)
     note(f"{figure.note} Written to {output}", quiet=quiet)
+
+
+def _png(svg: str) -> bytes:
+    try:
+        import resvg_py  # noqa: PLC0415 -- an extra
+    except ImportError as error:
+        raise InputError(
+            "plot: PNG needs resvg-py", hint="pip install 'fpmonitor[png]', or write .svg"
+        ) from error
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, background="#ffffff", zoom=2))
 
 
 def _figure(
@@ -142,9 +157,11 @@ def _figure(
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(help="A database.", metavar="BEFORE.duckdb")],
+    before: Annotated[
+        Path, typer.Argument(help="A database, or a decision file (.json).", metavar="BEFORE")
+    ],
     after: Annotated[
-        Path, typer.Argument(help="Another, or the same with --split.", metavar="AFTER.duckdb")
+        Path, typer.Argument(help="Another, or the same with --split.", metavar="AFTER")
     ],
     apis: Annotated[
         list[str] | None,
@@ -163,7 +180,10 @@ def compare(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Compare exposure in two databases, or before and after a time, with limits."""
+    """Compare exposure in two databases, or before and after a time; or two decisions."""
+    if before.suffix == after.suffix == ".json":
+        _compare_decisions(before, after, output_format, output)
+        return
     windows = (Window(until=split), Window(since=split))
     with Monitor(before, window=windows[0]) as first:
         sets = [split_names(names) for names in apis or ()]
@@ -190,6 +210,30 @@ def compare(
         wanted=output_format,
         output=output,
     )
+
+
+def _compare_decisions(
+    before: Path, after: Path, output_format: OutputFormat | None, output: Path | None
+) -> None:
+    lines = compare_decisions(read_decision(before), read_decision(after))
+
+    def table() -> Table:
+        changed = [line for line in lines if line.before != line.after]
+        drawn = Table(
+            title="Sets that two decisions tell apart",
+            caption=f"{len(lines) - len(changed):,} other listed sets get the same verdict.",
+            caption_justify="left",
+        )
+        drawn.add_column("API set", overflow="fold")
+        drawn.add_column("before")
+        drawn.add_column("after")
+        for line in changed[:_MOST_RANKED]:
+            drawn.add_row(escape(", ".join(line.apis)), line.before or "–", line.after or "–")
+        if len(changed) > _MOST_RANKED:
+            drawn.add_row(f"... and {len(changed) - _MOST_RANKED:,} more: --format csv")
+        return drawn
+
+    emit_rows([line.to_json() for line in lines], table=table, wanted=output_format, output=output)
 
 
 def _comparison_table(compared: list[ComparedSet], users: int, k: int) -> Table:

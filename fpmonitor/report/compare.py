@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fpmonitor.decide.decision import Decision, Verdict
     from fpmonitor.report.exposure import ExposureReport
 
 
@@ -68,3 +69,44 @@ def compare_sets(before: ExposureReport, after: ExposureReport) -> ComparedSet:
         lower=after.lower - before.upper,
         upper=after.upper - before.lower,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedDecision:
+    """What one API set gets by two decisions; null where one does not decide on it."""
+
+    apis: tuple[str, ...]
+    before: Verdict | None
+    after: Verdict | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the line as the CLI prints it."""
+        return {"apis": list(self.apis), "before": self.before, "after": self.after}
+
+
+def compare_decisions(before: Decision, after: Decision) -> list[ComparedDecision]:
+    """Compare two decisions, of other policies, times or users, on every set that either lists.
+
+    Lines that differ come first, the smallest sets first.
+    """
+    listed = {
+        apis
+        for decision in (before, after)
+        for apis in (
+            *((api,) for api in decision.policy.candidates),
+            *decision.allow,
+            *decision.block,
+            *decision.undecided,
+        )
+    }
+    lines = [
+        ComparedDecision(apis=apis, before=_verdict(before, apis), after=_verdict(after, apis))
+        for apis in listed
+    ]
+    return sorted(lines, key=lambda line: (line.before == line.after, len(line.apis), line.apis))
+
+
+def _verdict(decision: Decision, apis: tuple[str, ...]) -> Verdict | None:
+    if not set(apis) <= set(decision.policy.candidates):
+        return None
+    return decision.verdict(apis)[0]
