@@ -26,6 +26,7 @@ from search_data import WORKLOADS, few_rows, many_users
 from fpmonitor.decide.search import search
 from fpmonitor.engine.memory import MemorySource
 from fpmonitor.estimate.criterion import Criterion
+from fpmonitor.private.ldp.chart import Line, line_chart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -220,11 +221,38 @@ def scaling() -> list[dict[str, Any]]:
     ]
 
 
+def plot(results: Sequence[dict[str, Any]], folder: Path) -> None:
+    """Draw CPU seconds against rows, and against the sets of the border, on logarithmic axes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, label, kept in (
+        ("rows", "rows, powers of ten", [one for one in results if one["columns"] == 12]),
+        ("border", "sets on the border, powers of ten", results),
+    ):
+        sizes = [
+            one["rows"] if name == "rows" else one["maximal_allowed"] + one["minimal_blocked"]
+            for one in kept
+        ]
+        order = np.argsort(sizes)
+        lines = [
+            Line(
+                tool,
+                [float(np.log10(sizes[i])) for i in order],
+                [float(np.log10(kept[i]["tools"][tool]["cpu_seconds"])) for i in order],
+            )
+            for tool in kept[0]["tools"]
+        ]
+        drawn = line_chart(
+            lines, title=f"Search: cost and {name}", x_label=label, y_label="log10 CPU seconds"
+        )
+        (folder / f"search-{name}.svg").write_text(drawn, encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("workload", nargs="*", choices=[*WORKLOADS, []], help="default: all")
     parser.add_argument("--large", action="store_true", help=f"with the table {LARGE}")
     parser.add_argument("--scaling", action="store_true", help="how the cost grows")
+    parser.add_argument("--plot", type=Path, metavar="FOLDER", help="draw --scaling as SVG here")
     parser.add_argument("--huge", type=int, metavar="ROWS", help="search so many rows, alone")
     parser.add_argument("--without-polars", action="store_true")
     asked = parser.parse_args()
@@ -233,6 +261,8 @@ def main() -> None:
         answer: Any = huge(asked.huge)
     elif asked.scaling:
         answer = scaling()
+        if asked.plot:
+            plot(answer, asked.plot)
     else:
         chosen = asked.workload or [name for name in WORKLOADS if asked.large or name != LARGE]
         answer = {name: compare(WORKLOADS[name]().codes, tools) for name in chosen}

@@ -126,12 +126,22 @@ def plot(
 
 def _png(svg: str) -> bytes:
     try:
+        import font_roboto  # noqa: PLC0415 -- an extra
         import resvg_py  # noqa: PLC0415 -- an extra
     except ImportError as error:
         raise InputError(
-            "plot: PNG needs resvg-py", hint="pip install 'fpmonitor[png]', or write .svg"
+            f"plot: PNG needs {error.name}", hint="pip install 'fpmonitor[png]', or write .svg"
         ) from error
-    return bytes(resvg_py.svg_to_bytes(svg_string=svg, background="#ffffff", zoom=2))
+    # A machine may have no font at all, and text would be missing without a word.
+    drawn = resvg_py.svg_to_bytes(
+        svg_string=svg,
+        background="#ffffff",
+        zoom=2,
+        skip_system_fonts=True,
+        font_files=[font_roboto.Roboto],
+        sans_serif_family="Roboto",
+    )
+    return bytes(drawn)
 
 
 def _figure(
