@@ -978,8 +978,25 @@ class Monitor:
             automation=asked.automation(k=k),
             sources=sorted({name for names in mixed for name in names}),
             visits=take_snapshot(self._database, asked._window).visits,  # noqa: SLF001
+            trend=asked._trend_of(recommended, policy),  # noqa: SLF001
             made=datetime.now(UTC),
         )
+
+    def _trend_of(self, apis: ApiSet, policy: Policy) -> TrendReport | None:
+        """Follow a set by week; null without two weeks, or where trends cannot be told."""
+        if not apis or self._view.transforms:
+            return None
+        try:
+            found = self.trend(
+                [apis],
+                by="week",
+                k=policy.k,
+                population=policy.population,
+                delta=policy.delta or 0.05,
+            )
+        except UndecidableError:
+            return None
+        return found if sum(bool(window.sets) for window in found.windows) > 1 else None
 
     def release(
         self,

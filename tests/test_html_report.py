@@ -145,6 +145,24 @@ def test_a_report_needs_no_decision_file(tmp_path: Path) -> None:
     assert "300 observed users" in out.read_text()
 
 
+def test_several_weeks_are_shown_over_time(tmp_path: Path) -> None:
+    rows = [
+        {"user": f"{week}-{i}", "time": f"2026-03-{2 + 7 * week:02}T10:00:00Z", "A.a": str(i % 3)}
+        for week in range(3)
+        for i in range(200)
+    ]
+    log = tmp_path / "weeks.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    db = str(tmp_path / "w.duckdb")
+    assert run(["ingest", str(log), "--db", db, "--quiet"]) == 0
+    out = tmp_path / "r.html"
+    assert run(["report", "--db", db, "-o", str(out), "--budget", "0.3", "--quiet"]) == 0
+    page = out.read_text()
+    assert "Over time" in parsed(page).headings
+    assert "2026-03-16" in page
+    assert "No window differs from the one before by more than chance." in page
+
+
 def test_figures_show_themselves_in_a_notebook(monitor: Monitor) -> None:
     reports = monitor.exposure(
         [["Screen.height"], ["Navigator.maxTouchPoints"]], k=10, trust="joint"
@@ -267,7 +285,7 @@ def test_the_page_works_in_chromium_without_complaints(folder: Path) -> None:
         page.get_by_label("Screen.height").check()
         held = rows.count()
         assert 0 <= held < whole
-        assert page.locator("#shown").inner_text() == f"{held} sets"
+        assert page.locator("#shown").inner_text() == f"{held} of the {whole} shown"
         page.get_by_label("Screen.height").uncheck()
         assert rows.count() == whole
         page.locator("summary").first.click()

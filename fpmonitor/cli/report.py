@@ -263,7 +263,7 @@ def _comparison_table(compared: list[ComparedSet], users: int, k: int) -> Table:
         table.add_row(
             escape(", ".join(line.before.apis)),
             *sides,
-            *(f"{100 * share:+.3g} %" for share in (line.difference, line.lower, line.upper)),
+            *(f"{100 * share:+.2f} %" for share in (line.difference, line.lower, line.upper)),
             line.change,
         )
     return table

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fpmonitor.report.curve import CurveReport
     from fpmonitor.report.exposure import ExposureReport
     from fpmonitor.report.rank import Ranking
+    from fpmonitor.report.trend import TrendReport
 
 _MOST_POINTS = 300
 _FAR = 3.0  # an entropy reading that is off by so much stands out
@@ -75,6 +76,7 @@ def of_exposures(
     title: str,
     budget: float | None = None,
     beyond: Collection[str] = (),
+    remark: str = "",
 ) -> Figure:
     """Limits of some sets, the highest upper limit first.
 
@@ -86,6 +88,8 @@ def of_exposures(
         Drawn as a line.
     beyond
         APIs that all sets hold, which need no mention.
+    remark
+        Added to the note.
     """
     names = {
         report.apis: " + ".join(api for api in report.apis if api not in beyond)
@@ -102,7 +106,7 @@ def of_exposures(
         note=(
             f"Share of the users in groups of fewer than {first.k}, in a population of "
             f"{first.population:,}: bars are limits, each wrong with probability at most "
-            f"{first.delta:g}; dots are unbiased estimates.{line}{left_out}"
+            f"{first.delta:g}; dots are unbiased estimates.{line}{left_out}{remark}"
         ),
         svg=range_chart(rows, title=title, x_label="exposure", budget=budget),
         columns=("APIs", "lower", "estimate", "upper", "entropy, bits", "values"),
@@ -166,7 +170,8 @@ def of_ranking(ranking: Ranking) -> Figure:
             f"Each dot is an API set: its entropy, and its exposure ({basis}). One entropy goes "
             f"with many exposures: of {ranking.pairs:,} pairs of sets, entropy orders "
             f"{ranking.disagreeing_pairs:,} the other way. Orange: n/2^H overstates the group of a "
-            f"typical user by a factor of {_FAR:g} or more."
+            f"typical user by a factor of {_FAR:g} or more; the most, "
+            f"{worst[0].misleading_factor:.2g}, for {' + '.join(worst[0].apis)}."
         ),
         svg=scatter_chart(
             [
@@ -230,5 +235,45 @@ def of_trust(report: ExposureReport) -> Figure:
                 f"{level.entropy_upper_bits:.2f}",
             )
             for level in levels
+        ),
+    )
+
+
+def of_trend(trend: TrendReport) -> Figure:
+    """Exposure of one set from window to window; at least one window has users."""
+    windows = [window for window in trend.windows if window.users is not None and window.sets]
+    lines = [window.sets[0] for window in windows]
+    first = windows[0].since
+    changed = sorted({f"{alarm.since:%Y-%m-%d}" for alarm in trend.alarms})
+    said = (
+        f"The users changed, beyond chance, in the windows from {', '.join(changed)}."
+        if changed
+        else "No window differs from the one before by more than chance."
+    )
+    estimates = [line.plug_in if line.unbiased is None else line.unbiased for line in lines]
+    title = f"Exposure by {trend.period}"
+    return Figure(
+        title=title,
+        note=f"{' + '.join(lines[0].apis)}. {said} Each band holds for its window alone.",
+        svg=band_chart(
+            [(window.since - first).total_seconds() / 86400 for window in windows],
+            estimates,
+            [line.lower for line in lines],
+            [line.upper for line in lines],
+            title=title,
+            x_label=f"days after {first:%Y-%m-%d}",
+            y_label="exposure",
+        ),
+        columns=(f"{trend.period} from", "users", "lower", "estimate", "upper", "entropy, bits"),
+        rows=tuple(
+            (
+                f"{window.since:%Y-%m-%d}",
+                f"{window.users:,}",
+                percent_label(line.lower),
+                percent_label(estimate),
+                percent_label(line.upper),
+                f"{line.entropy_bits:.2f}",
+            )
+            for window, line, estimate in zip(windows, lines, estimates, strict=True)
         ),
     )

@@ -13,7 +13,7 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from fpmonitor.report.figures import of_curve, of_exposures, of_ranking, of_trust
+from fpmonitor.report.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
 from fpmonitor.report.svg import percent_label
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fpmonitor.report.exposure import ExposureReport
     from fpmonitor.report.figures import Figure
     from fpmonitor.report.rank import Ranking
+    from fpmonitor.report.trend import TrendReport
 
 _MOST_SETS = 200
 _MOST_LINES = 40
@@ -62,6 +63,8 @@ class Findings:
         APIs whose values come from several sources.
     visits
         Visits behind the users.
+    trend
+        The recommended set by week; null without two weeks.
     made
         When the report was made.
     """
@@ -78,6 +81,7 @@ class Findings:
     automation: AutomationReport
     sources: Sequence[str]
     visits: int
+    trend: TrendReport | None
     made: datetime
 
 
@@ -96,6 +100,7 @@ def write_html(findings: Findings) -> str:
         ("trust", "The price of trust", _trust(findings)),
         ("more", "What one more API would cost", _one_more(findings)),
         ("border", "All that is allowed", _border(findings.decision)),
+        ("time", "Over time", _trend(findings.trend)),
         ("demand", "What scripts read", _demand(findings.demand)),
         ("coverage", "What products can carry out", _coverage(findings.coverage)),
         ("limits", "What the data cannot say", _limits(findings)),
@@ -199,6 +204,10 @@ def _one_more(findings: Findings) -> str:
         title="The recommended set with one more API",
         budget=findings.decision.policy.budget,
         beyond=findings.decision.recommended,
+        remark=(
+            " Each bar holds for itself; the decision holds for all sets at once, and blocks sets "
+            "whose bar alone is within the budget."
+        ),
     )
     return _figure(figure)
 
@@ -233,11 +242,15 @@ def _border(decision: Decision) -> str:
         "<p>Each row is a largest allowed set: a site may read it, or any part of it, and nothing "
         f"besides.{left_out}</p>"
         '<fieldset id="filter"><legend>Only sets that hold</legend>'
-        f'{boxes}</fieldset><p role="status" id="shown">{len(shown)} sets</p>'
+        f'{boxes}</fieldset><p role="status" id="shown">{len(shown)} of the {len(shown)} shown</p>'
         '<div class="wide" tabindex="0" role="region" aria-label="Allowed sets"><table id="sets">'
         f'<caption>Largest allowed sets</caption><thead><tr><th scope="col">set</th>{head}'
         f'<th scope="col">APIs</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     )
+
+
+def _trend(trend: TrendReport | None) -> str:
+    return "" if trend is None else _figure(of_trend(trend))
 
 
 def _demand(lines: Sequence[DemandLine]) -> str:

@@ -10,7 +10,7 @@ function filter() {
     row.hidden = !wanted.every((api) => held.has(api));
     if (!row.hidden) count++;
   }
-  shown.textContent = `${count} sets`;
+  shown.textContent = `${count} of the ${rows.length} shown`;
 }
 for (const box of boxes) box.addEventListener("change", filter);
 if (boxes.length) filter();

@@ -143,7 +143,7 @@ def range_chart(
     ]
     for place, (name, lower, upper, estimate) in enumerate(rows):
         y = _TOP + _ROW * place + _ROW / 2
-        shown = name if len(name) <= 34 else f"…{name[-33:]}"
+        shown = name if len(name) <= 28 else f"…{name[-27:]}"
         parts.append(
             f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{escape(shown)}'
             f"<title>{escape(name)}</title></text>"
