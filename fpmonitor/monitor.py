@@ -76,6 +76,7 @@ from fpmonitor.store.snapshot import (
     restrict_to_present,
     take_snapshot,
 )
+from fpmonitor.store.upkeep import Flaw, find_flaws, forget_before, forget_user
 from fpmonitor.store.views import View, Viewed, look
 from fpmonitor.store.windows import Period, count_timeless, list_spans
 
@@ -357,6 +358,24 @@ class Monitor:
             with self._database.transaction():
                 add_answered(self._database, reader, fresh, at=now)
         return AskedQueries(verdict, len(known) + len(fresh), policy.refuse_above)
+
+    def verify(self) -> list[Flaw]:
+        """Look through the whole database for what contradicts itself; all counts 0 is sound.
+
+        Raises
+        ------
+        StoreError
+            A part of the file cannot be read.
+        """
+        return find_flaws(self._database)
+
+    def forget_before(self, before: datetime) -> int:
+        """Forget all visits before a time (UTC); how many. `store.upkeep.compact` erases them."""
+        return forget_before(self._database, before)
+
+    def forget_user(self, user: str) -> int:
+        """Forget the user with an id; how many visits. `store.upkeep.compact` erases them."""
+        return forget_user(self._database, user)
 
     def readers(self) -> list[AnsweredReader]:
         """List who has had exact counts answered, and how many."""

@@ -26,6 +26,7 @@ from fpmonitor.cli import (
     serve,
     start,
     statistics,
+    upkeep,
 )
 from fpmonitor.cli.options import VERSION
 from fpmonitor.errors import FpmonitorError, InputError
@@ -74,6 +75,9 @@ app.command("schema")(lists.schema)
 app.command("snippet")(page.snippet)
 app.command("release")(release.release)
 app.add_typer(release.audit, name="audit")
+app.command("verify")(upkeep.verify)
+app.command("forget")(upkeep.forget)
+app.command("compact")(upkeep.compact)
 app.command("serve")(serve.serve)
 app.add_typer(serve.keys, name="keys")
 app.add_typer(remote.app, name="remote")

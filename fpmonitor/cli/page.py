@@ -25,7 +25,7 @@ def snippet(
     ] = None,
     address: Annotated[
         str, typer.Option("--address", help="Where `fpmonitor serve` can be reached.")
-    ] = "http://127.0.0.1:8080",
+    ] = "http://127.0.0.1:8017",
     script: Annotated[str, typer.Option("--script", help=f"One of {', '.join(SCRIPTS)}.")] = (
         "collector.js"
     ),

@@ -61,6 +61,8 @@ class Database:
             raise StoreError(f"no folder {path.parent}", hint="make it, or name another with --db")
         is_new = not path.exists()
         self._connection = self._open(path)
+        if is_new:
+            path.chmod(0o600)
         try:
             # A file without a table is one whose maker was killed before its first commit.
             self._prepare(is_new=is_new or create)

@@ -1,0 +1,69 @@
+"""Commands of upkeep: verify, forget, compact."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
+from fpmonitor.cli.output import emit_rows, note
+from fpmonitor.errors import InputError
+from fpmonitor.monitor import Monitor
+from fpmonitor.store.upkeep import compact as write_anew
+
+EXIT_FLAWED = 1
+_USER_VARIABLE = "FPMONITOR_FORGET_USER"
+
+
+def verify(db: DB = DEFAULT_DB, output_format: FORMAT = None, output: OUTPUT = None) -> int:
+    """Read all of a database and look for what contradicts itself: 0 sound, 1 not."""
+    with Monitor(db) as monitor:
+        flaws = monitor.verify()
+
+    def table() -> Table:
+        drawn = Table("flaw", "found")
+        for flaw in flaws:
+            drawn.add_row(flaw.what, f"{flaw.found:,}")
+        return drawn
+
+    emit_rows([asdict(flaw) for flaw in flaws], table=table, wanted=output_format, output=output)
+    return EXIT_FLAWED if any(flaw.found for flaw in flaws) else 0
+
+
+def forget(
+    before: Annotated[
+        datetime | None, typer.Option("--before", help="Forget visits before this time (UTC).")
+    ] = None,
+    user: Annotated[
+        bool,
+        typer.Option(
+            "--user", help=f"Forget the user whose id stands in the variable {_USER_VARIABLE}."
+        ),
+    ] = False,
+    db: DB = DEFAULT_DB,
+    quiet: QUIET = False,
+) -> None:
+    """Forget visits, and leave no trace of them in the file."""
+    name = os.environ.get(_USER_VARIABLE, "") if user else ""
+    if (before is None) == (not user) or (user and not name):
+        raise InputError(
+            "forget: give either --before TIME or --user",
+            hint=f"with --user the id stands in {_USER_VARIABLE}, not on the command line",
+        )
+    with Monitor(db) as monitor:
+        visits = monitor.forget_user(name) if before is None else monitor.forget_before(before)
+    write_anew(db)
+    note(f"{visits:,} visits forgotten", quiet=quiet)
+
+
+def compact(db: DB = DEFAULT_DB, quiet: QUIET = False) -> None:
+    """Write a database anew, without the room of what was deleted."""
+    with Monitor(db):
+        pass
+    before, after = write_anew(db)
+    note(f"{before:,} bytes before, {after:,} after", quiet=quiet)

@@ -1,0 +1,2 @@
+-- What was kept of rejected records may be of anybody.
+UPDATE reject SET excerpt = NULL

@@ -1,0 +1,1 @@
+DELETE FROM observation WHERE visit_id IN (SELECT visit_id FROM forgotten)

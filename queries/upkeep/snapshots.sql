@@ -1,0 +1,1 @@
+SELECT snapshot_id FROM snapshot
