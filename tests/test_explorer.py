@@ -64,12 +64,12 @@ def same(one: CountSpectrum, other: CountSpectrum) -> bool:
 @settings(deadline=None, max_examples=40)
 @given(
     columns=st.integers(1, 6), values=st.integers(1, 5), users=st.integers(2, 60),
-    seed=st.integers(0, 2**32), bits=st.integers(12, 63),
+    seed=st.integers(0, 2**32), bits=st.integers(15, 63),
 )  # fmt: skip
 def test_spectra_are_exact_however_often_the_sort_is_split(
     columns: int, values: int, users: int, seed: int, bits: int
 ) -> None:
-    """With fewer bits to a number, the groups are found in more steps."""
+    """With fewer bits to a number, the groups are found in more steps; 60 users need 15 at most."""
     rng = np.random.default_rng(seed)
     apis = [f"a{i}" for i in range(columns)]
     codes = [rng.integers(values, size=users) for _ in apis]

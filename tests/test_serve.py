@@ -9,7 +9,9 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx2 as httpx
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig, read_config
@@ -30,6 +32,8 @@ from fpmonitor.serve.spool import Spool
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from fpmonitor.serve.service import Service
 
 HOME = "http://localhost"
 PLANTED = "planted-value-7c1f"
@@ -56,6 +60,12 @@ def client_of(config: ServeConfig) -> TestClient:
 def client(tmp_path: Path) -> Iterator[TestClient]:
     with client_of(config_of(tmp_path)) as client:
         yield client
+
+
+def service_of(client: TestClient) -> Service:
+    app: Any = client.app
+    found: Service = app.state.service
+    return found
 
 
 def stored(folder: Path) -> list[tuple[str, str | None]]:
@@ -309,15 +319,89 @@ def test_gate_decision_and_exposure_answer_as_the_commands_do(tmp_path: Path) ->
         assert client.get("/v1/openapi.json").json()["openapi"] == "3.1.0"
 
 
-def test_answers_follow_what_arrives(tmp_path: Path) -> None:
+def add_user(config: ServeConfig, folder: Path) -> None:
+    log = folder / "more.jsonl"
+    log.write_text('{"user": "new", "Screen.width": "1"}\n')
+    with Monitor(config.db) as monitor:  # the database is free between questions
+        monitor.ingest([str(log)])
+
+
+def users_answered(client: TestClient) -> int:
+    return int(client.get("/v1/exposure?apis=Screen.width").json()["users"])
+
+
+def test_users_of_before_answer_until_all_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = with_decision(tmp_path)
     with client_of(config) as client:
-        before = client.get("/v1/exposure?apis=Screen.width").json()["users"]
-        with Monitor(config.db) as monitor:  # the database is free between questions
-            log = tmp_path / "more.jsonl"
-            log.write_text('{"user": "new", "Screen.width": "1"}\n')
-            monitor.ingest([str(log)])
-        assert client.get("/v1/exposure?apis=Screen.width").json()["users"] == before + 1
+        before = users_answered(client)
+        add_user(config, tmp_path)
+        service, may_read = service_of(client), threading.Event()
+        really = service._make_explorer
+
+        def slowly(monitor: Monitor) -> Any:
+            may_read.wait(30)
+            return really(monitor)
+
+        monkeypatch.setattr(service, "_make_explorer", slowly)
+        assert users_answered(client) == before  # at once, not after 30 seconds
+        may_read.set()
+        end = time.monotonic() + 30
+        while users_answered(client) == before and time.monotonic() < end:
+            time.sleep(0.02)
+        assert users_answered(client) == before + 1
+
+
+@pytest.mark.parametrize("limit", [None, "5"])
+def test_users_of_long_ago_and_counts_that_are_limited_wait_for_those_of_now(
+    limit: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = with_decision(tmp_path, query_limit=limit)
+    with client_of(config) as client:
+        before = users_answered(client)
+        add_user(config, tmp_path)
+        if limit is None:
+            monkeypatch.setattr("fpmonitor.serve.service._STALE_SECONDS", 0.0)
+        assert users_answered(client) == before + 1
+
+
+def test_a_database_in_use_is_told_without_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_use(monitor: Monitor) -> Any:
+        del monitor
+        raise StoreError(f"{tmp_path} is in use by another process")
+
+    with client_of(with_decision(tmp_path)) as client:
+        monkeypatch.setattr(service_of(client), "_make_explorer", in_use)
+        answer = client.get("/v1/exposure?apis=Screen.width")
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"]
+        assert str(tmp_path) not in answer.text
+
+
+def test_a_spool_that_cannot_be_moved_now_is_moved_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(config_of(tmp_path), flush_seconds=0.02)
+    with client_of(config) as client:
+        service = service_of(client)
+        really, failed = service.spool.close_segments, []
+
+        async def fails_once() -> Any:
+            if not failed:
+                failed.append(True)
+                raise OSError
+            return await really()
+
+        monkeypatch.setattr(service.spool, "close_segments", fails_once)
+        client.post("/v1/observations", content=lines(range(2)), headers=TEXT)
+        end = time.monotonic() + 30
+        while service.spool.waiting_bytes and time.monotonic() < end:
+            time.sleep(0.02)
+        assert failed
+        assert service.spool.waiting_bytes == 0
 
 
 def test_below_k_users_no_exposure_is_answered(client: TestClient) -> None:

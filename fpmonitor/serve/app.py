@@ -17,7 +17,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
-from fpmonitor.errors import FpmonitorError, UndecidableError, UnknownNameError
+from fpmonitor.errors import FpmonitorError, StoreError, UndecidableError, UnknownNameError
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.records import (
@@ -100,6 +100,7 @@ async def _alive(service: Service, app: Starlette) -> AsyncIterator[None]:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        await service.stop_reading()
         await service.move()
         log("stopped", waiting_bytes=service.spool.waiting_bytes)
 
@@ -208,6 +209,8 @@ class _Ask:
                 return _error(404, error.message)
             except UndecidableError as error:
                 return _error(503, error.message)
+            except StoreError:
+                return _error(503, "the database cannot be read now", {"Retry-After": "10"})
             except FpmonitorError as error:
                 return _error(400 if error.exit_code == 2 else 403, error.message)
 
@@ -232,7 +235,8 @@ class _Ask:
         apis = _names(request, "apis")
         if not 0 < len(apis) <= _MOST_APIS:
             return _error(400, f"apis: name between 1 and {_MOST_APIS} APIs")
-        explorer = await self._service.explorer()
+        limited = self._service.config.query_limit is not None
+        explorer = await self._service.explorer(of_now=limited)  # what is counted names the users
         if explorer.users < explorer.k:
             return _error(503, f"fewer than {explorer.k} users")
         found = await asyncio.to_thread(explorer.explore, apis)

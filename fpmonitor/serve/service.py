@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from fpmonitor.decide.decision import read_decision
@@ -28,7 +29,17 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("fpmonitor.serve")
 Answer = TypeVar("Answer")
 _BUSY_SECONDS = 10.0
+_STALE_SECONDS = 60.0
 _COLLECTORS = {"observations": "long", "fingerprintjs": "fingerprintjs"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """Users in memory: as of which state of the database, and since when."""
+
+    state: object
+    at: float
+    explorer: Explorer
 
 
 class Service:
@@ -63,7 +74,8 @@ class Service:
         self.metrics = Metrics(lambda: self.spool.waiting_bytes)
         self._lock = threading.Lock()
         self._rates: dict[str, tuple[float, float]] = {}
-        self._explorer: tuple[object, Explorer] | None = None
+        self._held: _Held | None = None
+        self._reading: asyncio.Task[_Held] | None = None
         with Monitor(config.db, create=True):
             pass
 
@@ -129,12 +141,32 @@ class Service:
                     raise
                 time.sleep(0.05)
 
-    async def explorer(self) -> Explorer:
-        """Hold the users of now in memory for the question of the decision, or k = 10."""
-        state = self._state()
-        if self._explorer is None or self._explorer[0] != state:
-            self._explorer = (state, await self.ask(self._make_explorer))
-        return self._explorer[1]
+    async def explorer(self, *, of_now: bool = False) -> Explorer:
+        """Hold the users in memory for the question of the decision, or k = 10.
+
+        When others have arrived, those of before answer while all are read again in the
+        background: for a minute at most, and not `of_now`.
+        """
+        state, held = self._state(), self._held
+        if held is not None and held.state == state:
+            return held.explorer
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read(state))
+            self._reading.add_done_callback(_log_failure)
+        if of_now or held is None or time.monotonic() - held.at > _STALE_SECONDS:
+            held = await asyncio.shield(self._reading)
+        return held.explorer
+
+    async def _read(self, state: object) -> _Held:
+        at = time.monotonic()
+        self._held = _Held(state, at, await self.ask(self._make_explorer))
+        return self._held
+
+    async def stop_reading(self) -> None:
+        """Read users no more."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
 
     def _state(self) -> object:
         """Say what changes when the database does."""
@@ -162,7 +194,11 @@ class Service:
         """Store what waits, again and again, until cancelled."""
         while True:
             await asyncio.sleep(self.config.flush_seconds)
-            await self.move()
+            try:
+                await self.move()
+            except OSError:
+                self.metrics.postponed.inc()
+                log("disk", reason="the spool cannot be read or written")
 
     async def move(self) -> None:
         """Store what waits; what the database cannot take now stays in the spool."""
@@ -195,6 +231,12 @@ class Service:
         self.metrics.stored.labels(kind).inc(stored)
         self.metrics.rejected.labels(kind).inc(rejected)
         log("stored", kind=kind, records=stored, rejected=rejected)
+
+
+def _log_failure(reading: asyncio.Task[_Held]) -> None:
+    error = None if reading.cancelled() else reading.exception()
+    if error is not None:
+        log("not read", reason=type(error).__name__)
 
 
 def log(event: str, **facts: object) -> None:
