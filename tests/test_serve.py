@@ -387,7 +387,8 @@ def test_a_spool_that_cannot_be_moved_now_is_moved_later(
     config = replace(config_of(tmp_path), flush_seconds=0.02)
     with client_of(config) as client:
         service = service_of(client)
-        really, failed = service.spool.close_segments, []
+        really = service.spool.close_segments
+        failed: list[bool] = []
 
         async def fails_once() -> Any:
             if not failed:

@@ -205,14 +205,8 @@ class _Ask:
                 return _error(421, "without a read token, only localhost is answered")
             try:
                 return await handler(request)
-            except UnknownNameError as error:
-                return _error(404, error.message)
-            except UndecidableError as error:
-                return _error(503, error.message)
-            except StoreError:
-                return _error(503, "the database cannot be read now", {"Retry-After": "10"})
             except FpmonitorError as error:
-                return _error(400 if error.exit_code == 2 else 403, error.message)
+                return _refusal(error)
 
         return guarded
 
@@ -291,6 +285,14 @@ def _names(request: Request, parameter: str) -> list[str]:
 
 def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
     return JSONResponse({"error": reason}, status_code=status, headers=_HEADERS | (headers or {}))
+
+
+def _refusal(error: FpmonitorError) -> Response:
+    if isinstance(error, StoreError):  # its message holds a path
+        return _error(503, "the database cannot be read now", {"Retry-After": "10"})
+    if isinstance(error, UndecidableError):
+        return _error(503, error.message)
+    return _error(404 if isinstance(error, UnknownNameError) else 400, error.message)
 
 
 async def _health(service: Service, request: Request) -> Response:
