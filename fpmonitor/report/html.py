@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.report.rank import Ranking
     from fpmonitor.report.trend import TrendReport
 
-_MOST_SETS = 200
+_MOST_SETS, _MOST_CELLS = 200, 4400  # so that the file stays small
 _MOST_LINES = 40
 _MARKS = {"exact": "✓", "over-blocking": "✓ and more", "header-only": "header", "impossible": "–"}
 
@@ -216,8 +216,8 @@ def _border(decision: Decision) -> str:
     if not decision.allow:
         return "<p>No set is allowed.</p>"
     sets = sorted(decision.allow, key=lambda apis: (-len(apis), apis))
-    shown = sets[:_MOST_SETS]
     apis = decision.policy.candidates
+    shown = sets[: min(_MOST_SETS, max(_MOST_CELLS // len(apis), 1))]
     boxes = "".join(
         f'<label><input type="checkbox" value="{place}"> {escape(api)}</label>'
         for place, api in enumerate(apis)
