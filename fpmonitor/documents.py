@@ -1,0 +1,67 @@
+"""Small files that people write or programs make: decisions, settings, maps, weights."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_TEXT_BYTES = 256_000_000
+MAX_TOML_BYTES = 4_000_000
+
+
+def read_text(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYTES) -> str:
+    """Read a file as UTF-8.
+
+    Parameters
+    ----------
+    path
+        The file; of a device or a pipe, too, no more than the limit is read.
+    kind
+        What the file is, for the message.
+    hint
+        What to do where it cannot be read.
+    most
+        Bytes that it may have.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, is larger, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(most + 1)
+        if len(raw) > most:
+            raise InputError(f"{kind} {path}: larger than {most // 1_000_000} MB", hint=hint)
+        return raw.decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{kind} {path}: {error.strerror or error}", hint=hint) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{kind} {path}: not UTF-8", hint=hint) from error
+
+
+def read_json(path: Path, kind: str, *, hint: str = "") -> Any:
+    """Read a JSON file; arguments and errors as of `read_text`, and where it is not JSON."""
+    return _parsed(json.loads, path, kind, read_text(path, kind, hint=hint), hint)
+
+
+def read_toml(path: Path, kind: str, *, hint: str = "") -> dict[str, Any]:
+    """Read a TOML file; arguments and errors as of `read_text`, and where it is not TOML."""
+    text = read_text(path, kind, hint=hint, most=MAX_TOML_BYTES)
+    content: dict[str, Any] = _parsed(tomllib.loads, path, kind, text, hint)
+    return content
+
+
+def _parsed(parse: Any, path: Path, kind: str, text: str, hint: str) -> Any:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise InputError(f"{kind} {path}: {error}", hint=hint) from error
+    except RecursionError as error:
+        raise InputError(f"{kind} {path}: nested too deeply", hint=hint) from error

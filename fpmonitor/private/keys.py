@@ -1,0 +1,239 @@
+"""Keys of the roles: who can open what, with ids and rotation.
+
+The only module that touches HPKE (RFC 9180, base mode, one message a context), all of it by
+`cryptography`, of the extra `private`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from fpmonitor.errors import InputError
+from fpmonitor.private.wire import (
+    HpkeCiphertext,
+    HpkeConfig,
+    WireError,
+    decode_configs,
+    encode_configs,
+)
+
+try:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives import hpke
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+except ImportError as error:
+    raise InputError(
+        "private collection needs cryptography of version 50 or later",
+        hint="pip install 'fpmonitor[private]'",
+    ) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+Role = Literal["shuffler", "curator", "analyst"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+SUITE = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
+ENCAPSULATED_BYTES = 32
+FORMAT = "fpmonitor-keys-1"
+
+
+class SealError(InputError):
+    """A message that cannot be opened: another key, another ask, or changed on the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKey:
+    """A key with its id; `repr` does not show it."""
+
+    id: int
+    private: X25519PrivateKey
+
+    def __repr__(self) -> str:
+        return f"SecretKey(id={self.id})"
+
+    @property
+    def config(self) -> HpkeConfig:
+        """The public half."""
+        return HpkeConfig(self.id, self.private.public_key().public_bytes_raw())
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """Keys of one role, the newest first: that one is published first, all of them open.
+
+    Attributes
+    ----------
+    role
+        Whose they are.
+    keys
+        Their ids differ.
+    """
+
+    role: Role
+    keys: tuple[SecretKey, ...]
+
+    @classmethod
+    def generate(cls, role: Role) -> KeyRing:
+        """Make the first key of a role."""
+        return cls(role, (SecretKey(1, X25519PrivateKey.generate()),))
+
+    def rotated(self) -> KeyRing:
+        """Put a new key in front; the old ones still open what is under way.
+
+        Raises
+        ------
+        InputError
+            There are 255 keys.
+        """
+        used = {key.id for key in self.keys}
+        newest = self.keys[0].id
+        free = [one for one in (*range(newest + 1, 256), *range(1, newest)) if one not in used]
+        if not free:
+            raise InputError("keys: all 255 ids are taken", hint="retire old keys")
+        fresh = SecretKey(free[0], X25519PrivateKey.generate())
+        return replace(self, keys=(fresh, *self.keys))
+
+    def retired(self, key_id: int) -> KeyRing:
+        """Drop a key, so that nothing sealed for it can be opened any more.
+
+        Raises
+        ------
+        InputError
+            There is no such key, or no other.
+        """
+        left = tuple(key for key in self.keys if key.id != key_id)
+        if len(left) == len(self.keys):
+            raise InputError(f"keys: there is no key {key_id}")
+        if not left:
+            raise InputError("keys: the last key stays", hint="rotate first")
+        return replace(self, keys=left)
+
+    @property
+    def configs(self) -> bytes:
+        """`HpkeConfigList` to be published."""
+        return encode_configs(key.config for key in self.keys)
+
+    def by_id(self) -> Mapping[int, X25519PrivateKey]:
+        """Private keys by their ids."""
+        return {key.id: key.private for key in self.keys}
+
+
+def seal(plaintext: bytes, config: HpkeConfig, role: Role, ask: bytes) -> HpkeCiphertext:
+    """Seal for a role, bound to an ask (RFC 9180, section 6.1).
+
+    Parameters
+    ----------
+    plaintext
+        What the holder of the key shall read.
+    config
+        The role's key.
+    role, ask
+        Whom it is for and the 16 bytes of the ask; it opens for no other.
+    """
+    public = X25519PublicKey.from_public_bytes(config.public_key)
+    sealed = SUITE.encrypt(plaintext, public, info=info_of(role, ask, config.id))
+    return HpkeCiphertext(config.id, sealed[:ENCAPSULATED_BYTES], sealed[ENCAPSULATED_BYTES:])
+
+
+def open_sealed(
+    frame: HpkeCiphertext, keys: Mapping[int, X25519PrivateKey], role: Role, ask: bytes
+) -> bytes:
+    """Open what was sealed for a role and an ask.
+
+    Raises
+    ------
+    SealError
+        No key has the id of the frame, or the frame does not open.
+    """
+    private = keys.get(frame.config_id)
+    if private is None:
+        raise SealError("message: sealed for a key that is not here")
+    try:
+        return SUITE.decrypt(
+            frame.encapsulated + frame.payload,
+            private,
+            info=info_of(role, ask, frame.config_id),
+        )
+    except (InvalidTag, ValueError) as error:
+        raise SealError("message: does not open") from error
+
+
+def info_of(role: Role, ask: bytes, config_id: int) -> bytes:
+    """Give the `info` of the HPKE context: protocol, role, ask and key."""
+    return b"fpmonitor-1 " + role.encode() + b"\0" + ask + bytes([config_id])
+
+
+def write_keys(path: Path, ring: KeyRing) -> None:
+    """Write the secret keys, readable by the owner alone, whole or not at all."""
+    content = {
+        "format": FORMAT,
+        "role": ring.role,
+        "keys": [
+            {
+                "id": key.id,
+                "private": base64.b64encode(key.private.private_bytes_raw()).decode(),
+            }
+            for key in ring.keys
+        ],
+    }
+    new = path.with_name(f"{path.name}.new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+
+
+def read_keys(path: Path) -> KeyRing:
+    """Read secret keys.
+
+    Raises
+    ------
+    InputError
+        There is no such file, it is no file of keys, or others may read it.
+    """
+    try:
+        if path.stat().st_mode & 0o077:
+            raise InputError(f"{path}: others may read the secret keys", hint=f"chmod 600 {path}")
+        content = json.loads(path.read_bytes())
+        ring = KeyRing(content["role"], tuple(map(_secret_key, content["keys"])))
+        known = content["format"] == FORMAT and ring.role in ROLES and ring.keys
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: no readable file of secret keys") from error
+    if not known or len({key.id for key in ring.keys}) != len(ring.keys):
+        raise InputError(f"{path}: no file of secret keys of {FORMAT}")
+    return ring
+
+
+def _secret_key(entry: Mapping[str, Any]) -> SecretKey:
+    key_id = int(entry["id"])
+    if not 0 <= key_id <= 255:
+        raise ValueError("id")
+    private = base64.b64decode(entry["private"], validate=True)
+    return SecretKey(key_id, X25519PrivateKey.from_private_bytes(private))
+
+
+def read_configs(path: Path) -> HpkeConfig:
+    """Read published keys and give the one to seal for.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it is no list of keys.
+    """
+    try:
+        return decode_configs(path.read_bytes())[0]
+    except OSError as error:
+        raise InputError(f"{path}: no readable file of public keys") from error
+    except WireError as error:
+        raise InputError(f"{path}: {error.message}") from error

@@ -1,0 +1,361 @@
+"""Studies and asks: what is collected, by what rules, and the question of each round.
+
+A study and an ask are JSON files. Their ids are the first 16 bytes of the SHA-256 of the bytes of
+the file, so that whoever answers an ask has seen just those terms, and an answer to one is none to
+another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.policy import check_share, check_threshold
+from fpmonitor.private.wire import ID_BYTES, MAX_TOKENS, token_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+STUDY_FORMAT = "fpmonitor-study-1"
+ASK_FORMAT = "fpmonitor-ask-1"
+Recipient = Literal["curator", "analyst"]
+# `#` and 128 bits in hexadecimal: the shortest form that every value has.
+DIGEST_BYTES = 33
+MAX_REPORT_BYTES = 60_000
+MAX_SETS = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """Terms that all users agree to by answering.
+
+    Attributes
+    ----------
+    name
+        For people.
+    apis
+        What may be asked, sorted.
+    population, k, budget, delta
+        The policy: `Q(n, k)` of what the analyst sees shall be at most `budget`, with probability
+        `1 - delta`.
+    largest_set
+        APIs in the largest set that users answer to the curator; 1: marginals only.
+    minimum_batch
+        Users: the shuffler passes on nothing before it holds so many messages for each set asked.
+    report_bytes
+        Length of every report before it is sealed, bytes.
+
+    Raises
+    ------
+    PolicyError
+        A number is out of its range.
+    InputError
+        No APIs, or a report has no room for its tokens.
+    """
+
+    name: str
+    apis: tuple[str, ...]
+    population: int
+    k: int
+    budget: float
+    delta: float = 0.05
+    largest_set: int = 1
+    minimum_batch: int = 1000
+    report_bytes: int = 1024
+
+    def __post_init__(self) -> None:
+        check_threshold(self.k, self.population)
+        check_share("budget", self.budget)
+        check_share("delta", self.delta)
+        if not self.apis or list(self.apis) != sorted(set(self.apis)):
+            raise InputError("study: apis must be named, sorted, each once")
+        if len(self.apis) > MAX_TOKENS:
+            raise InputError(f"study: at most {MAX_TOKENS} APIs")
+        if not 1 <= self.largest_set <= len(self.apis):
+            raise PolicyError("largest_set", f"must be from 1 to {len(self.apis)}")
+        if self.minimum_batch < 2:
+            raise PolicyError("minimum_batch", "must be at least 2")
+        least = (DIGEST_BYTES + 2) * len(self.apis) + ID_BYTES + 3
+        if not least <= self.report_bytes <= MAX_REPORT_BYTES:
+            raise PolicyError("report_bytes", f"must be from {least} to {MAX_REPORT_BYTES}")
+
+    def to_bytes(self) -> bytes:
+        """Give the bytes of the file."""
+        content = {
+            "format": STUDY_FORMAT,
+            "name": self.name,
+            "apis": list(self.apis),
+            "population": self.population,
+            "k": self.k,
+            "budget": self.budget,
+            "delta": self.delta,
+            "largest_set": self.largest_set,
+            "minimum_batch": self.minimum_batch,
+            "report_bytes": self.report_bytes,
+        }
+        return _json(content)
+
+    @property
+    def id(self) -> bytes:
+        """16 bytes that name the study."""
+        return id_of(self.to_bytes())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionRule:
+    """What of an API leaves the user.
+
+    Attributes
+    ----------
+    keep
+        Tokens that are sent; every other becomes `redacted`.
+    cover
+        Probability, in [0, 1), with which a kept token becomes `redacted` too.
+    """
+
+    keep: frozenset[str]
+    cover: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Randomisation:
+    """Local differential privacy for an API.
+
+    Attributes
+    ----------
+    mechanism
+        `grr`: generalised randomised response; `oue`: optimised unary encoding.
+    epsilon
+        LDP level, nats, positive.
+    values
+        All tokens, two or more; a token not among them counts as the last.
+    """
+
+    mechanism: Literal["grr", "oue"]
+    epsilon: float
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """The question of one round: which sets, to whom the answers go, what is withheld.
+
+    Attributes
+    ----------
+    study
+        Id of the study, 16 bytes.
+    epoch
+        Number of the collection; whoever answered in one may be asked again in the next.
+    round
+        Number of the question within the epoch, from 1.
+    recipient
+        Who opens the answers.
+    sets
+        Sets of APIs; a user answers each with one message.
+    redact
+        Rules by API.
+    randomise
+        Local differential privacy by API.
+
+    Raises
+    ------
+    InputError
+        There is no set, or one repeats an API.
+    """
+
+    study: bytes
+    epoch: int
+    round: int
+    recipient: Recipient
+    sets: tuple[tuple[str, ...], ...]
+    redact: Mapping[str, RedactionRule] = field(default_factory=dict)
+    randomise: Mapping[str, Randomisation] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.sets) <= MAX_SETS or len(set(self.sets)) < len(self.sets):
+            raise InputError(f"ask: names from 1 to {MAX_SETS} sets, each once")
+        if any(not one or list(one) != sorted(set(one)) for one in self.sets):
+            raise InputError("ask: the APIs of a set are sorted, each once")
+        if self.recipient not in ("curator", "analyst") or self.round < 1 or self.epoch < 0:
+            raise InputError("ask: the recipient is curator or analyst; epoch and round count up")
+        for rule in self.redact.values():
+            if not 0 <= rule.cover < 1:
+                raise InputError("ask: cover must be at least 0 and below 1")
+        for plan in self.randomise.values():
+            if plan.mechanism not in ("grr", "oue") or not 0 < plan.epsilon < float("inf"):
+                raise InputError("ask: randomise by grr or oue with epsilon above 0")
+            if len(set(plan.values)) < max(2, len(plan.values)):
+                raise InputError("ask: randomise over two values or more, each once")
+
+    def to_bytes(self) -> bytes:
+        """Give the bytes of the file."""
+        content: dict[str, Any] = {
+            "format": ASK_FORMAT,
+            "study": self.study.hex(),
+            "epoch": self.epoch,
+            "round": self.round,
+            "recipient": self.recipient,
+            "sets": [list(one) for one in self.sets],
+            "redact": {
+                api: {"keep": sorted(rule.keep), "cover": rule.cover}
+                for api, rule in sorted(self.redact.items())
+            },
+            "randomise": {
+                api: {
+                    "mechanism": plan.mechanism,
+                    "epsilon": plan.epsilon,
+                    "values": list(plan.values),
+                }
+                for api, plan in sorted(self.randomise.items())
+            },
+        }
+        return _json(content)
+
+    @property
+    def id(self) -> bytes:
+        """16 bytes that name the ask; answers are sealed for it and no other."""
+        return id_of(self.to_bytes())
+
+
+def first_ask(study: Study, *, epoch: int = 1) -> Ask:
+    """Ask for the law of each API alone: round 1, to the curator."""
+    singles = tuple((api,) for api in study.apis)
+    return Ask(study=study.id, epoch=epoch, round=1, recipient="curator", sets=singles)
+
+
+def check_ask(study: Study, ask: Ask) -> None:
+    """Check that users of a study may answer an ask; every client does so before it answers.
+
+    Raises
+    ------
+    InputError
+        The ask belongs to another study, names other APIs, shows the curator larger sets than
+        agreed, or shows the analyst more than one set.
+    """
+    if ask.study != study.id:
+        raise InputError("ask: belongs to another study")
+    if not {api for one in ask.sets for api in one} <= set(study.apis):
+        raise InputError("ask: names APIs that the study does not")
+    if ask.recipient == "analyst" and len(ask.sets) > 1:
+        raise InputError("ask: the analyst is shown one set only")
+    largest = max(map(len, ask.sets))
+    if ask.recipient == "curator" and largest > study.largest_set:
+        raise InputError(
+            f"ask: shows the curator {largest} APIs together, the study allows {study.largest_set}"
+        )
+    if ask.randomise and largest > 1:
+        raise InputError("ask: only values of single APIs can be randomised")
+    if token_limit(study.report_bytes, study.apis) < DIGEST_BYTES:
+        raise InputError("study: a report has no room for its tokens")
+
+
+def study_of(data: bytes) -> Study:
+    """Read a study.
+
+    Raises
+    ------
+    InputError
+        The bytes are no study, or not written as fpmonitor writes one.
+    """
+    content = _object(data, STUDY_FORMAT)
+    try:
+        study = Study(**{**content, "apis": tuple(content["apis"])})
+        exact = study.to_bytes() == data
+    except (TypeError, KeyError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("study: members are missing or of another type") from error
+    if not exact:
+        raise InputError("study: not as fpmonitor writes it, so that its id would differ")
+    return study
+
+
+def ask_of(data: bytes) -> Ask:
+    """Read an ask.
+
+    Raises
+    ------
+    InputError
+        The bytes are no ask, or not written as fpmonitor writes one.
+    """
+    content = _object(data, ASK_FORMAT)
+    try:
+        ask = Ask(
+            study=bytes.fromhex(content["study"]),
+            epoch=content["epoch"],
+            round=content["round"],
+            recipient=content["recipient"],
+            sets=tuple(tuple(one) for one in content["sets"]),
+            redact={
+                api: RedactionRule(keep=frozenset(rule["keep"]), cover=rule["cover"])
+                for api, rule in content["redact"].items()
+            },
+            randomise={
+                api: Randomisation(
+                    mechanism=plan["mechanism"],
+                    epsilon=plan["epsilon"],
+                    values=tuple(plan["values"]),
+                )
+                for api, plan in content["randomise"].items()
+            },
+        )
+        exact = ask.to_bytes() == data
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("ask: members are missing or of another type") from error
+    if not exact:
+        raise InputError("ask: not as fpmonitor writes it, so that its id would differ")
+    return ask
+
+
+def read_study(path: Path) -> Study:
+    """Read the file of a study.
+
+    Raises
+    ------
+    InputError
+        There is none, or it is no study.
+    """
+    return study_of(_read(path, "study"))
+
+
+def read_ask(path: Path) -> Ask:
+    """Read the file of an ask.
+
+    Raises
+    ------
+    InputError
+        There is none, or it is no ask.
+    """
+    return ask_of(_read(path, "ask"))
+
+
+def id_of(data: bytes) -> bytes:
+    """Name a file by its bytes: the first 16 of their SHA-256."""
+    return hashlib.sha256(data).digest()[:ID_BYTES]
+
+
+def _read(path: Path, what: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: no readable file of a {what}") from error
+
+
+def _object(data: bytes, form: str) -> dict[str, Any]:
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"no JSON of the form {form}") from error
+    if not isinstance(content, dict) or content.pop("format", None) != form:
+        raise InputError(f"no JSON of the form {form}")
+    return content
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()

@@ -1,0 +1,265 @@
+"""The bytes that travel between a user, the shuffler, the curator and the analyst.
+
+All numbers are big-endian. Frames and key configurations have the form of the Distributed
+Aggregation Protocol (draft-ietf-ppm-dap): `HpkeCiphertext` and `HpkeConfigList`.
+
+    HpkeCiphertext   u8 config_id; opaque enc<u16>; opaque payload<u32>
+    HpkeConfig       u8 id; u16 kem; u16 kdf; u16 aead; opaque public_key<u16>
+    Upload           opaque ask[16]; HpkeCiphertext for the shuffler, in it one for the recipient
+    Report           opaque nonce[16]; u16 set; u8 tokens; opaque token<u16> ...; zeros to the end
+    Batch            "fpmbatch"; u8 1; opaque ask[16]; opaque id[16]; u32 frames; HpkeCiphertext ...
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+NONCE_BYTES = 16
+ID_BYTES = 16
+BATCH_MAGIC = b"fpmbatch\x01"
+# DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM of RFC 9180; so DAP and OHTTP name them too.
+SUITE_IDS = (0x0020, 0x0001, 0x0001)
+MAX_TOKENS = 255
+
+
+class WireError(InputError):
+    """Bytes that are no message; the message says what was expected, never what was there."""
+
+
+@dataclass(frozen=True, slots=True)
+class HpkeCiphertext:
+    """A sealed message: which key opens it, the encapsulated key, the ciphertext with its tag."""
+
+    config_id: int
+    encapsulated: bytes
+    payload: bytes
+
+    def encode(self) -> bytes:
+        """Give the bytes of the frame."""
+        return b"".join(
+            (
+                struct.pack(">BH", self.config_id, len(self.encapsulated)),
+                self.encapsulated,
+                struct.pack(">I", len(self.payload)),
+                self.payload,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HpkeConfig:
+    """A public key and the algorithms that it is for."""
+
+    id: int
+    public_key: bytes
+
+    def encode(self) -> bytes:
+        """Give the bytes of the configuration."""
+        head = struct.pack(">BHHHH", self.id, *SUITE_IDS, len(self.public_key))
+        return head + self.public_key
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """What a user sends to the shuffler: the ask that is answered, and the sealed answer."""
+
+    ask: bytes
+    sealed: HpkeCiphertext
+
+    def encode(self) -> bytes:
+        """Give the bytes of the upload."""
+        return self.ask + self.sealed.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the recipient finds in the innermost frame.
+
+    Attributes
+    ----------
+    nonce
+        16 random bytes: the same answer twice is told from two users with one answer by it.
+    set_index
+        Which of the sets of the ask is answered, from 0.
+    tokens
+        What the user holds of each API of the set, in its order.
+    """
+
+    nonce: bytes
+    set_index: int
+    tokens: tuple[str, ...]
+
+    def encode(self, length: int) -> bytes:
+        """Give the bytes of the report, filled up to a length.
+
+        Raises
+        ------
+        WireError
+            The report is longer.
+        """
+        parts = [self.nonce, struct.pack(">HB", self.set_index, len(self.tokens))]
+        for token in self.tokens:
+            text = token.encode()
+            parts += [struct.pack(">H", len(text)), text]
+        body = b"".join(parts)
+        if len(body) > length:
+            raise WireError(f"report: {len(body)} bytes where {length} is the fixed length")
+        return body.ljust(length, b"\0")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the shuffler passes on: frames of one ask in an order that says nothing."""
+
+    ask: bytes
+    id: bytes
+    frames: tuple[HpkeCiphertext, ...]
+
+    def encode(self) -> bytes:
+        """Give the bytes of the batch."""
+        head = BATCH_MAGIC + self.ask + self.id + struct.pack(">I", len(self.frames))
+        return head + b"".join(frame.encode() for frame in self.frames)
+
+
+def decode_frame(data: bytes) -> HpkeCiphertext:
+    """Read one frame that fills the bytes.
+
+    Raises
+    ------
+    WireError
+        The bytes are cut short, or something follows.
+    """
+    reader = _Reader(data)
+    frame = reader.frame()
+    reader.end()
+    return frame
+
+
+def decode_configs(data: bytes) -> tuple[HpkeConfig, ...]:
+    """Read an `HpkeConfigList`; configurations of other algorithms are left out.
+
+    Raises
+    ------
+    WireError
+        The bytes are no list, or none of its keys is for our algorithms.
+    """
+    reader = _Reader(data)
+    inner = _Reader(reader.opaque16())
+    reader.end()
+    configs = []
+    while inner.left:
+        config_id, *suite = inner.numbers(">BHHH")
+        public_key = inner.opaque16()
+        if tuple(suite) == SUITE_IDS and len(public_key) == 32:
+            configs.append(HpkeConfig(config_id, public_key))
+    if not configs:
+        raise WireError("keys: none is for X25519, HKDF-SHA256 and AES-128-GCM")
+    return tuple(configs)
+
+
+def encode_configs(configs: Iterable[HpkeConfig]) -> bytes:
+    """Give the bytes of an `HpkeConfigList`, the key to be preferred first."""
+    body = b"".join(config.encode() for config in configs)
+    return struct.pack(">H", len(body)) + body
+
+
+def decode_uploads(data: bytes) -> Iterator[Upload]:
+    """Read uploads that follow each other.
+
+    Raises
+    ------
+    WireError
+        The last one is cut short.
+    """
+    reader = _Reader(data)
+    while reader.left:
+        yield Upload(reader.take(ID_BYTES), reader.frame())
+
+
+def decode_report(data: bytes) -> Report:
+    """Read a report.
+
+    Raises
+    ------
+    WireError
+        It is cut short, a token is no UTF-8, or something else than zeros follows.
+    """
+    reader = _Reader(data)
+    nonce = reader.take(NONCE_BYTES)
+    set_index, size = reader.numbers(">HB")
+    try:
+        tokens = tuple(reader.opaque16().decode() for _ in range(size))
+    except UnicodeDecodeError as error:
+        raise WireError("report: a token is no UTF-8") from error
+    if any(reader.take(reader.left)):
+        raise WireError("report: something follows the tokens")
+    return Report(nonce, set_index, tokens)
+
+
+def decode_batch(data: bytes) -> Batch:
+    """Read a batch.
+
+    Raises
+    ------
+    WireError
+        The bytes are no batch, or cut short.
+    """
+    reader = _Reader(data)
+    if reader.left < len(BATCH_MAGIC) or reader.take(len(BATCH_MAGIC)) != BATCH_MAGIC:
+        raise WireError("batch: does not begin as a batch of version 1")
+    ask, batch_id = reader.take(ID_BYTES), reader.take(ID_BYTES)
+    (count,) = reader.numbers(">I")
+    if count * 7 > reader.left:
+        raise WireError("batch: cut short")
+    frames = tuple(reader.frame() for _ in range(count))
+    reader.end()
+    return Batch(ask, batch_id, frames)
+
+
+def token_limit(report_bytes: int, apis: Sequence[str]) -> int:
+    """Longest token, bytes of UTF-8, that a report on a set has room for."""
+    return (report_bytes - NONCE_BYTES - 3) // max(1, len(apis)) - 2
+
+
+class _Reader:
+    """Takes fields from the front of bytes and says so where they end too early."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._at
+
+    def take(self, length: int) -> bytes:
+        if length > self.left:
+            raise WireError("message: cut short")
+        self._at += length
+        return self._data[self._at - length : self._at]
+
+    def numbers(self, form: str) -> tuple[int, ...]:
+        return struct.unpack(form, self.take(struct.calcsize(form)))
+
+    def opaque16(self) -> bytes:
+        (length,) = self.numbers(">H")
+        return self.take(length)
+
+    def frame(self) -> HpkeCiphertext:
+        (config_id,) = self.numbers(">B")
+        encapsulated = self.opaque16()
+        (length,) = self.numbers(">I")
+        return HpkeCiphertext(config_id, encapsulated, self.take(length))
+
+    def end(self) -> None:
+        if self.left:
+            raise WireError("message: something follows its end")
