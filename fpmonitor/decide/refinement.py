@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from fpmonitor.engine.memory import CodeTable, count_keys, rank_keys, run_starts
+from fpmonitor.engine.memory import CodeTable, count_keys, is_dense, rank_keys, run_starts
 from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:
@@ -209,20 +209,30 @@ class TableRefinement:
         keys += table.columns[0]
         keys += starts[:, np.newaxis]
         weights = np.concatenate([table.weights] * len(places))
-        found, sizes = count_keys(keys.ravel(), int(ends[-1]), weights)
+        if is_dense(size := int(ends[-1]), keys.size):
+            sizes = np.bincount(keys.ravel(), weights, minlength=size)
+            groups = np.add.reduceat(sizes > 0, starts, dtype=np.intp)
+            return Steps(self._settled + np.add.reduceat(self._gain(sizes), starts), groups)
+        found, sizes = count_keys(keys.ravel(), size, weights)
         first = found.searchsorted(starts)
         scores = self._settled + np.add.reduceat(self._gain(sizes), first)
         return Steps(scores, np.diff(first, append=len(found)))
 
     def _gain(self, sizes: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
-        return self._gains.of_group[np.minimum(sizes, self._gains.cap).astype(np.intp)]
+        return self._gains.of_group.take(sizes.astype(np.intp), mode="clip")
 
     def union(self, columns: Sequence[int]) -> float:
         """Score of the base with all `columns`."""
         if not len(self._table.weights):
             return self._settled
-        sizes = self._table.sizes([0, *self._places(columns)])
-        return self._settled + float(self._gain(sizes).sum())
+        keys, size = self._table.keys([0, *self._places(columns)])
+        return self._settled + float(self._gain(self._sizes(keys, size)).sum())
+
+    def _sizes(self, keys: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+        """Users of each group, also of none where that is cheaper: none adds nothing."""
+        if is_dense(size, len(keys)):
+            return np.bincount(keys, self._table.weights, size)
+        return count_keys(keys, size, self._table.weights)[1]
 
     def fits(self, columns: Sequence[int]) -> bool:
         """Whether the groups of the union have keys of 63 bits, so that one sort counts them."""

@@ -71,6 +71,7 @@ class Family:
     def __init__(self, columns: int, sets: Iterable[int] = ()) -> None:
         self.sets: list[int] = []
         self._holders = [0] * columns
+        self._columns = (1 << columns) - 1
         for members in sets:
             self.add(members)
 
@@ -111,9 +112,8 @@ class Family:
     def _beyond(self, members: int) -> int:
         """Find the sets of the family that hold a column outside `members`."""
         beyond = 0
-        for column, holders in enumerate(self._holders):
-            if not members >> column & 1:
-                beyond |= holders
+        for column in positions(self._columns & ~members):
+            beyond |= self._holders[column]
         return beyond
 
     def maximal(self) -> list[int]:
