@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -172,8 +173,11 @@ class TableRefinement:
         gains = Gains.of(criterion, int(table.weights.sum()))
         columns = [column for column in range(len(table.columns)) if column not in base]
         groups, count = rank_keys(*table.keys(base))
+        kept = [table.columns[column] for column in columns]
+        if len(groups) <= SMALL:  # short columns cost more to convert at each use than to hold
+            kept = [column.astype(np.int64) for column in kept]
         grouped = CodeTable(
-            (groups, *(table.columns[column] for column in columns)),
+            (groups, *kept),
             (count, *(table.cardinalities[column] for column in columns)),
             np.minimum(table.weights, gains.cap),
         )
@@ -193,6 +197,8 @@ class TableRefinement:
         step = max(1, BATCH // rows)
         places = self._places(columns)
         parts = [self._steps(places[start : start + step]) for start in range(0, len(places), step)]
+        if len(parts) == 1:
+            return parts[0]
         return Steps(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _places(self, columns: Sequence[int]) -> list[int]:
@@ -201,15 +207,13 @@ class TableRefinement:
     def _steps(self, places: Sequence[int]) -> Steps:
         """Try the columns at `places`, all counted by one call."""
         table = self._table
-        cardinalities = np.array([table.cardinalities[place] for place in places])
-        ends = cardinalities.cumsum() * self.groups
-        starts = ends - cardinalities * self.groups
+        ends = [*accumulate(self.groups * table.cardinalities[place] for place in places)]
+        starts, size = np.array([0, *ends[:-1]]), ends[-1]
         keys = np.array([table.columns[place] for place in places], dtype=np.int64)
         keys *= self.groups
-        keys += table.columns[0]
-        keys += starts[:, np.newaxis]
+        keys += np.add.outer(starts, table.columns[0])
         weights = np.concatenate([table.weights] * len(places))
-        if is_dense(size := int(ends[-1]), keys.size):
+        if is_dense(size, keys.size):
             sizes = np.bincount(keys.ravel(), weights, minlength=size)
             groups = np.add.reduceat(sizes > 0, starts, dtype=np.intp)
             return Steps(self._settled + np.add.reduceat(self._gain(sizes), starts), groups)

@@ -145,11 +145,8 @@ def positions(members: int) -> tuple[int, ...]:
 
 
 def mask(columns: Iterable[int]) -> int:
-    """Bit mask of some columns."""
-    members = 0
-    for column in columns:
-        members |= 1 << column
-    return members
+    """Bit mask of some columns, each given once."""
+    return sum(map((1).__lshift__, columns))
 
 
 class _StopError(Exception):
@@ -274,9 +271,9 @@ class _BorderSearch:
         steps = node.data.steps(asked)
         base, limit = node.base, self._limits[node.base.bit_count() + 1]
         hopes = {}
-        for place in np.argsort(-steps.groups, kind="stable").tolist():
-            column, score = asked[place], float(steps.scores[place])
-            if self._absorb and steps.groups[place] == node.data.groups:
+        tried = zip(asked, steps.scores.tolist(), steps.groups.tolist(), strict=True)
+        for column, score, groups in sorted(tried, key=lambda step: -step[2]):
+            if self._absorb and groups == node.data.groups:
                 base |= 1 << column
             elif score <= limit:
                 hopes[column] = score - node.score
@@ -415,7 +412,7 @@ def _recall(
         for members in sets:
             if column.keys() >= set(members):
                 for family in dict.fromkeys(families):
-                    family.add(mask(column[api] for api in members))
+                    family.add(mask({column[api] for api in members}))
 
 
 def _run(
