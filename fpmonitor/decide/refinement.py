@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
+    _Sizes = NDArray[np.float64] | NDArray[np.integer]
+
 SMALL = 8192  # rows up to which narrowing a table costs more than it saves
 BATCH = 1 << 16  # cells refined by one call
 
@@ -214,15 +216,15 @@ class TableRefinement:
         keys += np.add.outer(starts, table.columns[0])
         weights = np.concatenate([table.weights] * len(places))
         if is_dense(size, keys.size):
-            sizes = np.bincount(keys.ravel(), weights, minlength=size)
-            groups = np.add.reduceat(sizes > 0, starts, dtype=np.intp)
-            return Steps(self._settled + np.add.reduceat(self._gain(sizes), starts), groups)
+            counts: _Sizes = np.bincount(keys.ravel(), weights, minlength=size)
+            groups = np.add.reduceat(counts > 0, starts, dtype=np.intp)
+            return Steps(self._settled + np.add.reduceat(self._gain(counts), starts), groups)
         found, sizes = count_keys(keys.ravel(), size, weights)
         first = found.searchsorted(starts)
         scores = self._settled + np.add.reduceat(self._gain(sizes), first)
         return Steps(scores, np.diff(first, append=len(found)))
 
-    def _gain(self, sizes: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+    def _gain(self, sizes: _Sizes) -> NDArray[np.float64]:
         return self._gains.of_group.take(sizes.astype(np.intp), mode="clip")
 
     def union(self, columns: Sequence[int]) -> float:
@@ -232,7 +234,7 @@ class TableRefinement:
         keys, size = self._table.keys([0, *self._places(columns)])
         return self._settled + float(self._gain(self._sizes(keys, size)).sum())
 
-    def _sizes(self, keys: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    def _sizes(self, keys: NDArray[np.int64], size: int) -> _Sizes:
         """Users of each group, also of none where that is cheaper: none adds nothing."""
         if is_dense(size, len(keys)):
             return np.bincount(keys, self._table.weights, size)
