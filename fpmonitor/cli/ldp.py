@@ -1,4 +1,4 @@
-"""Commands on local differential privacy: metrics, compare, plan."""
+"""Commands on local differential privacy: metrics, compare, plan, ask, estimate."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
-from rich.markup import escape
 from rich.table import Table
 
+from fpmonitor.cli import ldp_answers
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -25,9 +25,11 @@ from fpmonitor.cli.options import (
     K,
     split_names,
 )
-from fpmonitor.cli.output import emit, emit_rows, note, progress_line
+from fpmonitor.cli.output import emit, emit_rows, note, plain, progress_line
+from fpmonitor.documents import read_text
 from fpmonitor.engine.duckdb import DuckDBSource
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
+from fpmonitor.monitor import Monitor
 from fpmonitor.private.ldp.mechanisms import StochasticMatrix
 from fpmonitor.private.ldp.planner import (
     PROTOCOLS,
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from fpmonitor.private.ldp.mechanisms import Mechanism
     from fpmonitor.private.ldp.summary import Metrics
 
+_MAX_MATRIX_BYTES = 64_000_000
+
 app = typer.Typer(
     help="Local differential privacy: what randomised reports give away, and what they tell.",
     no_args_is_help=True,
@@ -58,6 +62,10 @@ PRIOR = Annotated[
     typer.Option("--prior", help="Prior of the law: jeffreys, or dirichlet: and a list a,b,.."),
 ]
 SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals.", min=0)]
+
+
+app.command("ask")(ldp_answers.ask)
+app.command("estimate")(ldp_answers.estimates)
 
 
 @app.command("metrics")
@@ -153,12 +161,11 @@ def _matrix(path: Path, values: int | None, epsilon: float | None) -> Stochastic
     InputError
         The file cannot be read, is no matrix of numbers, or has another number of values.
     """
+    lines = read_text(path, "mechanism", most=_MAX_MATRIX_BYTES).splitlines()
     try:
-        rows = [row for row in csv.reader(path.read_text(encoding="utf-8").splitlines()) if row]
+        rows = [row for row in csv.reader(lines) if row]
         cells = np.array([[float(cell) for cell in row] for row in rows])
-    except OSError as error:
-        raise InputError(f"mechanism {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, csv.Error) as error:
         raise InputError(
             f"mechanism {path}: not a matrix of numbers ({error})",
             hint="rows are reports, columns are values, no header",
@@ -259,11 +266,13 @@ def plan(
 ) -> None:
     """Pick mechanism and epsilon for each API, for a wanted accuracy of its exposure."""
     window = Window(since, until)
+    with Monitor(db, window=window) as monitor:
+        names = monitor.told_apis(k=k) if candidates is None else split_names(candidates)
     with Database(db) as database, progress_line(quiet) as progress:
         snapshot = look(database, take_snapshot(database, window), View(), window).snapshot
         source = DuckDBSource(database, snapshot)
         rows = []
-        for api in snapshot.apis if candidates is None else split_names(candidates):
+        for api in names:
             progress(api)
             found = plan_api(
                 api,
@@ -297,4 +306,4 @@ def _listing(title: str, rows: Sequence[Mapping[str, object]]) -> Table:
 def _cell(value: object) -> str:
     if value is None:
         return "–"
-    return f"{value:.5g}" if isinstance(value, float) else escape(str(value))
+    return f"{value:.5g}" if isinstance(value, float) else plain(str(value))

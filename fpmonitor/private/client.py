@@ -1,18 +1,14 @@
-"""The user's side: what is answered to an ask, and how it is sealed.
-
-A *token* is what a user holds of an API, as text: `=` and a value, `#` and the digest of a long
-one, or one of the words `undefined`, `error`, `absent` and `redacted`.
-"""
+"""The user's side: what is answered to an ask, and how it is sealed."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import secrets
 from typing import TYPE_CHECKING
 
 from fpmonitor.private.keys import seal
-from fpmonitor.private.study import DIGEST_BYTES, check_ask
+from fpmonitor.private.study import check_ask
+from fpmonitor.private.tokens import ABSENT, REDACTED, fitting
 from fpmonitor.private.wire import NONCE_BYTES, Report, Upload, token_limit
 
 if TYPE_CHECKING:
@@ -22,26 +18,8 @@ if TYPE_CHECKING:
     from fpmonitor.private.study import Ask, Randomisation, RedactionRule, Study
     from fpmonitor.private.wire import HpkeCiphertext, HpkeConfig
 
-REDACTED = "redacted"
-ABSENT = "absent"
 _RANDOM = secrets.SystemRandom()
-
-
-def token_of(status: str, value: str | None) -> str:
-    """Give the token of an observation: its value, or the word of its status."""
-    return f"={value}" if status == "value" else status
-
-
-def fitting(token: str, limit: int, study: bytes) -> str:
-    """Shorten a token that a report has no room for to a digest of 128 bits.
-
-    The digest is salted with the study, which keeps values of two studies apart and nothing else:
-    whoever can list the possible values finds the one behind it.
-    """
-    text = token.encode("utf-8", "replace")
-    if len(text) <= limit:
-        return text.decode()
-    return "#" + hashlib.sha256(study + text).hexdigest()[: DIGEST_BYTES - 1]
+_WORD = 2**64 - 1
 
 
 def answer(
@@ -91,14 +69,42 @@ def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
     """Draw the report of a token by local differential privacy."""
     size = len(plan.values)
     held = plan.values.index(token) if token in plan.values else size - 1
-    if plan.mechanism == "oue":
-        other = 1 / (1 + math.exp(plan.epsilon))
-        chances = (0.5 if index == held else other for index in range(size))
+    if plan.is_unary:
+        own, other = _bit_chances(plan)
+        chances = (own if index == held else other for index in range(size))
         return "=" + "".join(str(int(rng.random() < chance)) for chance in chances)
-    if rng.random() < 1 / (1 + (size - 1) * math.exp(-plan.epsilon)):
-        return plan.values[held]
-    other_index = rng.randrange(size - 1)
-    return plan.values[other_index + (other_index >= held)]
+    if plan.hash_range is not None:
+        seed = rng.getrandbits(64)
+        told = _response(_hash(seed, held, plan.hash_range), plan.hash_range, plan.epsilon, rng)
+        return f"={seed:016x}.{told}"
+    return plan.values[_response(held, size, plan.epsilon, rng)]
+
+
+def _bit_chances(plan: Randomisation) -> tuple[float, float]:
+    """Probabilities of a 1 for the user's own value, and for any other."""
+    match plan.mechanism:
+        case "rappor":
+            return 1 / (1 + math.exp(-plan.epsilon / 2)), 1 / (1 + math.exp(plan.epsilon / 2))
+        case "blh":
+            return 1 / (1 + math.exp(-plan.epsilon)), 0.5
+        case _:
+            return 0.5, 1 / (1 + math.exp(plan.epsilon))
+
+
+def _response(held: int, size: int, epsilon: float, rng: random.Random) -> int:
+    """Randomised response on `range(size)`."""
+    if rng.random() < 1 / (1 + (size - 1) * math.exp(-epsilon)):
+        return held
+    other = rng.randrange(size - 1)
+    return other + (other >= held)
+
+
+def _hash(seed: int, code: int, hash_range: int) -> int:
+    """Finaliser of SplitMix64, the hash of `ldp.mechanisms.LocalHash`."""
+    mixed = (seed + (code + 1) * 0x9E3779B97F4A7C15) & _WORD
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 & _WORD
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB & _WORD
+    return (mixed ^ (mixed >> 31)) % hash_range
 
 
 def seal_answers(

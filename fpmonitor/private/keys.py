@@ -40,6 +40,8 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 SUITE = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
 ENCAPSULATED_BYTES = 32
+TAG_BYTES = 16
+FRAME_HEAD_BYTES = 7
 FORMAT = "fpmonitor-keys-1"
 
 
@@ -154,6 +156,9 @@ def open_sealed(
     private = keys.get(frame.config_id)
     if private is None:
         raise SealError("message: sealed for a key that is not here")
+    # The two fields are opened as one: with the border elsewhere it would be another frame.
+    if len(frame.encapsulated) != ENCAPSULATED_BYTES:
+        raise SealError("message: does not open")
     try:
         return SUITE.decrypt(
             frame.encapsulated + frame.payload,
@@ -167,6 +172,32 @@ def open_sealed(
 def info_of(role: Role, ask: bytes, config_id: int) -> bytes:
     """Give the `info` of the HPKE context: protocol, role, ask and key."""
     return b"fpmonitor-1 " + role.encode() + b"\0" + ask + bytes([config_id])
+
+
+def sealed_bytes(plaintext: int) -> int:
+    """Length of the frame around so many bytes."""
+    return FRAME_HEAD_BYTES + ENCAPSULATED_BYTES + plaintext + TAG_BYTES
+
+
+def has_length(frame: HpkeCiphertext, plaintext: int) -> bool:
+    """Whether a frame has the one length that a message of `plaintext` bytes has."""
+    lengths = (len(frame.encapsulated), len(frame.payload))
+    return lengths == (ENCAPSULATED_BYTES, plaintext + TAG_BYTES)
+
+
+def frame_form(data: bytes) -> tuple[int, bytes, bytes]:
+    """Give what encoded frames around equally long plaintexts have in common.
+
+    That is the length of all and both length fields; frames are compared by it, not decoded.
+    """
+    second = 3 + ENCAPSULATED_BYTES
+    return len(data), data[1:3], data[second : second + 4]
+
+
+def expected_form(plaintext: int) -> tuple[int, bytes, bytes]:
+    """Give the `frame_form` of the frame around so many bytes."""
+    zeros = HpkeCiphertext(0, bytes(ENCAPSULATED_BYTES), bytes(plaintext + TAG_BYTES))
+    return frame_form(zeros.encode())
 
 
 def write_keys(path: Path, ring: KeyRing) -> None:
@@ -206,7 +237,7 @@ def read_keys(path: Path) -> KeyRing:
         content = json.loads(path.read_bytes())
         ring = KeyRing(content["role"], tuple(map(_secret_key, content["keys"])))
         known = content["format"] == FORMAT and ring.role in ROLES and ring.keys
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: no readable file of secret keys") from error

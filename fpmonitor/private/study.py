@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.policy import check_share, check_threshold
@@ -27,6 +27,10 @@ Recipient = Literal["curator", "analyst"]
 DIGEST_BYTES = 33
 MAX_REPORT_BYTES = 60_000
 MAX_SETS = 65_536
+MechanismName = Literal["grr", "rappor", "oue", "blh", "lh"]
+MECHANISMS: tuple[MechanismName, ...] = get_args(MechanismName)
+UNARY = ("rappor", "oue", "blh")
+MAX_HASHES = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,16 +132,51 @@ class Randomisation:
     Attributes
     ----------
     mechanism
-        `grr`: generalised randomised response; `oue`: optimised unary encoding.
+        `grr`: generalised randomised response; `rappor`, `oue`, `blh`: unary encoding with three
+        choices of its probabilities; `lh`: local hashing.
     epsilon
         LDP level, nats, positive.
     values
         All tokens, two or more; a token not among them counts as the last.
+    hash_range
+        Number of hashes of `lh`; null for the others.
+
+    Raises
+    ------
+    InputError
+        Something is out of its range.
     """
 
-    mechanism: Literal["grr", "oue"]
+    mechanism: MechanismName
     epsilon: float
     values: tuple[str, ...]
+    hash_range: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.mechanism not in MECHANISMS or not 0 < self.epsilon < float("inf"):
+            names = ", ".join(MECHANISMS)
+            raise InputError(f"ask: randomise by one of {names} with epsilon above 0")
+        if len(set(self.values)) < max(2, len(self.values)):
+            raise InputError("ask: randomise over two values or more, each once")
+        is_range = type(self.hash_range) is int and 2 <= self.hash_range <= MAX_HASHES
+        if self.mechanism == "lh" and not is_range:
+            raise InputError(f"ask: lh has a hash_range from 2 to {MAX_HASHES}")
+        if self.mechanism != "lh" and self.hash_range is not None:
+            raise InputError("ask: hash_range is for lh")
+
+    @property
+    def is_unary(self) -> bool:
+        """Whether a report is a bit for each value."""
+        return self.mechanism in UNARY
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the members in the file of an ask."""
+        content: dict[str, Any] = {
+            "mechanism": self.mechanism,
+            "epsilon": self.epsilon,
+            "values": list(self.values),
+        }
+        return content if self.hash_range is None else content | {"hash_range": self.hash_range}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,11 +224,6 @@ class Ask:
         for rule in self.redact.values():
             if not 0 <= rule.cover < 1:
                 raise InputError("ask: cover must be at least 0 and below 1")
-        for plan in self.randomise.values():
-            if plan.mechanism not in ("grr", "oue") or not 0 < plan.epsilon < float("inf"):
-                raise InputError("ask: randomise by grr or oue with epsilon above 0")
-            if len(set(plan.values)) < max(2, len(plan.values)):
-                raise InputError("ask: randomise over two values or more, each once")
 
     def to_bytes(self) -> bytes:
         """Give the bytes of the file."""
@@ -204,14 +238,7 @@ class Ask:
                 api: {"keep": sorted(rule.keep), "cover": rule.cover}
                 for api, rule in sorted(self.redact.items())
             },
-            "randomise": {
-                api: {
-                    "mechanism": plan.mechanism,
-                    "epsilon": plan.epsilon,
-                    "values": list(plan.values),
-                }
-                for api, plan in sorted(self.randomise.items())
-            },
+            "randomise": {api: plan.to_json() for api, plan in sorted(self.randomise.items())},
         }
         return _json(content)
 
@@ -234,7 +261,7 @@ def check_ask(study: Study, ask: Ask) -> None:
     ------
     InputError
         The ask belongs to another study, names other APIs, shows the curator larger sets than
-        agreed, or shows the analyst more than one set.
+        agreed, or shows the analyst more than one set; a randomised answer has no room.
     """
     if ask.study != study.id:
         raise InputError("ask: belongs to another study")
@@ -249,6 +276,10 @@ def check_ask(study: Study, ask: Ask) -> None:
         )
     if ask.randomise and largest > 1:
         raise InputError("ask: only values of single APIs can be randomised")
+    room = token_limit(study.report_bytes, ("",))
+    bits = [len(plan.values) for plan in ask.randomise.values() if plan.is_unary]
+    if max(bits, default=0) >= room:
+        raise InputError(f"ask: a report of the study has room for {room - 1} bits")
     if token_limit(study.report_bytes, study.apis) < DIGEST_BYTES:
         raise InputError("study: a report has no room for its tokens")
 
@@ -299,6 +330,7 @@ def ask_of(data: bytes) -> Ask:
                     mechanism=plan["mechanism"],
                     epsilon=plan["epsilon"],
                     values=tuple(plan["values"]),
+                    hash_range=plan.get("hash_range"),
                 )
                 for api, plan in content["randomise"].items()
             },

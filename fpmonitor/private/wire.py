@@ -28,6 +28,10 @@ BATCH_MAGIC = b"fpmbatch\x01"
 SUITE_IDS = (0x0020, 0x0001, 0x0001)
 MAX_TOKENS = 255
 
+_FRAME_HEAD = struct.Struct(">BH")
+_LENGTH16 = struct.Struct(">H")
+_LENGTH32 = struct.Struct(">I")
+
 
 class WireError(InputError):
     """Bytes that are no message; the message says what was expected, never what was there."""
@@ -124,8 +128,12 @@ class Batch:
 
     def encode(self) -> bytes:
         """Give the bytes of the batch."""
-        head = BATCH_MAGIC + self.ask + self.id + struct.pack(">I", len(self.frames))
-        return head + b"".join(frame.encode() for frame in self.frames)
+        return encode_batch(self.ask, self.id, [frame.encode() for frame in self.frames])
+
+
+def encode_batch(ask: bytes, batch_id: bytes, frames: Sequence[bytes]) -> bytes:
+    """Give the bytes of a batch of encoded frames."""
+    return b"".join((BATCH_MAGIC, ask, batch_id, struct.pack(">I", len(frames)), *frames))
 
 
 def decode_frame(data: bytes) -> HpkeCiphertext:
@@ -198,7 +206,7 @@ def decode_report(data: bytes) -> Report:
         tokens = tuple(reader.opaque16().decode() for _ in range(size))
     except UnicodeDecodeError as error:
         raise WireError("report: a token is no UTF-8") from error
-    if any(reader.take(reader.left)):
+    if reader.take(reader.left).strip(b"\0"):
         raise WireError("report: something follows the tokens")
     return Report(nonce, set_index, tokens)
 
@@ -242,22 +250,23 @@ class _Reader:
         return len(self._data) - self._at
 
     def take(self, length: int) -> bytes:
-        if length > self.left:
-            raise WireError("message: cut short")
+        start = self._at
         self._at += length
-        return self._data[self._at - length : self._at]
+        if self._at > len(self._data):
+            raise WireError("message: cut short")
+        return self._data[start : self._at]
 
     def numbers(self, form: str) -> tuple[int, ...]:
         return struct.unpack(form, self.take(struct.calcsize(form)))
 
     def opaque16(self) -> bytes:
-        (length,) = self.numbers(">H")
+        (length,) = _LENGTH16.unpack(self.take(2))
         return self.take(length)
 
     def frame(self) -> HpkeCiphertext:
-        (config_id,) = self.numbers(">B")
-        encapsulated = self.opaque16()
-        (length,) = self.numbers(">I")
+        config_id, length = _FRAME_HEAD.unpack(self.take(3))
+        encapsulated = self.take(length)
+        (length,) = _LENGTH32.unpack(self.take(4))
         return HpkeCiphertext(config_id, encapsulated, self.take(length))
 
     def end(self) -> None:

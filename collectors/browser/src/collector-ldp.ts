@@ -33,6 +33,4 @@ async function report(
   return { api: name, status: "value", value: known.reports[name] };
 }
 
-Object.assign(window, {
-  fpmonitor: Object.freeze({ collect: collectRandomised, forget, randomise }),
-});
+(window as any).fpmonitor = Object.freeze({ collect: collectRandomised, forget, randomise });

@@ -3,6 +3,7 @@
 import { type Options, collect } from "./collect";
 import { forget } from "./visitor";
 
-Object.assign(window, {
-  fpmonitor: Object.freeze({ collect: (options: Options) => collect(options), forget }),
+(window as any).fpmonitor = Object.freeze({
+  collect: (options: Options) => collect(options),
+  forget,
 });

@@ -37,12 +37,12 @@ function plain(value: any): unknown {
 }
 
 /** A large value leaves the page as the store keeps it: digest and length in characters. */
-async function shortened(value: unknown): Promise<unknown> {
+export async function shortened(value: unknown): Promise<unknown> {
   const text = typeof value == "string" ? value : JSON.stringify(value);
   const bytes = new TextEncoder().encode(text);
   if (bytes.length <= LARGE || !crypto.subtle) return value;
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return `sha256:${hexadecimal(digest.slice(0, 16))}:${[...text].length}`;
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes), 0, 16);
+  return `sha256:${hexadecimal(digest)}:${[...text].length}`;
 }
 
 export function hexadecimal(bytes: Uint8Array): string {

@@ -22,8 +22,12 @@ export async function send(address: string, records: object[]): Promise<number> 
 
 async function delivered(address: string, body: string): Promise<boolean> {
   if (navigator.sendBeacon?.(address, body)) return true;
-  const keepalive = body.length <= LIMIT;
-  return fetch(address, { method: "POST", body, keepalive, credentials: "omit" }).then(
+  return fetch(address, {
+    method: "POST",
+    body,
+    keepalive: body.length <= LIMIT,
+    credentials: "omit",
+  }).then(
     (answer) => answer.ok,
     () => false,
   );

@@ -1,4 +1,4 @@
-/** The random id of this browser at this site, and the randomised answers that it gave. */
+/** The random id of this browser at this site, and the answers that it gave. */
 
 import { hexadecimal } from "./records";
 
@@ -10,6 +10,8 @@ export interface Visitor {
   until: number;
   /** Randomised reports: repeated draws would average the noise away. */
   reports: Record<string, unknown>;
+  /** Asks that were answered, by their ids: the sealed uploads in base64 that are not delivered yet. */
+  answered?: Record<string, string[]>;
 }
 
 /** Give the visitor that is stored, or store a new one; throws where storage is refused. */
@@ -17,8 +19,11 @@ export function visitor(days: number): Visitor {
   const now = Date.now();
   const stored = JSON.parse(localStorage.getItem(KEY) || "{}") as Visitor;
   if (stored.until > now) return stored;
-  const user = hexadecimal(crypto.getRandomValues(new Uint8Array(16)));
-  return keep({ user, until: now + days * 864e5, reports: {} });
+  return keep({
+    user: hexadecimal(crypto.getRandomValues(new Uint8Array(16))),
+    until: now + days * 864e5,
+    reports: {},
+  });
 }
 
 export function keep(changed: Visitor): Visitor {

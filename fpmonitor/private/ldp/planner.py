@@ -275,6 +275,8 @@ def plan_api(
     population: int,
     accuracy: float,
     delta: float,
+    mechanisms: Sequence[str] = tuple(_ALL),
+    rest: int | None = None,
 ) -> ApiPlan:
     """Mechanism and least epsilon that tell the exposure of an API to the wanted accuracy.
 
@@ -294,6 +296,11 @@ def plan_api(
         Largest half distance of the limits, a share of the users, in (0, 1).
     delta
         Tolerated probability that a limit fails, in (0, 1).
+    mechanisms
+        Names of those to choose from.
+    rest
+        Users besides those of the spectrum, whose values will be reported as one more value for the
+        rest; what lies behind it is not known, so that all of it may be exposed.
 
     Raises
     ------
@@ -304,11 +311,11 @@ def plan_api(
     check_share("accuracy", accuracy)
     check_share("delta", delta)
     check_whole_number("users", users, least=1, most=10**10)
-    values = spectrum.support
+    values = spectrum.support + (rest is not None)
     plans: list[ApiPlan] = []
-    for name, protocol in _ALL.items() if values > 1 else ():
-        mechanisms = [protocol(values, float(epsilon)) for epsilon in _PLAN_EPSILONS]
-        foresight = _Foresight(mechanisms, spectrum, users, k, population, delta)
+    for name in mechanisms if values > 1 else ():
+        series = [_ALL[name](values, float(epsilon)) for epsilon in _PLAN_EPSILONS]
+        foresight = _Foresight(series, spectrum, rest, users, k, population, delta)
         first = foresight.first_within(accuracy)
         if first is not None:
             plan = ApiPlan(
@@ -316,8 +323,8 @@ def plan_api(
                 values=values,
                 mechanism=name,
                 epsilon=float(_PLAN_EPSILONS[first]),
-                hash_range=_hash_range(mechanisms[first]),
-                average_privacy=average_privacy(mechanisms[first], DirichletPrior.jeffreys(values)),
+                hash_range=_hash_range(series[first]),
+                average_privacy=average_privacy(series[first], DirichletPrior.jeffreys(values)),
                 accuracy=foresight.at(first),
             )
             plans.append(plan)
@@ -339,6 +346,7 @@ class _Foresight:
 
     mechanisms: Sequence[PureMechanism]
     spectrum: CountSpectrum
+    rest: int | None
     users: int
     k: int
     population: int
@@ -359,16 +367,20 @@ class _Foresight:
 
     def at(self, position: int) -> float:
         """Half distance of the limits at the expected support counts of one mechanism."""
-        mechanism, spectrum = self.mechanisms[position], self.spectrum
+        mechanism = self.mechanisms[position]
+        held, values = self.spectrum.counts, self.spectrum.values
+        if self.rest is not None:
+            held, values = np.append(held, self.rest), np.append(values, 1)
         gain = mechanism.true_support - mechanism.false_support
-        chances = mechanism.false_support + gain * spectrum.counts / spectrum.users
+        chances = mechanism.false_support + gain * held / (held @ values)
         counts = np.rint(self.users * chances).astype(np.int64)
-        limits = clopper_pearson(counts, self.users, self.delta / (2 * spectrum.support))
+        limits = clopper_pearson(counts, self.users, self.delta / (2 * mechanism.values))
         low, high = (np.clip((limit - mechanism.false_support) / gain, 0, 1) for limit in limits)
         lower, upper = exposure_limits(
-            low, high, k=self.k, population=self.population, multiplicities=spectrum.values
+            low, high, k=self.k, population=self.population, multiplicities=values
         )
-        return (upper - lower) / 2
+        exposed_rest = 0.0 if self.rest is None else float(high[-1])
+        return (min(1.0, upper + exposed_rest) - lower) / 2
 
 
 def trade_off_curves(

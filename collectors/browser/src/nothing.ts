@@ -1,0 +1,2 @@
+/** In place of Node's `crypto`, which @hpke/common asks for where there is no Web Cryptography. */
+export {};

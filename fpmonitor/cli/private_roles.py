@@ -1,0 +1,408 @@
+"""Commands of the roles of a private collection: shuffle, curate, analyze, serve and its kin."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fpmonitor.cli.options import FORMAT, OUTPUT, UNSAFE_COUNTS
+from fpmonitor.cli.output import emit_rows, note
+from fpmonitor.cli.private_output import (
+    by_round,
+    counts_table,
+    emit_counts,
+    promised,
+    shown,
+    write_bytes,
+)
+from fpmonitor.errors import InputError
+from fpmonitor.private.study import read_ask, read_study
+
+if TYPE_CHECKING:
+    from fpmonitor.private.delivery import Delivery
+    from fpmonitor.private.keys import KeyRing
+    from fpmonitor.private.recipient import Recipient
+    from fpmonitor.private.shuffler import Shuffler
+    from fpmonitor.private.store import Receipt
+    from fpmonitor.private.study import Ask
+    from fpmonitor.private.study import Recipient as Addressee
+    from fpmonitor.private.transport import Service
+
+_UPLOADS_AT_ONCE = 8192
+
+
+class RoleName(StrEnum):
+    """Who holds keys."""
+
+    SHUFFLER = "shuffler"
+    CURATOR = "curator"
+    ANALYST = "analyst"
+
+
+STUDY = Annotated[Path, typer.Option("--study", help="The study.", metavar="FILE")]
+STORE = Annotated[Path, typer.Option("--store", help="SQLite file of the role.", metavar="FILE")]
+KEYS = Annotated[Path, typer.Option("--keys", help="Secret keys of the role.", metavar="FILE")]
+ASKS = Annotated[
+    list[Path] | None,
+    typer.Option("--ask", help="Ask that is answered; several may be given.", metavar="FILE"),
+]
+BATCHES = Annotated[list[Path] | None, typer.Argument(help="Files of batches.", metavar="BATCH...")]
+TO = Annotated[str, typer.Option("--to", help="Address of the service.", metavar="URL")]
+TOKEN = Annotated[
+    Path, typer.Option("--token", help="File of the token of the service.", metavar="FILE")
+]
+CURATOR = Annotated[
+    str | None, typer.Option("--curator", help="Address of the curator.", metavar="URL")
+]
+CURATOR_TOKEN = Annotated[
+    Path | None, typer.Option("--curator-token", help="File of its token.", metavar="FILE")
+]
+ANALYST = Annotated[
+    str | None, typer.Option("--analyst", help="Address of the analyst.", metavar="URL")
+]
+ANALYST_TOKEN = Annotated[
+    Path | None, typer.Option("--analyst-token", help="File of its token.", metavar="FILE")
+]
+
+
+def shuffle(
+    study: STUDY,
+    store: STORE,
+    keys: KEYS,
+    uploads: Annotated[
+        list[Path] | None, typer.Argument(help="Files of uploads.", metavar="UPLOADS...")
+    ] = None,
+    ask: ASKS = None,
+    close: Annotated[
+        bool,
+        typer.Option("--close", help="No more answers to these asks: pass on what is held."),
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write batches to this folder.", metavar="FOLDER"),
+    ] = None,
+    curator: CURATOR = None,
+    curator_token: CURATOR_TOKEN = None,
+    analyst: ANALYST = None,
+    analyst_token: ANALYST_TOKEN = None,
+    output_format: FORMAT = None,
+) -> None:
+    """Take uploads, and pass on random batches of those that are enough."""
+    from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
+
+    asks = [read_ask(path) for path in ask or []]
+    if close and not asks:
+        raise InputError("shuffle: --close needs the asks", hint="--ask FILE")
+    recipients = _recipients(curator, curator_token, analyst, analyst_token)
+    outcomes: Counter[str] = Counter()
+    with _shuffler(study, store, keys, asks) as role:
+        size = _UPLOADS_AT_ONCE * upload_bytes(role.store.study)
+        for path in uploads or []:
+            for body in _parts(path, size):
+                _add(outcomes, role.take([body])[0])
+                role.release()
+        for one in asks if close else []:
+            role.close_ask(one.id)
+        written = [] if folder is None else _write_batches(role, folder)
+        delivered = _deliver(role, recipients)
+        held = sum(counts["held"] for counts in role.store.tally().values())
+    row = {**outcomes, "held": held, "batches": [str(path) for path in written]}
+    emit_rows(
+        [row],
+        table=lambda: counts_table([row]),
+        wanted=output_format,
+        output=None,
+        document=row,
+    )
+    if not delivered:
+        raise InputError("shuffle: some batches were not acknowledged", hint="run it again")
+
+
+def curate(
+    study: STUDY,
+    store: STORE,
+    keys: KEYS,
+    batches: BATCHES = None,
+    ask: ASKS = None,
+    unsafe_counts: UNSAFE_COUNTS = False,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Open and count batches as the curator, and show how many users hold what."""
+    with _recipient(study, store, keys, ask, RoleName.CURATOR) as role:
+        document = {
+            "messages": _take_batches(role, batches or []),
+            "asks": [shown(role, one, unsafe=unsafe_counts) for one in by_round(role)],
+        }
+    emit_counts(document, output_format, output)
+
+
+def analyze(
+    study: STUDY,
+    store: STORE,
+    keys: KEYS,
+    batches: BATCHES = None,
+    ask: ASKS = None,
+    promise: Annotated[
+        Path | None,
+        typer.Option(
+            "--promise", help="What `private select --format json` said.", metavar="SELECTION.json"
+        ),
+    ] = None,
+    unsafe_counts: UNSAFE_COUNTS = False,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Open and count batches as the analyst; what was promised beside what is so."""
+    from fpmonitor.private.selection import compare_with_joint  # noqa: PLC0415 -- slow to load
+
+    with _recipient(study, store, keys, ask, RoleName.ANALYST) as role:
+        messages = _take_batches(role, batches or [])
+        terms, asks = role.store.study, by_round(role)
+        document = {
+            "messages": messages,
+            "asks": [shown(role, one, unsafe=unsafe_counts) for one in asks],
+        }
+        compared = None
+        if promise is not None:
+            chosen = promised(promise)
+            joint = [role.counts(one)[chosen.apis] for one in asks if chosen.apis in one.sets]
+            if not joint:
+                raise InputError(f"{promise}: no ask here is for the set that it promises")
+            compared = compare_with_joint(terms, chosen, joint[-1])
+            document["promise"] = compared.to_json()
+    emit_counts(document, output_format, output, compared)
+
+
+def publish(
+    ask: Annotated[Path, typer.Argument(help="The ask.", metavar="ASK.json")],
+    to: TO,
+    token_file: TOKEN,
+) -> None:
+    """Give an ask to a service: the shuffler then takes answers, the recipient counts them."""
+    question = read_ask(ask)
+    with _service(to, token_file) as service:
+        service.post("/asks", question.to_bytes(), "application/json")
+    note(f"ask {question.id.hex()}")
+
+
+def close(
+    ask: Annotated[Path, typer.Argument(help="The ask.", metavar="ASK.json")],
+    to: TO,
+    token_file: TOKEN,
+) -> None:
+    """Let the shuffler take no more answers to an ask and pass on what it holds."""
+    question = read_ask(ask)
+    with _service(to, token_file) as service:
+        service.post(f"/asks/{question.id.hex()}/close", b"", "")
+    note(f"ask {question.id.hex()} is closed")
+
+
+def status(to: TO, token_file: TOKEN, output_format: FORMAT = None, output: OUTPUT = None) -> None:
+    """Show how many messages a service took, refused, holds and passed on."""
+    with _service(to, token_file) as service:
+        content = service.get("/status").json()
+    rows = [
+        {"ask": one["id"], "round": one["round"], "open": one["open"], **one["messages"]}
+        for one in content["asks"]
+    ]
+    emit_rows(
+        rows,
+        table=lambda: counts_table(rows),
+        wanted=output_format,
+        output=output,
+        document=content,
+    )
+
+
+def serve(
+    role: Annotated[RoleName, typer.Option("--role", help="Which of the three.")],
+    study: STUDY,
+    store: STORE,
+    keys: KEYS,
+    token_file: Annotated[
+        Path,
+        typer.Option("--token", help="File of the token to be presented here.", metavar="FILE"),
+    ],
+    ask: ASKS = None,
+    curator: CURATOR = None,
+    curator_token: CURATOR_TOKEN = None,
+    analyst: ANALYST = None,
+    analyst_token: ANALYST_TOKEN = None,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option("--origin", help="Pages that may send uploads; * for any.", metavar="ORIGIN"),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="Port; 0 chooses one.", min=0)] = 8027,
+) -> None:
+    """Run a role as an HTTP service."""
+    from fpmonitor.private.services import recipient_app, shuffler_app  # noqa: PLC0415 -- extras
+    from fpmonitor.private.transport import read_token  # noqa: PLC0415
+
+    secret = read_token(token_file)
+    asks = [read_ask(path) for path in ask or []]
+    with ExitStack() as stack:
+        if role is RoleName.SHUFFLER:
+            shuffler = stack.enter_context(_shuffler(study, store, keys, asks))
+            recipients = _recipients(curator, curator_token, analyst, analyst_token)
+            application = shuffler_app(
+                shuffler,
+                token=secret,
+                delivery=_delivery(shuffler, recipients),
+                origins=origin or [],
+            )
+        else:
+            recipient = stack.enter_context(_recipient(study, store, keys, ask, role))
+            application = recipient_app(recipient, token=secret)
+        _run(application, host, port)
+
+
+def _run(application: Any, host: str, port: int) -> None:
+    import uvicorn  # noqa: PLC0415 -- an extra; `services` has asked for it
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    try:
+        listening = socket.create_server((host, port))
+    except OSError as error:
+        raise InputError(f"{host}:{port}: cannot listen there ({error.strerror})") from error
+    settings = uvicorn.Config(
+        application,
+        access_log=False,  # addresses stand in it
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )
+    note(f"http://{host}:{listening.getsockname()[1]}/ (Ctrl-C stops)")
+    uvicorn.Server(settings).run(sockets=[listening])
+
+
+# ---- Roles
+
+
+@contextmanager
+def _shuffler(study: Path, store: Path, keys: Path, asks: Sequence[Ask]) -> Iterator[Shuffler]:
+    from fpmonitor.private.shuffler import Shuffler  # noqa: PLC0415 -- an extra
+
+    role = Shuffler(store, read_study(study), _keys(keys))
+    with role.store:
+        for one in asks:
+            role.add_ask(one)
+        yield role
+
+
+@contextmanager
+def _recipient(
+    study: Path, store: Path, keys: Path, asks: Sequence[Path] | None, name: RoleName
+) -> Iterator[Recipient]:
+    from fpmonitor.private.recipient import Recipient  # noqa: PLC0415 -- an extra
+
+    ring = _keys(keys)
+    if ring.role != name.value:
+        raise InputError(f"{keys}: keys of the {ring.role}, not of the {name.value}")
+    role = Recipient(store, read_study(study), ring)
+    with role.store:
+        for path in asks or []:
+            role.add_ask(read_ask(path))
+        yield role
+
+
+def _keys(path: Path) -> KeyRing:
+    from fpmonitor.private.keys import read_keys  # noqa: PLC0415 -- an extra
+
+    return read_keys(path)
+
+
+# ---- Between services
+
+
+def _service(address: str, token_file: Path) -> Service:
+    from fpmonitor.private.transport import Service, read_token  # noqa: PLC0415
+
+    return Service(address, read_token(token_file))
+
+
+def _recipients(
+    curator: str | None,
+    curator_token: Path | None,
+    analyst: str | None,
+    analyst_token: Path | None,
+) -> dict[Addressee, Service]:
+    given: dict[Addressee, tuple[str | None, Path | None]] = {
+        "curator": (curator, curator_token),
+        "analyst": (analyst, analyst_token),
+    }
+    services = {}
+    for name, (address, token_file) in given.items():
+        if (address is None) != (token_file is None):
+            raise InputError(f"--{name} and --{name}-token go together")
+        if address is not None and token_file is not None:
+            services[name] = _service(address, token_file)
+    return services
+
+
+def _delivery(shuffler: Shuffler, recipients: Mapping[Addressee, Service]) -> Delivery:
+    from fpmonitor.private.delivery import Delivery  # noqa: PLC0415 -- an extra
+
+    return Delivery(shuffler, recipients, lambda reason: note(f"not delivered: {reason}"))
+
+
+def _deliver(shuffler: Shuffler, recipients: Mapping[Addressee, Service]) -> bool:
+    return not recipients or _delivery(shuffler, recipients).send_all()
+
+
+# ---- Files
+
+
+def _parts(path: Path, size: int) -> Iterator[bytes]:
+    """Read a file piece by piece."""
+    try:
+        with path.open("rb") as file:
+            while part := file.read(size):
+                yield part
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _write_batches(role: Shuffler, folder: Path) -> list[Path]:
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {folder} ({error.strerror})") from error
+    for batch_id, ask_id in role.unsent().items():
+        recipient = role.store.asks[ask_id].recipient
+        path = folder / f"{recipient}-{batch_id.hex()}.batch"
+        write_bytes(path, [role.batch(batch_id)])
+        role.sent(batch_id)
+        written.append(path)
+    return written
+
+
+def _take_batches(role: Recipient, paths: Sequence[Path]) -> dict[str, int]:
+    outcomes: Counter[str] = Counter()
+    for path in paths:
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        try:
+            _add(outcomes, role.take(content))
+        except InputError as error:
+            raise InputError(f"{path}: {error.message}", hint=error.hint) from error
+    return dict(outcomes)
+
+
+def _add(outcomes: Counter[str], receipt: Receipt) -> None:
+    outcomes["accepted"] += receipt.accepted
+    outcomes.update(receipt.refused)

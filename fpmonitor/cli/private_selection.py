@@ -1,0 +1,486 @@
+"""Commands on what to release: select, redact, hierarchy, group."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from fpmonitor.cli.options import DB, DEFAULT_DB, DELTA, FORMAT, POPULATION, QUIET, K, split_names
+from fpmonitor.cli.output import emit, emit_rows, note, percent, plain
+from fpmonitor.cli.questions import read_weights
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
+from fpmonitor.estimate.thinning import seed_of
+from fpmonitor.private.hierarchy import next_ask, simulate
+from fpmonitor.private.knowledge import Knowledge
+from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
+from fpmonitor.private.selection import SETTINGS
+from fpmonitor.private.selection import select as select_set
+from fpmonitor.private.store import Store, read_counts
+from fpmonitor.private.study import Ask, Study, read_study
+from fpmonitor.private.table import read_tokens
+from fpmonitor.store.database import Database
+from fpmonitor.store.snapshot import take_snapshot
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fpmonitor.private.group import GroupRun
+    from fpmonitor.private.hierarchy import Hierarchy
+    from fpmonitor.private.knowledge import ApiSet, Counts, Promise, Tuples
+    from fpmonitor.private.redaction import RedactionPlan
+    from fpmonitor.private.selection import PromisedSet, Selection
+    from fpmonitor.private.study import RedactionRule
+
+
+class PrivateSetting(StrEnum):
+    """Whose exposure is promised."""
+
+    FIXED = "fixed"
+    STATISTICAL = "statistical"
+
+
+class Reader(StrEnum):
+    """Whom the next ask is for."""
+
+    ANALYST = "analyst"
+    CURATOR = "curator"
+
+
+CURATOR_STORE = Annotated[
+    Path, typer.Argument(help="The curator's store.", metavar="STORE", exists=True, dir_okay=False)
+]
+STUDY = Annotated[Path, typer.Option("--study", help="The study.", metavar="FILE")]
+EPOCH = Annotated[int, typer.Option("--epoch", help="Which collection.", min=0)]
+SETTING = Annotated[
+    PrivateSetting,
+    typer.Option("--setting", help="Promise it of the observed users, or of the population."),
+]
+WEIGHTS = Annotated[
+    Path | None,
+    typer.Option("--weights", help="TOML file: utility of each API.", metavar="FILE"),
+]
+ASK = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write the next ask to this file.", metavar="FILE"),
+]
+BUDGET = Annotated[
+    float, typer.Option("--budget", help="Largest tolerated exposure, a share of the users.")
+]
+APIS = Annotated[
+    str | None, typer.Option("--apis", help="Only these APIs. [default: all]", metavar="A,B,...")
+]
+
+
+def select(
+    store: CURATOR_STORE,
+    study: STUDY,
+    epoch: EPOCH = 1,
+    setting: SETTING = PrivateSetting.STATISTICAL,
+    weights: WEIGHTS = None,
+    reader: Annotated[
+        Reader,
+        typer.Option(
+            "--next", help="Ask for the chosen set, or for the next round of the curator."
+        ),
+    ] = Reader.ANALYST,
+    output_format: FORMAT = None,
+    output: ASK = None,
+) -> None:
+    """Choose the set that the curator's counts promise to be safe, and write the next ask."""
+    terms = read_study(study)
+    held = _held(store, terms, epoch)
+    found = select_set(terms, held.counts, setting=setting.value, weights=_weights(weights))
+    emit_rows(
+        [found.recommended.to_json(), *(one.to_json() for one in found.singles)],
+        table=lambda: _selection_table(found, terms),
+        wanted=output_format,
+        output=None,
+        document=found.to_json(),
+    )
+    if output is None:
+        return
+    if reader is Reader.CURATOR:
+        knowledge = Knowledge(terms, held.counts, setting.value)
+        _write_ask(next_ask(knowledge, epoch=epoch, number=held.next_round), output)
+    else:
+        _write_ask(held.analyst_ask(found.recommended.apis), output)
+
+
+def redact(
+    store: CURATOR_STORE,
+    study: STUDY,
+    apis: Annotated[str, typer.Option("--apis", help="The set to release.", metavar="A,B,...")],
+    epoch: EPOCH = 1,
+    setting: SETTING = PrivateSetting.STATISTICAL,
+    suspicion: Annotated[
+        float,
+        typer.Option(
+            "--suspicion", help="Largest probability that a redacted token hides a rare one."
+        ),
+    ] = SUSPICION,
+    sample: Annotated[
+        Path | None,
+        typer.Option(
+            "--sample", help="Choose on the users of this database.", metavar="DB", exists=True
+        ),
+    ] = None,
+    weights: WEIGHTS = None,
+    output_format: FORMAT = None,
+    output: ASK = None,
+) -> None:
+    """Choose values to withhold, so that a set too exposing as it is can be released."""
+    terms = read_study(study)
+    held = _held(store, terms, epoch)
+    wanted = _sorted_apis(apis, terms.apis)
+    if sample is None:
+        plan = plan_from_marginals(
+            terms,
+            held.counts,
+            wanted,
+            setting=setting.value,
+            weights=_weights(weights),
+            suspicion=suspicion,
+        )
+    else:
+        table, digest = _users(sample, wanted)
+        plan = plan_from_sample(
+            terms,
+            table,
+            wanted,
+            rng=np.random.default_rng(seed_of("redact", terms.id.hex(), digest, apis)),
+            setting=setting.value,
+            weights=_weights(weights),
+            suspicion=suspicion,
+        )
+    emit_rows(
+        [one.to_json() for one in plan.per_api],
+        table=lambda: _redaction_table(plan, terms),
+        wanted=output_format,
+        output=None,
+        document=plan.to_json(),
+    )
+    if not plan.within_budget:
+        raise UndecidableError(
+            "no rules were found that bring the exposure within the budget",
+            hint="leave out an API, raise the budget, or use more users",
+        )
+    if output is not None:
+        _write_ask(held.analyst_ask(wanted, plan.rules), output)
+
+
+def hierarchy(
+    budget: BUDGET,
+    apis: APIS = None,
+    largest_set: Annotated[
+        int, typer.Option("--largest-set", help="APIs that the curator sees together.", min=1)
+    ] = 3,
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    setting: SETTING = PrivateSetting.STATISTICAL,
+    weights: WEIGHTS = None,
+    least_gain: Annotated[
+        float, typer.Option("--least-gain", help="Stop after a round that adds less weight.")
+    ] = 0.0,
+    thrifty: Annotated[
+        bool, typer.Option("--thrifty", help="Do not ask for sets that are promised already.")
+    ] = False,
+    db: DB = DEFAULT_DB,
+    output_format: FORMAT = None,
+) -> None:
+    """Play the rounds of marginals, pairs, triples ... on the users of a database."""
+    table, _ = _users(db, None if apis is None else split_names(apis))
+    names = tuple(sorted(table.columns))
+    terms = _terms(
+        "simulation",
+        apis=names,
+        population=len(table) if population is None else population,
+        k=k,
+        budget=budget,
+        delta=delta,
+        largest_set=min(largest_set, len(names)),
+    )
+    played = simulate(
+        table,
+        terms,
+        setting=setting.value,
+        weights=_weights(weights),
+        least_gain=least_gain,
+        thrifty=thrifty,
+    )
+    emit_rows(
+        [one.to_json() for one in played.rounds],
+        table=lambda: _hierarchy_table(played, terms),
+        wanted=output_format,
+        output=None,
+        document=played.to_json(),
+    )
+
+
+def group(
+    budget: BUDGET,
+    participants: Annotated[
+        int, typer.Option("--participants", help="Users of the database who take part.", min=2)
+    ] = 200,
+    apis: APIS = None,
+    k: K = 5,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    setting: SETTING = PrivateSetting.FIXED,
+    weights: WEIGHTS = None,
+    seed: Annotated[int, typer.Option("--seed", help="Draws the participants.", min=0)] = 0,
+    open_messages: Annotated[
+        bool, typer.Option("--open", help="Count tokens as they are, without sealing them.")
+    ] = False,
+    db: DB = DEFAULT_DB,
+    output_format: FORMAT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Let users of a database find their safe set among themselves, without a curator."""
+    from fpmonitor.private.group import OpenChannel, SealedChannel, run_group  # noqa: PLC0415 -- an extra
+
+    table, _ = _users(db, None if apis is None else split_names(apis))
+    if participants > len(table):
+        raise InputError(f"participants: the database has {len(table)} users only")
+    rng = random.Random(seed)  # noqa: S311 -- of a simulation
+    holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), participants)]
+    terms = _terms(
+        "group",
+        apis=tuple(sorted(table.columns)),
+        population=participants if population is None else population,
+        k=k,
+        budget=budget,
+        delta=delta,
+        minimum_batch=max(2, participants // 2),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        sealed = None if open_messages else SealedChannel(Path(folder), terms)
+        try:
+            run = run_group(
+                terms,
+                holders,
+                sealed or OpenChannel(terms),
+                setting=setting.value,
+                weights=_weights(weights),
+                rng=rng,
+            )
+        finally:
+            if sealed is not None:
+                sealed.close()
+    note(
+        "the tokens of all participants are on this machine: a demonstration, not a collection",
+        quiet=quiet,
+    )
+    emit_rows(
+        [run.to_json()],
+        table=lambda: _group_table(run, terms),
+        wanted=output_format,
+        output=None,
+        document=run.to_json(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a curator holds of one epoch."""
+
+    study: Study
+    epoch: int
+    next_round: int
+    counts: Counts
+
+    def analyst_ask(
+        self, apis: ApiSet, rules: Mapping[str, RedactionRule] | None = None
+    ) -> Ask | None:
+        """Ask for one set for the analyst; None for no API."""
+        if not apis:
+            return None
+        return Ask(
+            study=self.study.id,
+            epoch=self.epoch,
+            round=self.next_round,
+            recipient="analyst",
+            sets=(apis,),
+            redact=rules or {},
+        )
+
+
+def _held(path: Path, study: Study, epoch: int) -> _Held:
+    counts: dict[ApiSet, Tuples] = {}
+    with Store(path, study, "recipient") as store:
+        asks = [
+            ask
+            for ask in store.asks.values()
+            if ask.epoch == epoch and ask.recipient == "curator" and not ask.randomise
+        ]
+        for ask in sorted(asks, key=lambda one: one.round):
+            counts = {**read_counts(store, ask), **counts}
+    if not counts:
+        raise InputError(f"{path}: no counts of epoch {epoch}", hint="curate a round first")
+    return _Held(study, epoch, 1 + max(ask.round for ask in asks), counts)
+
+
+def _write_ask(ask: Ask | None, output: Path) -> None:
+    if ask is None:
+        raise UndecidableError(
+            "there is nothing to ask for",
+            hint="no set is promised, or the study allows the curator no larger ones; "
+            "`private redact` makes a set safe",
+        )
+    emit(ask.to_bytes().decode(), output)
+    note(f"round {ask.round}, for the {ask.recipient}, written to {output}")
+
+
+def _users(db: Path, apis: Sequence[str] | None) -> tuple[pl.DataFrame, str]:
+    """Tokens of the users of a database, and the digest of the data."""
+    with Database(db) as database:
+        snapshot = take_snapshot(database)
+        names = snapshot.apis if apis is None else apis
+        return read_tokens(database, snapshot, sorted(set(names))), snapshot.digest
+
+
+def _terms(name: str, *, apis: ApiSet, **numbers: Any) -> Study:
+    """Study of a simulation, with reports of the usual length, or longer for very many APIs."""
+    return Study(name=name, apis=apis, report_bytes=max(1024, 64 * len(apis)), **numbers)
+
+
+def _sorted_apis(text: str, known: Sequence[str]) -> ApiSet:
+    names = tuple(sorted(set(split_names(text))))
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("API", name, known)
+    if not names:
+        raise InputError("apis: name at least one API")
+    return names
+
+
+def _weights(path: Path | None) -> Mapping[str, float] | None:
+    return None if path is None else read_weights(path)
+
+
+def _limit(promise: Promise, budget: float) -> str:
+    colour = "green" if promise.upper <= budget else "red"
+    return f"[{colour}]{percent(promise.upper)}[/] {promise.rule}"
+
+
+def _promise_row(one: PromisedSet, budget: float) -> tuple[str, ...]:
+    return (
+        "\n".join(map(plain, one.apis)) or "–",
+        _limit(one.fixed, budget),
+        _limit(one.statistical, budget),
+        f"{one.entropy_upper_bits:.2f}",
+    )
+
+
+def _promise_table(title: str, caption: str, population: int) -> Table:
+    table = Table(title=title, caption=caption, caption_justify="left")
+    table.add_column("API set", overflow="fold")
+    table.add_column("observed users, at most", justify="right")
+    table.add_column(f"population of {population:,}, at most", justify="right")
+    table.add_column("bits, at most", justify="right")
+    return table
+
+
+def _selection_table(found: Selection, study: Study) -> Table:
+    best = "" if found.best else " The search was cut short: a heavier set may be promised."
+    table = _promise_table(
+        f"What {found.level} of {found.users:,} users promise: share in groups of fewer than "
+        f"{study.k}",
+        f"First the recommended set, of weight {found.weight:.6g}, within the budget of "
+        f"{percent(study.budget)} in the {found.setting} setting; then each API alone.{best} "
+        f"All limits on the population hold together with probability {1 - study.delta:.6g}. "
+        f"The recommended set by every rule: {_all_rules(found)}.",
+        study.population,
+    )
+    table.add_row(*_promise_row(found.recommended, study.budget))
+    table.add_section()
+    for one in found.singles:
+        table.add_row(*_promise_row(one, study.budget))
+    return table
+
+
+def _all_rules(found: Selection) -> str:
+    by_setting = (
+        ", ".join(f"{percent(one.upper)} {one.rule}" for one in found.rules[setting])
+        + f" ({setting})"
+        for setting in SETTINGS
+    )
+    return "; ".join(by_setting)
+
+
+def _redaction_table(plan: RedactionPlan, study: Study) -> Table:
+    table = Table(
+        title="What each user withholds",
+        caption=(
+            f"Exposure at most {percent(plan.before)} as it is, {percent(plan.after)} with the "
+            f"rules (budget {percent(study.budget)}), by {plan.basis}. "
+            f"{percent(plan.loss)} of the tokens are lost."
+        ),
+        caption_justify="left",
+    )
+    table.add_column("API", overflow="fold")
+    for name in ("values", "kept", "rare", "cover", "redacted", "suspicion"):
+        table.add_column(name, justify="right")
+    for one in plan.per_api:
+        shares = (one.rare, one.cover, one.redacted, one.suspicion)
+        table.add_row(
+            plain(one.api), f"{one.values:,}", f"{one.kept:,}", *(percent(part) for part in shares)
+        )
+    return table
+
+
+def _hierarchy_table(played: Hierarchy, study: Study) -> Table:
+    table = Table(
+        title=f"Rounds with {played.users:,} users, {played.setting} setting",
+        caption=(
+            f"Stopped: {played.stopped}. {played.messages:,} messages of each user. Limits for "
+            f"groups of fewer than {study.k}; budget {percent(study.budget)}."
+        ),
+        caption_justify="left",
+    )
+    for name in ("round", "sets asked", "safe", "unsafe", "withheld", "gain"):
+        table.add_column(name, justify="right")
+    table.add_column("recommended set", overflow="fold")
+    table.add_column("limit", justify="right")
+    for one in played.rounds:
+        table.add_row(
+            f"{one.number}",
+            f"{len(one.sets):,}",
+            f"{one.safe:,}",
+            f"{one.unsafe:,}",
+            percent(one.withheld),
+            f"{one.gain:+.6g}",
+            "\n".join(map(plain, one.recommended)) or "–",
+            _limit(one.promise, study.budget),
+        )
+    return table
+
+
+def _group_table(run: GroupRun, study: Study) -> Table:
+    found = run.comparison
+    promise = found.promised.promise(run.setting)
+    table = Table(title=f"A group of {run.participants:,} without a curator", show_header=False)
+    rows = {
+        "released set": "\n".join(map(plain, found.promised.apis)),
+        "participants whose computation gave it": f"{run.agreed:,}",
+        "messages of each": f"{run.messages:,}",
+        "published marginals are the true ones": "yes" if run.marginals_true else "no",
+        f"in groups of fewer than {study.k}: promised": (
+            f"{percent(promise.upper)} by {promise.rule}, {run.setting} setting"
+        ),
+        f"in groups of fewer than {study.k}: in what was released": percent(found.empirical),
+        "alone with their released tuple": f"{run.alone:,}",
+        "alone with their whole record, which nobody saw": f"{run.alone_in_all:,}",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table

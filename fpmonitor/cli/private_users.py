@@ -1,0 +1,144 @@
+"""The command that plays the users of a private collection: seal."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fpmonitor.cli.options import QUIET
+from fpmonitor.cli.output import emit_rows, note, progress_line
+from fpmonitor.cli.private_output import counts_table, write_bytes
+from fpmonitor.errors import InputError
+from fpmonitor.monitor import Monitor
+from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.table import read_tokens
+from fpmonitor.store.database import Database
+from fpmonitor.store.snapshot import take_snapshot
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fpmonitor.private.sending import Send
+    from fpmonitor.private.study import Ask
+
+_DUCKDB_MAGIC = (8, b"DUCK")
+
+STUDY = Annotated[Path, typer.Option("--study", help="The study.", metavar="FILE")]
+
+
+def seal(
+    study: STUDY,
+    ask: Annotated[Path, typer.Option("--ask", help="What is answered.", metavar="FILE")],
+    shuffler_key: Annotated[
+        Path, typer.Option("--shuffler-key", help="Its public keys.", metavar="FILE.pub")
+    ],
+    recipient_key: Annotated[
+        Path,
+        typer.Option(
+            "--recipient-key", help="Public keys of the ask's recipient.", metavar="FILE.pub"
+        ),
+    ],
+    source: Annotated[
+        Path, typer.Option("--from", help="Database or log of the users.", metavar="PATH")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write the uploads to this file.", metavar="FILE"),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="Send them to this shuffler.", metavar="URL")
+    ] = None,
+    relay: Annotated[
+        str | None,
+        typer.Option(
+            "--relay", help="Send them through this relay of Oblivious HTTP.", metavar="URL"
+        ),
+    ] = None,
+    gateway_keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--gateway-keys", help="What /ohttp-keys of the shuffler gives.", metavar="FILE"
+        ),
+    ] = None,
+    quiet: QUIET = False,
+) -> None:
+    """Answer an ask and seal it: a simulation, this process plays every user of the source.
+
+    A real user holds its own values only and does the same with them, in the page snippet or by
+    `fpmonitor.private.client.seal_answers`.
+    """
+    from fpmonitor.private.client import seal_answers  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.keys import read_configs  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.sending import send_uploads  # noqa: PLC0415 -- an extra
+
+    send = None if output is not None else _sender(to, relay, gateway_keys)
+    terms, question = read_study(study), read_ask(ask)
+    outer, inner = read_configs(shuffler_key), read_configs(recipient_key)
+    table = _users_of(source, question, quiet=quiet)
+
+    def sealed() -> Iterator[bytes]:
+        with progress_line(quiet) as progress:
+            for number, tokens in enumerate(table.iter_rows(named=True), 1):
+                uploads = seal_answers(terms, question, tokens, shuffler=outer, recipient=inner)
+                yield from (upload.encode() for upload in uploads)
+                progress(f"{number} of {len(table)} users")
+
+    if send is None and output is not None:
+        write_bytes(output, sealed())
+    elif send is not None:
+        row = send_uploads(sealed(), send)
+        emit_rows([row], table=lambda: counts_table([row]), wanted=None, output=None, document=row)
+    note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
+
+
+def _sender(to: str | None, relay: str | None, gateway_keys: Path | None) -> Send:
+    from fpmonitor.private.sending import straight, through_relay  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.transport import Service  # noqa: PLC0415
+
+    if to is None:
+        raise InputError("seal: give --output, or --to with the address of the shuffler")
+    if relay is None:
+        return straight(Service(to))
+    if gateway_keys is None:
+        raise InputError(
+            "seal: --relay needs --gateway-keys",
+            hint=f"what {to}/ohttp-keys gives, from a source that the relay does not control",
+        )
+    from fpmonitor.private.ohttp import read_keys  # noqa: PLC0415 -- an extra
+
+    return through_relay(Service(relay), read_keys(gateway_keys), to)
+
+
+def _users_of(source: Path, ask: Ask, *, quiet: bool) -> pl.DataFrame:
+    """Tokens of the users of a database, or of any log that can be ingested."""
+    apis = sorted({api for one in ask.sets for api in one})
+    if _is_database(source):
+        return _tokens(source, apis, quiet=quiet)
+    with tempfile.TemporaryDirectory() as folder:
+        database = Path(folder) / "users.duckdb"
+        with Monitor(database, create=True) as monitor:
+            monitor.ingest([str(source)])
+        return _tokens(database, apis, quiet=quiet)
+
+
+def _is_database(path: Path) -> bool:
+    place, magic = _DUCKDB_MAGIC
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(place + len(magic)).endswith(magic)
+
+
+def _tokens(database: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame:
+    with Database(database) as opened:
+        snapshot = take_snapshot(opened)
+        known = [api for api in apis if api in snapshot.columns]
+        if not known:
+            raise InputError("seal: these users have none of the APIs that are asked for")
+        if len(known) < len(apis):
+            note(f"{len(apis) - len(known)} APIs that nobody has: absent", quiet=quiet)
+        return read_tokens(opened, snapshot, known)

@@ -1,0 +1,168 @@
+"""Binary HTTP (RFC 9292): requests and responses as bytes, without a connection.
+
+Both framings are read, the one of known length is written. Python has no library for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fpmonitor.private.wire import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Fields = tuple[tuple[str, str], ...]
+_KNOWN_REQUEST, _KNOWN_RESPONSE, _OPEN_REQUEST, _OPEN_RESPONSE = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request; field names are in lower case."""
+
+    method: str
+    scheme: str
+    authority: str
+    path: str
+    fields: Fields = ()
+    content: bytes = b""
+
+    def encode(self) -> bytes:
+        """Give the bytes of the message."""
+        control = (self.method, self.scheme, self.authority, self.path)
+        head = b"".join(_text(part) for part in control)
+        return bytes([_KNOWN_REQUEST]) + head + _sections(self.fields, self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A final response; field names are in lower case."""
+
+    status: int
+    fields: Fields = ()
+    content: bytes = b""
+
+    def encode(self) -> bytes:
+        """Give the bytes of the message."""
+        head = bytes([_KNOWN_RESPONSE]) + encode_number(self.status)
+        return head + _sections(self.fields, self.content)
+
+
+def decode_request(data: bytes) -> Request:
+    """Read a request.
+
+    Raises
+    ------
+    WireError
+        The bytes are no request.
+    """
+    reader = _Reader(data)
+    framing = reader.number()
+    if framing not in (_KNOWN_REQUEST, _OPEN_REQUEST):
+        raise WireError("binary HTTP: no request")
+    method, scheme, authority, path = (reader.text() for _ in range(4))
+    fields, content = reader.sections(known=framing == _KNOWN_REQUEST)
+    return Request(method, scheme, authority, path, fields, content)
+
+
+def decode_response(data: bytes) -> Response:
+    """Read the final response of a message; informational ones are passed over.
+
+    Raises
+    ------
+    WireError
+        The bytes are no response.
+    """
+    reader = _Reader(data)
+    framing = reader.number()
+    if framing not in (_KNOWN_RESPONSE, _OPEN_RESPONSE):
+        raise WireError("binary HTTP: no response")
+    known = framing == _KNOWN_RESPONSE
+    status = reader.number()
+    while 100 <= status < 200:
+        reader.fields(known=known)
+        status = reader.number()
+    if not 200 <= status < 600:
+        raise WireError("binary HTTP: no such status")
+    return Response(status, *reader.sections(known=known))
+
+
+def encode_number(number: int) -> bytes:
+    """Write a number from 0 to 2**62 - 1 in 1, 2, 4 or 8 bytes (RFC 9000, section 16)."""
+    for exponent in range(4):
+        length = 1 << exponent
+        if number < 1 << (8 * length - 2):
+            return (number | exponent << (8 * length - 2)).to_bytes(length, "big")
+    raise ValueError("number: too large")
+
+
+def _text(text: str) -> bytes:
+    return _opaque(text.encode("latin-1"))
+
+
+def _opaque(data: bytes) -> bytes:
+    return encode_number(len(data)) + data
+
+
+def _sections(fields: Iterable[tuple[str, str]], content: bytes) -> bytes:
+    lines = b"".join(_text(name) + _text(value) for name, value in fields)
+    return _opaque(lines) + _opaque(content) + _opaque(b"")
+
+
+class _Reader:
+    """Takes parts from the front of a message."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._at
+
+    def take(self, length: int) -> bytes:
+        if length > self.left:
+            raise WireError("binary HTTP: cut short")
+        self._at += length
+        return self._data[self._at - length : self._at]
+
+    def number(self) -> int:
+        first = self.take(1)
+        rest = self.take((1 << (first[0] >> 6)) - 1)
+        return int.from_bytes(bytes([first[0] & 0x3F]) + rest, "big")
+
+    def opaque(self) -> bytes:
+        return self.take(self.number())
+
+    def text(self) -> str:
+        return self.opaque().decode("latin-1")
+
+    def sections(self, *, known: bool) -> tuple[Fields, bytes]:
+        """Fields, content and trailers; what is missing at the end is empty (section 3.8)."""
+        fields = self.fields(known=known) if self.left else ()
+        content = self._content(known=known) if self.left else b""
+        if self.left:
+            self.fields(known=known)
+        if self.take(self.left).strip(b"\0"):
+            raise WireError("binary HTTP: something follows the message")
+        return fields, content
+
+    def fields(self, *, known: bool) -> Fields:
+        return tuple(_Reader(self.opaque()).lines() if known else self.lines())
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Field lines, to the end or to an empty name."""
+        while self.left:
+            name = self.text()
+            if not name:
+                return
+            yield name.lower(), self.text()
+
+    def _content(self, *, known: bool) -> bytes:
+        if known:
+            return self.opaque()
+        parts = []
+        while self.left and (part := self.opaque()):
+            parts.append(part)
+        return b"".join(parts)

@@ -1,0 +1,93 @@
+"""Delivery of batches to their recipients: again and again, until they are acknowledged."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from fpmonitor.errors import FpmonitorError
+from fpmonitor.private.transport import UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fpmonitor.private.shuffler import Shuffler
+    from fpmonitor.private.study import Recipient
+    from fpmonitor.private.transport import Service
+
+_FIRST_WAIT_SECONDS = 0.5
+_LONGEST_WAIT_SECONDS = 15.0
+
+
+class Delivery:
+    """Sends what the shuffler has not sent yet, in a thread of its own.
+
+    Parameters
+    ----------
+    shuffler
+        Whose batches.
+    recipients
+        Where they go; batches for others wait.
+    tell
+        Is called with a reason when a batch cannot be sent.
+    """
+
+    def __init__(
+        self,
+        shuffler: Shuffler,
+        recipients: Mapping[Recipient, Service],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._shuffler = shuffler
+        self._recipients = recipients
+        self._tell = tell
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
+
+    def start(self) -> None:
+        """Send what waits, and from now on what comes."""
+        self._wake.set()
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Tell that there is a new batch."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Stop after the batch that is under way; the others wait in the store."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join(timeout=10)
+
+    def send_all(self) -> bool:
+        """Try each batch once; whether all that have an address were acknowledged."""
+        done = True
+        silent: set[Recipient] = set()
+        for batch_id, ask_id in self._shuffler.unsent().items():
+            name = self._shuffler.store.asks[ask_id].recipient
+            if name not in self._recipients or name in silent or self._stopping:
+                continue
+            try:
+                self._recipients[name].post("/batches", self._shuffler.batch(batch_id))
+                self._shuffler.sent(batch_id)
+            except FpmonitorError as error:
+                self._tell(error.message)
+                done = False
+                if isinstance(error, UnreachableError) and not error.answered:
+                    silent.add(name)
+        return done
+
+    def _run(self) -> None:
+        wait: float | None = None
+        while True:
+            woken = self._wake.wait(wait)
+            if self._stopping:
+                return
+            self._wake.clear()
+            if self.send_all():
+                wait = None
+            elif wait is None or woken:
+                wait = _FIRST_WAIT_SECONDS
+            else:
+                wait = min(_LONGEST_WAIT_SECONDS, 2 * wait)

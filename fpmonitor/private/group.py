@@ -1,0 +1,230 @@
+"""A group without a curator: participants publish marginals, choose alike, and release one set.
+
+Every participant is user, curator and analyst at once. A shuffler, which can open nothing of
+theirs, is all they need beside each other: messages on single APIs go through it to all of them,
+all count the same marginals, all find the same set, and each releases its tuple of that set only.
+
+Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
+anonymity: Quantifying reidentification risks without reidentifying users", section 8.3.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fpmonitor.errors import UndecidableError
+from fpmonitor.private.client import answer, seal_answers
+from fpmonitor.private.keys import KeyRing
+from fpmonitor.private.knowledge import Knowledge
+from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.selection import compare_with_joint, heaviest_set, select
+from fpmonitor.private.shuffler import Shuffler
+from fpmonitor.private.study import Ask, first_ask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fpmonitor.private.knowledge import ApiSet, Counts, Setting, Tuples
+    from fpmonitor.private.selection import JointComparison
+    from fpmonitor.private.study import Study
+
+
+class Channel(Protocol):
+    """What carries answers from all participants to all: nobody learns whose they are."""
+
+    def __call__(self, ask: Ask, holders: Sequence[Mapping[str, str]]) -> Counts:
+        """Answer an ask for every holder of tokens; what all of them can count."""
+
+
+class SealedChannel:
+    """Answers sealed for a shuffler and, within, for a key that all participants hold.
+
+    Parameters
+    ----------
+    folder
+        For the stores of the shuffler and of the participants, empty.
+    study
+        The terms.
+    """
+
+    def __init__(self, folder: Path, study: Study) -> None:
+        self._study = study
+        self._shuffler = Shuffler(folder / "shuffler.db", study, KeyRing.generate("shuffler"))
+        self._readers = {
+            "curator": Recipient(folder / "marginals.db", study, KeyRing.generate("curator")),
+            "analyst": Recipient(folder / "released.db", study, KeyRing.generate("analyst")),
+        }
+
+    def __call__(self, ask: Ask, holders: Sequence[Mapping[str, str]]) -> Counts:
+        """Seal, shuffle, open and count.
+
+        Raises
+        ------
+        UndecidableError
+            The participants are fewer than the minimum batch of the shuffler.
+        """
+        reader = self._readers[ask.recipient]
+        reader.add_ask(ask)
+        self._shuffler.add_ask(ask)
+        self._shuffler.take([self._sealed(ask, tokens, reader) for tokens in holders])
+        self._shuffler.close_ask(ask.id)
+        batches = list(self._shuffler.unsent())
+        for batch in batches:
+            reader.take(self._shuffler.batch(batch))
+            self._shuffler.sent(batch)
+        if not batches:
+            raise UndecidableError(
+                "the shuffler passes nothing on: too few participants for its minimum batch"
+            )
+        return reader.counts(ask)
+
+    def _sealed(self, ask: Ask, tokens: Mapping[str, str], reader: Recipient) -> bytes:
+        shuffler, recipient = (ring.keys[0].config for ring in (self._shuffler.ring, reader.ring))
+        uploads = seal_answers(self._study, ask, tokens, shuffler=shuffler, recipient=recipient)
+        return b"".join(upload.encode() for upload in uploads)
+
+    def close(self) -> None:
+        """Close the stores."""
+        for store in (self._shuffler.store, *(one.store for one in self._readers.values())):
+            store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenChannel:
+    """Answers counted as they are, for simulations: the same counts without the cryptography."""
+
+    study: Study
+
+    def __call__(self, ask: Ask, holders: Sequence[Mapping[str, str]]) -> Counts:
+        """Count the answers of all holders."""
+        rng = random.Random(0)  # noqa: S311 -- of a simulation
+        counts: dict[ApiSet, Counter[tuple[str, ...]]] = {apis: Counter() for apis in ask.sets}
+        for tokens in holders:
+            for index, held in answer(self.study, ask, tokens, rng):
+                counts[ask.sets[index]][held] += 1
+        return counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRun:
+    """What a group found, and what each participant knows of the others afterwards.
+
+    Attributes
+    ----------
+    setting
+        Whether they are the population, or draws from it.
+    participants
+        Their number.
+    agreed
+        Participants whose own computation gave the set that was released.
+    comparison
+        The set, its promise, and the exposure in what was released.
+    messages
+        Messages that each participant sent, in both rounds.
+    marginals_true
+        Whether the published marginals are those of the tokens that the participants hold.
+    alone
+        Participants whose released tuple nobody else has.
+    alone_in_all
+        Participants whose tuple of all APIs nobody else has: they would stand out before anyone
+        who had collected whole records. Nobody in the group can compute it; the simulation can.
+    """
+
+    setting: Setting
+    participants: int
+    agreed: int
+    comparison: JointComparison
+    messages: int
+    marginals_true: bool
+    alone: int
+    alone_in_all: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the run as the CLI prints it."""
+        return {
+            "setting": self.setting,
+            "participants": self.participants,
+            "agreed": self.agreed,
+            "messages_per_participant": self.messages,
+            "marginals_true": self.marginals_true,
+            "alone": self.alone,
+            "alone_in_all": self.alone_in_all,
+            **self.comparison.to_json(),
+        }
+
+
+def run_group(
+    study: Study,
+    holders: Sequence[Mapping[str, str]],
+    channel: Channel,
+    *,
+    setting: Setting = "fixed",
+    weights: Mapping[str, float] | None = None,
+    rng: random.Random,
+) -> GroupRun:
+    """Let a group find and release its set.
+
+    Parameters
+    ----------
+    study
+        The terms that all agreed on beforehand; they determine what is computed.
+    holders
+        Tokens by API of each participant.
+    channel
+        Carries the messages.
+    setting
+        `fixed`: the participants are the population. `statistical`: they are draws from one.
+    weights
+        Utility of each API, agreed on beforehand too.
+    rng
+        Puts the published marginals into another order for each participant.
+
+    Raises
+    ------
+    UndecidableError
+        Too few participants, or no set is promised.
+    """
+    first = first_ask(study)
+    published = channel(first, holders)
+    choices = Counter(_choice(study, published, setting, weights, rng) for _ in holders)
+    [(chosen, agreed)] = choices.most_common(1)
+    if not chosen:
+        raise UndecidableError(
+            "the marginals promise no API to be safe", hint="raise the budget, or lower k"
+        )
+    last = Ask(study=study.id, epoch=1, round=2, recipient="analyst", sets=(chosen,))
+    released = channel(last, holders)[chosen]
+    promised = select(study, published, setting=setting, weights=weights).recommended
+    return GroupRun(
+        setting=setting,
+        participants=len(holders),
+        agreed=agreed,
+        comparison=compare_with_joint(study, promised, released),
+        messages=len(first.sets) + 1,
+        marginals_true=published == OpenChannel(study)(first, holders),
+        alone=sum(number == 1 for number in released.values()),
+        alone_in_all=sum(number == 1 for number in _whole_records(study, holders).values()),
+    )
+
+
+def _choice(
+    study: Study,
+    published: Counts,
+    setting: Setting,
+    weights: Mapping[str, float] | None,
+    rng: random.Random,
+) -> ApiSet:
+    """Set that a participant computes from the marginals, in whatever order they reach it."""
+    received: dict[ApiSet, Tuples] = {
+        apis: dict(rng.sample(list(tuples.items()), len(tuples)))
+        for apis, tuples in rng.sample(list(published.items()), len(published))
+    }
+    return heaviest_set(Knowledge(study, received, setting), weights)[0]
+
+
+def _whole_records(study: Study, holders: Sequence[Mapping[str, str]]) -> Tuples:
+    return Counter(tuple(tokens[api] for api in study.apis) for tokens in holders)

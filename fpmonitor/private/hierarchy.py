@@ -1,0 +1,289 @@
+"""Rounds of pairs, triples and so on: asks only where the answer is open, and not for rare values.
+
+Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
+anonymity: Quantifying reidentification risks without reidentifying users", section 8.2. Why the
+limits hold although rare values are withheld: docs/private-selection.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import polars as pl
+
+from fpmonitor.private.knowledge import Knowledge, level_of
+from fpmonitor.private.selection import heaviest_set, weigh
+from fpmonitor.private.study import Ask, RedactionRule, first_ask
+from fpmonitor.private.table import count_reports, redact
+from fpmonitor.private.tokens import REDACTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from fpmonitor.private.knowledge import ApiSet, Promise, Setting, Tuples
+    from fpmonitor.private.study import Study
+
+StopReason = Literal[
+    "nothing left to ask",
+    "the study allows no larger sets",
+    "all APIs are safe together",
+    "too little gained",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One round, and what it bought.
+
+    Attributes
+    ----------
+    number
+        From 1.
+    sets
+        What was asked, one message of every user each.
+    withheld
+        Share of the tokens of the asked APIs that were redacted, of all users.
+    safe, unsafe
+        Sets asked that are within the budget by their own counts, and that are not.
+    recommended, promise
+        The promised set of greatest weight after the round, and the limit of its exposure.
+    weight, gain
+        Its weight, and by how much the round raised it.
+    """
+
+    number: int
+    sets: tuple[ApiSet, ...]
+    withheld: float
+    safe: int
+    unsafe: int
+    recommended: ApiSet
+    promise: Promise
+    weight: float
+    gain: float
+
+    @property
+    def messages(self) -> int:
+        """Messages of each user."""
+        return len(self.sets)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the round as the CLI prints it."""
+        return {
+            "round": self.number,
+            "asked": level_of(max(map(len, self.sets))),
+            "sets": len(self.sets),
+            "messages_per_user": self.messages,
+            "withheld": self.withheld,
+            "safe": self.safe,
+            "unsafe": self.unsafe,
+            "weight": self.weight,
+            "gain": self.gain,
+            "recommended": list(self.recommended),
+            "upper": self.promise.upper,
+            "rule": self.promise.rule,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hierarchy:
+    """All rounds, and why they ended."""
+
+    setting: Setting
+    users: int
+    rounds: tuple[Round, ...]
+    stopped: StopReason
+
+    @property
+    def messages(self) -> int:
+        """Messages of each user in all rounds."""
+        return sum(one.messages for one in self.rounds)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the rounds as the CLI prints them."""
+        return {
+            "setting": self.setting,
+            "users": self.users,
+            "rounds": [one.to_json() for one in self.rounds],
+            "messages_per_user": self.messages,
+            "stopped": self.stopped,
+        }
+
+
+def open_sets(knowledge: Knowledge, size: int) -> list[ApiSet]:
+    """List the sets of a size of which nothing known says that they are above the budget.
+
+    A set with a part that was asked for and is not promised cannot be promised either: exposure
+    grows with the set. Sets of one API are asked for first, so that all of them are known.
+    """
+    if size == 1:
+        return [(api,) for api in knowledge.study.apis if knowledge.is_promised((api,))]
+    smaller = set(open_sets(knowledge, size - 1))
+    grown = [
+        (*apis, api)
+        for apis in sorted(smaller)
+        for api in knowledge.study.apis
+        if api > apis[-1]
+        and all((*apis[:at], *apis[at + 1 :], api) in smaller for at in range(size - 1))
+    ]
+    return [apis for apis in grown if apis not in knowledge.asked or knowledge.is_promised(apis)]
+
+
+def next_sets(knowledge: Knowledge, *, thrifty: bool = False) -> tuple[ApiSet, ...]:
+    """List the sets to be asked for in the next round, all of one size, the smallest possible.
+
+    Parameters
+    ----------
+    knowledge
+        What is known, and the policy.
+    thrifty
+        Leave out sets that are promised already. Spares messages, and costs sharpness, because
+        larger sets are composed of known ones.
+
+    Returns
+    -------
+    Open sets that are not known; empty when every set is decided, or the study allows no more.
+    """
+    for size in range(2, knowledge.study.largest_set + 1):
+        sets = [apis for apis in open_sets(knowledge, size) if apis not in knowledge.asked]
+        if thrifty:
+            sets = [apis for apis in sets if not knowledge.is_promised(apis)]
+        if sets:
+            return tuple(sets)
+    return ()
+
+
+def keep_rules(knowledge: Knowledge, apis: Iterable[str]) -> dict[str, RedactionRule]:
+    """Rules that withhold the values of fewer than `k` reports in round 1.
+
+    Their users are known to be exposed in every set that holds the API, so nothing is lost.
+    """
+    return {
+        api: RedactionRule(
+            keep=frozenset(
+                token
+                for (token,), number in knowledge.counts[api,].items()
+                if number >= knowledge.study.k
+            )
+        )
+        for api in sorted(apis)
+    }
+
+
+def next_ask(knowledge: Knowledge, *, epoch: int, number: int, thrifty: bool = False) -> Ask | None:
+    """Ask of the next curator round, or None when nothing is left to ask.
+
+    Parameters
+    ----------
+    knowledge, thrifty
+        As in `next_sets`.
+    epoch, number
+        Of the ask; `number` is that of the round.
+    """
+    sets = next_sets(knowledge, thrifty=thrifty)
+    if not sets:
+        return None
+    return Ask(
+        study=knowledge.study.id,
+        epoch=epoch,
+        round=number,
+        recipient="curator",
+        sets=sets,
+        redact=keep_rules(knowledge, {api for one in sets for api in one}),
+    )
+
+
+def simulate(
+    table: pl.DataFrame,
+    study: Study,
+    *,
+    setting: Setting = "statistical",
+    weights: Mapping[str, float] | None = None,
+    least_gain: float = 0.0,
+    thrifty: bool = False,
+) -> Hierarchy:
+    """Play all rounds with users whose tokens are at hand.
+
+    Parameters
+    ----------
+    table
+        Tokens, a row per user, a text column per API of the study.
+    study
+        The policy; `largest_set` limits the rounds.
+    setting, weights
+        As in `selection.select`.
+    least_gain
+        Stop after a round from the second on that raises the weight by less.
+    thrifty
+        As in `next_sets`.
+
+    Raises
+    ------
+    InputError, UndecidableError
+        As `Knowledge`, or the table lacks an API.
+    """
+    ask = first_ask(study)
+    counts: dict[ApiSet, Tuples] = {}
+    rounds: list[Round] = []
+    stopped: StopReason | None = None
+    while stopped is None:
+        shown = redact(table, ask.redact)
+        counts |= count_reports(shown, ask.sets)
+        knowledge = Knowledge(study, counts, setting)
+        rounds.append(
+            _round(knowledge, ask, withheld=_withheld(shown, ask), weights=weights, before=rounds)
+        )
+        following = next_ask(knowledge, epoch=1, number=len(rounds) + 1, thrifty=thrifty)
+        stopped = _stopped(knowledge, rounds, following, least_gain)
+        ask = following or ask
+    return Hierarchy(setting=setting, users=len(table), rounds=tuple(rounds), stopped=stopped)
+
+
+def _round(
+    knowledge: Knowledge,
+    ask: Ask,
+    *,
+    withheld: float,
+    weights: Mapping[str, float] | None,
+    before: Sequence[Round],
+) -> Round:
+    chosen, _ = heaviest_set(knowledge, weights)
+    weight = weigh(chosen, weights)
+    limits = [knowledge.limit(apis).upper for apis in ask.sets]
+    safe = sum(upper <= knowledge.study.budget for upper in limits)
+    return Round(
+        number=ask.round,
+        sets=ask.sets,
+        withheld=withheld,
+        safe=safe,
+        unsafe=len(limits) - safe,
+        recommended=chosen,
+        promise=knowledge.promise(chosen),
+        weight=weight,
+        gain=weight - (before[-1].weight if before else 0.0),
+    )
+
+
+def _stopped(
+    knowledge: Knowledge, rounds: Sequence[Round], following: Ask | None, least_gain: float
+) -> StopReason | None:
+    """Why no further round is wanted or possible, if so."""
+    study = knowledge.study
+    if rounds[-1].recommended == study.apis:
+        return "all APIs are safe together"
+    if following is None:
+        larger = open_sets(knowledge, study.largest_set + 1)
+        if all(map(knowledge.is_promised, larger)):
+            return "nothing left to ask"
+        return "the study allows no larger sets"
+    if len(rounds) > 1 and rounds[-1].gain < least_gain:
+        return "too little gained"
+    return None
+
+
+def _withheld(shown: pl.DataFrame, ask: Ask) -> float:
+    """Share of the tokens of the asked APIs that are redacted."""
+    asked = sorted({api for one in ask.sets for api in one})
+    redacted = shown.select((pl.col(asked) == REDACTED).mean())
+    return float(np.mean(redacted.row(0)))

@@ -1,0 +1,79 @@
+"""How many joint values are left when only some values of overlapping parts are kept.
+
+Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
+anonymity: Quantifying reidentification risks without reidentifying users", section 8.2.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from fpmonitor.private.knowledge import ApiSet
+
+_SLACK = 4
+
+
+def chain_of_parts(
+    apis: ApiSet, parts: Iterable[ApiSet], bits: Callable[[ApiSet], float]
+) -> list[ApiSet]:
+    """Cover a set with parts, each of which adds as little as possible to those before.
+
+    Parameters
+    ----------
+    apis
+        The set; every single API is among the parts.
+    parts
+        Known sets within it, with all their subsets.
+    bits
+        Entropy of a part, bits; 0 for no API.
+    """
+    chain: list[ApiSet] = []
+    covered: frozenset[str] = frozenset()
+    offers = sorted(parts)
+    while len(covered) < len(apis):
+
+        def growth(part: ApiSet, known: frozenset[str] = covered) -> tuple[float, int, ApiSet]:
+            shared = tuple(api for api in part if api in known)
+            fresh = len(part) - len(shared)
+            return (bits(part) - bits(shared)) / fresh, -len(part), part
+
+        best = min((part for part in offers if not covered.issuperset(part)), key=growth)
+        chain.append(best)
+        covered |= frozenset(best)
+    return chain
+
+
+def count_joined(kept: Sequence[tuple[ApiSet, Sequence[tuple[str, ...]]]], most: int) -> int | None:
+    """Count the joint values whose projections are all kept; None above `most`.
+
+    Parameters
+    ----------
+    kept
+        Parts in an order in which each is joined to those before, and their kept tuples.
+    most
+        Largest number that is of use.
+    """
+    covered: list[str] = []
+    rows: list[tuple[str, ...]] = [()]
+    for apis, tuples in kept:
+        shared = [api for api in apis if api in covered]
+        fresh = [api for api in apis if api not in covered]
+        further: dict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
+        for tokens in tuples:
+            held = dict(zip(apis, tokens, strict=True))
+            key = tuple(held[api] for api in shared)
+            further[key].append(tuple(held[api] for api in fresh))
+        places = [covered.index(api) for api in shared]
+        rows = [
+            row + more
+            for row in rows
+            for more in further.get(tuple(row[place] for place in places), ())
+        ]
+        covered += fresh
+        if len(rows) > _SLACK * most:
+            return None
+    return len(rows) if len(rows) <= most else None

@@ -1,0 +1,493 @@
+"""What a curator knows who was told some marginals, and what that promises of any API set.
+
+A set that was asked for is known by its counts. Any other is composed of disjoint sets that were
+asked for: users outside of the kept values of a part count as exposed, and on each joint value that
+remains fewer than `k` users can be. All limits are upper limits, for every joint law with such
+marginals. Statements and proofs: docs/private-selection.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.estimate.certificate import certificate
+from fpmonitor.estimate.composition import (
+    MarginalLaw,
+    SizedTails,
+    join_size,
+    ranked_tails,
+    sharpened_composition,
+    theorem2_composition,
+    theorem3_composition,
+)
+from fpmonitor.estimate.entropy import chow_liu_upper_bits, entropy_bits
+from fpmonitor.estimate.thinning import seed_of, thinned_spectrum
+from fpmonitor.private.joining import chain_of_parts, count_joined
+from fpmonitor.private.tokens import REDACTED
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.estimate.certificate import Certificate
+    from fpmonitor.estimate.composition import CompositionBound
+    from fpmonitor.private.study import Study
+
+    ApiSet = tuple[str, ...]
+    Tuples = Mapping[tuple[str, ...], int]
+    Counts = Mapping[ApiSet, Tuples]
+
+Setting = Literal["fixed", "statistical"]
+
+_LEVELS = ("marginals", "pairs", "triples")
+_MOST_POINTS = 2000
+_TAIL_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
+# Thresholds between two counts: shares are multiples of one user, and k users are not exposed.
+_BETWEEN = 1 + 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """Upper limit of the exposure of an API set, and the rule that gives it.
+
+    Attributes
+    ----------
+    upper
+        Share of the users; 1 says nothing.
+    rule
+        `count`: the set was asked for; `certificate`: so it was, and the limit is for a population;
+        `top-r`, `theorem 2`, `theorem 3`, `sharpened theorem 2`: composed of single APIs; `blocks`:
+        of disjoint sets that were asked for; `join`: of overlapping ones, joint values counted;
+        `join size`: of overlapping ones, the number of joint values bounded.
+    """
+
+    upper: float
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Front:
+    """What disjoint parts can be kept at: more joint values, or more users outside of them.
+
+    Attributes
+    ----------
+    sizes
+        float64, increasing: joint values that remain.
+    tails
+        float64, same shape, decreasing: share of the users outside.
+    whole
+        Whether no point was left out for being too many.
+    """
+
+    sizes: NDArray[np.float64]
+    tails: NDArray[np.float64]
+    whole: bool = True
+
+    def joined(self, offer: SizedTails, *, cell: float, most: float) -> Front:
+        """Add a part; keep points of at most `most` exposed users, none that another one beats."""
+        own = best_points(offer.sizes, offer.tails, cell=cell, most=most, whole=self.whole)
+        sizes = np.multiply.outer(self.sizes, own.sizes).ravel()
+        tails = np.add.outer(self.tails, own.tails).ravel()
+        return best_points(sizes, tails, cell=cell, most=most, whole=own.whole)
+
+    def exposure(self, cell: float) -> float:
+        """Smallest bound that a point gives, infinite where there is none."""
+        return float(np.min(self.tails + cell * self.sizes, initial=math.inf))
+
+
+NOTHING_YET = Front(np.ones(1), np.zeros(1))
+
+
+def best_points(
+    sizes: NDArray[np.float64],
+    tails: NDArray[np.float64],
+    *,
+    cell: float,
+    most: float,
+    whole: bool = True,
+) -> Front:
+    """Keep the points within `most` that no other beats in both; of very many, evenly spread ones.
+
+    Every point kept is one that can be had: leaving some out costs sharpness, never truth.
+    """
+    within = tails + cell * sizes <= most
+    sizes, tails = sizes[within], tails[within]
+    order = np.lexsort((tails, sizes))
+    sizes, tails = sizes[order], tails[order]
+    better = np.append(np.inf, np.minimum.accumulate(tails)[:-1]) > tails
+    sizes, tails = sizes[better], tails[better]
+    if sizes.size > _MOST_POINTS:
+        chosen = np.unique(np.linspace(0, sizes.size - 1, _MOST_POINTS).astype(np.int64))
+        return Front(sizes[chosen], tails[chosen], whole=False)
+    return Front(sizes, tails, whole)
+
+
+class Knowledge:
+    """Counts of some API sets, read in one setting.
+
+    Parameters
+    ----------
+    study
+        The policy.
+    counts
+        Tuples of tokens and how many reports hold them, by API set; every single API is there. A
+        report with a redacted token counts as exposed, whoever sent it.
+    setting
+        `fixed`: the observed users themselves, without error. `statistical`: a population of
+        `study.population` users, of which the observed ones are independent draws; all limits
+        together hold with probability `1 - study.delta`, whatever was asked and redacted in later
+        rounds for the answers of earlier ones.
+
+    Raises
+    ------
+    InputError
+        A single API is missing, or a set is unknown or too large for the study.
+    UndecidableError
+        There are fewer than 2 reports.
+    """
+
+    def __init__(self, study: Study, counts: Counts, setting: Setting) -> None:
+        _check_counts(study, counts)
+        self.study = study
+        self.setting: Setting = setting
+        self.counts = with_projections(counts)
+        self.users = max(sum(tuples.values()) for tuples in self.counts.values())
+        if self.users < 2:
+            raise UndecidableError("fewer than 2 reports say nothing")
+        population = self.users if setting == "fixed" else study.population
+        self.cell = (study.k - 1) / population
+        self._spectra: dict[ApiSet, CountSpectrum] = {}
+        self._rankings: dict[ApiSet, tuple[list[tuple[str, ...]], SizedTails]] = {}
+        self._limits: dict[ApiSet, Promise] = {}
+        self._fronts: dict[ApiSet, Front] = {}
+
+    @property
+    def level(self) -> str:
+        """How much of the joint law is known: `marginals`, `pairs`, `triples`, `sets of 4`."""
+        return level_of(max(map(len, self.counts)))
+
+    @property
+    def asked(self) -> Collection[ApiSet]:
+        """Sets whose counts are known, those that follow from larger ones among them."""
+        return self.counts.keys()
+
+    def spectrum(self, apis: ApiSet) -> CountSpectrum:
+        """Spectrum of a known set; each redacted and each missing report is a value of its own."""
+        if apis not in self._spectra:
+            self._spectra[apis] = split_spectrum(self.counts[apis], self.users)
+        return self._spectra[apis]
+
+    def tails(self, apis: ApiSet) -> SizedTails:
+        """Values of a known set that can be kept, and what each number of them leaves out."""
+        return self._ranking(apis)[1]
+
+    def _ranking(self, apis: ApiSet) -> tuple[list[tuple[str, ...]], SizedTails]:
+        """Tuples of a known set from the most frequent on, none redacted; and their tails."""
+        if apis not in self._rankings:
+            named = sorted(tokens for tokens in self.counts[apis] if REDACTED not in tokens)
+            rank = self._fixed_ranking if self.setting == "fixed" else self._sampled_ranking
+            self._rankings[apis] = rank(apis, named)
+        return self._rankings[apis]
+
+    def _fixed_ranking(
+        self, apis: ApiSet, named: list[tuple[str, ...]]
+    ) -> tuple[list[tuple[str, ...]], SizedTails]:
+        counts = self.counts[apis]
+        return sorted(named, key=lambda tokens: -counts[tokens]), self._law(apis).tails()
+
+    def _sampled_ranking(
+        self, apis: ApiSet, named: list[tuple[str, ...]]
+    ) -> tuple[list[tuple[str, ...]], SizedTails]:
+        counts = np.array([self.counts[apis][tokens] for tokens in named], dtype=np.int64)
+        alone = np.ones(self.users - counts.sum(), dtype=np.int64)
+        order, tails = ranked_tails(
+            np.concatenate([counts, alone]),
+            delta=self._delta(len(apis)) / 2,
+            rng=np.random.default_rng(self._seed("tails", apis)),
+            # Later rounds may withhold what fewer than k users had in earlier ones.
+            least=1 if len(apis) == 1 else self.study.k,
+        )
+        return [named[place] for place in order if place < len(named)], tails
+
+    def _law(self, apis: ApiSet) -> MarginalLaw:
+        return MarginalLaw.from_spectrum(self.spectrum(apis))
+
+    def _delta(self, size: int) -> float:
+        """Share of delta of one set of a size: whichever of them are asked for, all hold."""
+        return self.study.delta / self.study.largest_set / math.comb(len(self.study.apis), size)
+
+    def _seed(self, purpose: str, apis: ApiSet) -> int:
+        return seed_of(purpose, self.study.id.hex(), digest_of(apis, self.counts[apis]))
+
+    def limit(self, apis: ApiSet) -> Promise:
+        """Upper limit of a known set from its own counts."""
+        if apis not in self._limits:
+            self._limits[apis] = self._find_limit(apis)
+        return self._limits[apis]
+
+    def _find_limit(self, apis: ApiSet) -> Promise:
+        spectrum = self.spectrum(apis)
+        if self.setting == "fixed":
+            return Promise(upper=spectrum.users_below(self.study.k) / self.users, rule="count")
+        delta = self._delta(len(apis)) / 2
+        seed = self._seed("thinning", apis)
+        _, upper = certified_limits(self.study, spectrum, delta=delta, seed=seed)
+        return Promise(upper=upper, rule="certificate")
+
+    def front(self, apis: ApiSet) -> Front:
+        """Best ways to put a set together of disjoint known ones, within the budget."""
+        if not apis:
+            return NOTHING_YET
+        if apis not in self._fronts:
+            self._fronts[apis] = self._find_front(apis, self.study.budget)
+        return self._fronts[apis]
+
+    def _find_front(self, apis: ApiSet, most: float) -> Front:
+        ways = [
+            self.front(tuple(api for api in apis if api not in part)).joined(
+                self.tails(part), cell=self.cell, most=most
+            )
+            for part in self._parts(apis)
+        ]
+        if len(ways) == 1:
+            return ways[0]
+        return best_points(
+            np.concatenate([way.sizes for way in ways]),
+            np.concatenate([way.tails for way in ways]),
+            cell=self.cell,
+            most=most,
+            whole=all(way.whole for way in ways),
+        )
+
+    def _parts(self, apis: ApiSet) -> list[ApiSet]:
+        """Known sets within `apis` that hold its first API."""
+        return [
+            (apis[0], *others)
+            for size in range(min(len(apis), self.largest))
+            for others in itertools.combinations(apis[1:], size)
+            if (apis[0], *others) in self.counts
+        ]
+
+    @property
+    def largest(self) -> int:
+        """APIs of the largest known set."""
+        return max(map(len, self.counts))
+
+    def is_promised(self, apis: ApiSet) -> bool:
+        """Whether the set is within the budget by its own counts, or composed of disjoint sets."""
+        if apis in self.counts and self.limit(apis).upper <= self.study.budget:
+            return True
+        return bool(self.front(apis).sizes.size)
+
+    def promise(self, apis: ApiSet) -> Promise:
+        """Smallest upper limit of a set by any rule.
+
+        Raises
+        ------
+        InputError
+            An API that the study does not have.
+        """
+        return min(self.rules(apis), key=lambda promise: promise.upper)
+
+    def rules(self, apis: ApiSet, *, beaten: bool = False) -> list[Promise]:
+        """Upper limits of a set by every rule that applies.
+
+        Parameters
+        ----------
+        apis
+            Sorted; none: no value is exposed.
+        beaten
+            Also by rules that cannot be the best: theorems 2 and 3, and all beside a count.
+
+        Raises
+        ------
+        InputError
+            An API that the study does not have.
+        """
+        if not set(apis) <= set(self.study.apis):
+            raise InputError("selection: names an API that the study does not have")
+        if not apis:
+            return [Promise(upper=0.0, rule="count")]
+        if self.users < self.study.k and self.setting == "fixed":
+            return [Promise(upper=1.0, rule="count")]
+        found = [self.limit(apis)] if apis in self.counts else []
+        if found and self.setting == "fixed" and not beaten:
+            return found  # nothing is sharper than the count
+        found += self._composed(apis)
+        if self.setting == "fixed":
+            names = [sharpened_composition]
+            names += [theorem2_composition, theorem3_composition] if beaten else []
+            laws = [self._law((api,)) for api in apis]
+            bounds = [name(laws, threshold=self.cell * _BETWEEN) for name in names]
+            found += map(_promise_of, bounds)
+        return found
+
+    def _composed(self, apis: ApiSet) -> list[Promise]:
+        """Limits of a set put together of known ones."""
+        place = {api: position for position, api in enumerate(apis)}
+        known: dict[tuple[int, ...], SizedTails] = {
+            tuple(place[api] for api in one): self.tails(one)
+            for one in self.counts
+            if set(one) <= set(apis)
+        }
+        singles: dict[tuple[int, ...], SizedTails] = {
+            part: tails for part, tails in known.items() if len(part) == 1
+        }
+        overlaps = len(known) > len(singles)
+        blocks = self.front(apis).exposure(self.cell)
+        found = [Promise(upper=min(blocks, 1.0), rule="blocks" if overlaps else "top-r")]
+        if overlaps:
+            found.append(_promise_of(join_size(known, self.cell, "join size")))
+            found.append(Promise(upper=self._joined(apis), rule="join"))
+        if math.isinf(blocks):
+            found.append(_promise_of(join_size(singles, self.cell, "top-r")))
+        return found
+
+    def _joined(self, apis: ApiSet) -> float:
+        """Limit by counting the joint values whose parts are all kept; 1 where not in the budget.
+
+        Each part leaves out the same share, for some shares that are tried.
+        """
+        parts = [one for one in self.counts if set(one) <= set(apis)]
+        chain = chain_of_parts(apis, parts, self._bits)
+        rankings = [self._ranking(part) for part in chain]
+        best = 1.0
+        for share in _TAIL_SHARES:
+            most = share * self.study.budget / len(chain)
+            kept, outside = [], 0.0
+            for part, (named, tails) in zip(chain, rankings, strict=True):
+                # What is redacted has no name to be joined by, and stays outside.
+                usable = tails.tails[tails.sizes <= max(len(named), 1)]
+                at = int(np.argmax(usable <= max(most, usable.min())))
+                kept.append((part, named[: int(tails.sizes[at])]))
+                outside += float(usable[at]) if named else 1.0
+            joined = count_joined(kept, int((self.study.budget - outside) / self.cell))
+            if joined is not None:
+                best = min(best, outside + self.cell * joined)
+        return best
+
+    def _bits(self, apis: ApiSet) -> float:
+        return entropy_bits(self.spectrum(apis)) if apis else 0.0
+
+    def entropy_upper_bits(self, apis: ApiSet) -> float:
+        """Upper bound of the joint entropy of the observed users, bits."""
+        if not apis:
+            return 0.0
+        singles = [self.spectrum((api,)) for api in apis]
+        pairs = {
+            (i, j): self.spectrum((apis[i], apis[j]))
+            for i, j in itertools.combinations(range(len(apis)), 2)
+            if (apis[i], apis[j]) in self.counts
+            # Not so when later rounds heard other users.
+            and self.spectrum((apis[i], apis[j])).support
+            >= max(singles[i].support, singles[j].support)
+        }
+        return min(chow_liu_upper_bits(singles, pairs), math.log2(self.users))
+
+
+def _promise_of(bound: CompositionBound) -> Promise:
+    return Promise(upper=bound.upper, rule=bound.rule)
+
+
+def level_of(size: int) -> str:
+    """Word for knowledge of all sets of up to `size` APIs."""
+    return _LEVELS[size - 1] if size <= len(_LEVELS) else f"sets of {size}"
+
+
+def split_spectrum(tuples: Tuples, users: int) -> CountSpectrum:
+    """Count spectrum of tuples in which each redacted report is a value of its own.
+
+    Parameters
+    ----------
+    tuples
+        Number of reports by tuple of tokens.
+    users
+        All who were asked; who did not answer counts as redacted.
+    """
+    kept = [number for tokens, number in tuples.items() if REDACTED not in tokens]
+    alone = users - sum(kept)
+    return CountSpectrum.from_mapping(Counter(kept) + Counter({1: alone}))
+
+
+def certified_limits(
+    study: Study, spectrum: CountSpectrum, *, delta: float, seed: int
+) -> tuple[float, float]:
+    """Lower and upper limit of the exposure in the population, shares.
+
+    Parameters
+    ----------
+    study
+        `population`, `k`, and the budget near which the limits are sharpest.
+    spectrum
+        Of all users, at least 2.
+    delta
+        Tolerated probability of error of each limit.
+    seed
+        Of the thinning; derived from the data, so that nobody can draw until the answer pleases.
+    """
+    limits = _certificate(spectrum.users, delta, study)
+    thinned = thinned_spectrum(spectrum, mean=limits.mean, most=spectrum.users, seed=seed)
+    if thinned is None:
+        return 0.0, 1.0
+    return limits.lower(thinned), limits.upper(thinned)
+
+
+def with_projections(counts: Counts) -> dict[ApiSet, Tuples]:
+    """Add the sets whose counts follow from those of larger ones."""
+    known = dict(counts)
+    for apis in sorted(counts, key=lambda one: (len(one), one)):
+        for size in range(1, len(apis)):
+            for part in itertools.combinations(apis, size):
+                if part not in known:
+                    known[part] = projected(counts[apis], [apis.index(api) for api in part])
+    return known
+
+
+def projected(tuples: Tuples, places: Sequence[int]) -> Counter[tuple[str, ...]]:
+    """Count the tuples of some places only."""
+    counted: Counter[tuple[str, ...]] = Counter()
+    for tokens, number in tuples.items():
+        counted[tuple(tokens[place] for place in places)] += number
+    return counted
+
+
+def digest_of(apis: Iterable[str], tuples: Tuples) -> str:
+    """Digest of the counts of a set, the same in whatever order they are listed."""
+    listed = json.dumps([list(apis), sorted([list(tokens), n] for tokens, n in tuples.items())])
+    return hashlib.sha256(listed.encode()).hexdigest()
+
+
+def _check_counts(study: Study, counts: Counts) -> None:
+    missing = [api for api in study.apis if (api,) not in counts]
+    if missing:
+        raise InputError(
+            f"counts: nothing of {', '.join(missing[:3])}",
+            hint="round 1 asks for every single API of the study",
+        )
+    for apis in counts:
+        if not set(apis) <= set(study.apis) or list(apis) != sorted(set(apis)):
+            raise InputError("counts: a set names APIs that the study does not, or out of order")
+        if len(apis) > study.largest_set:
+            raise InputError(
+                f"counts: of {len(apis)} APIs together, the study allows {study.largest_set}"
+            )
+
+
+@lru_cache(maxsize=16)
+def _certificate(users: int, delta: float, study: Study) -> Certificate:
+    """Make a certificate once for all sets of a size: it takes a second or more."""
+    return certificate(
+        users=users, k=study.k, population=study.population, delta=delta, budget=study.budget
+    )

@@ -1,0 +1,270 @@
+"""Randomised answers: the ask that plans them, and what the counts of them tell.
+
+The last value of a randomisation stands for all that are not listed. What is told of the exposure
+holds whatever lies behind it: as one group it exposes least, and all of it exposed exposes most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.private.ldp.exposure import exposure_limits
+from fpmonitor.private.ldp.frequency import estimate_frequencies, frequency_limits
+from fpmonitor.private.ldp.mechanisms import HashedReports, LocalHash
+from fpmonitor.private.ldp.planner import PROTOCOLS, plan_api
+from fpmonitor.private.study import MECHANISMS, UNARY, Ask, Randomisation
+from fpmonitor.private.tokens import REDACTED, fitting, is_report
+from fpmonitor.private.wire import token_limit
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.private.ldp.mechanisms import PureMechanism
+    from fpmonitor.private.ldp.planner import ApiPlan
+    from fpmonitor.private.study import MechanismName, Study
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatedValue:
+    """How many users hold a value.
+
+    Attributes
+    ----------
+    token
+        The value as listed; the last one stands for all others.
+    share
+        Unbiased estimate of its probability; may be negative or above 1.
+    lower, upper
+        Limits of the probability.
+    """
+
+    token: str
+    share: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomisedApi:
+    """What the randomised answers on one API tell.
+
+    Attributes
+    ----------
+    api, mechanism, epsilon
+        What was asked, and how it was randomised; nats.
+    users
+        Reports.
+    lower, upper
+        Limits of the statistical exposure `Q(n, k)`, shares of the users.
+    values
+        All listed values. All limits hold together with probability `1 - delta`.
+    """
+
+    api: str
+    mechanism: str
+    epsilon: float
+    users: int
+    lower: float
+    upper: float
+    values: tuple[EstimatedValue, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the members."""
+        return asdict(self)
+
+
+def mechanism_of(plan: Randomisation) -> PureMechanism:
+    """Give the mechanism that users apply, for its matrix and its estimates."""
+    if plan.hash_range is not None:
+        return LocalHash(len(plan.values), plan.epsilon, plan.hash_range)
+    return PROTOCOLS[plan.mechanism](len(plan.values), plan.epsilon)
+
+
+def estimate(
+    study: Study, ask: Ask, api: str, counts: Mapping[tuple[str, ...], int], *, delta: float
+) -> RandomisedApi:
+    """Tell the frequencies and the exposure of an API from the counts of its randomised answers.
+
+    Parameters
+    ----------
+    study, ask
+        The terms and the question; `k` and `n` of the exposure are the study's.
+    api
+        One that the ask randomises.
+    counts
+        Users by the tokens of the set of this API alone.
+    delta
+        Tolerated probability that any of the limits fails, in (0, 1).
+
+    Raises
+    ------
+    InputError
+        The API is not randomised, or redacted besides; a token is no report on it.
+    UndecidableError
+        Fewer than `k` users answered.
+    """
+    plan = ask.randomise.get(api)
+    if plan is None or (api,) not in ask.sets:
+        raise InputError(f"ask: does not randomise {api}")
+    if api in ask.redact:
+        raise InputError(f"ask: redacts the reports on {api}, so that they tell no frequencies")
+    users = sum(counts.values())
+    if users < study.k:
+        raise UndecidableError(f"{api}: fewer than k = {study.k} users answered")
+    mechanism = mechanism_of(plan)
+    support = _support_counts(study, plan, counts)
+    shares = estimate_frequencies(mechanism, support, users).frequencies
+    low, high = frequency_limits(mechanism, support, users, delta=delta)
+    lower, upper = exposure_limits(low, high, k=study.k, population=study.population)
+    return RandomisedApi(
+        api=api,
+        mechanism=plan.mechanism,
+        epsilon=plan.epsilon,
+        users=users,
+        lower=lower,
+        upper=min(1.0, upper + float(high[-1])),
+        values=tuple(
+            EstimatedValue(token=token, share=float(one), lower=float(least), upper=float(most))
+            for token, one, least, most in zip(plan.values, shares, low, high, strict=True)
+        ),
+    )
+
+
+def _support_counts(
+    study: Study, plan: Randomisation, counts: Mapping[tuple[str, ...], int]
+) -> NDArray[np.int64]:
+    """Count the reports that support each value, int64, shape (values,)."""
+    limit = token_limit(study.report_bytes, ("",))
+    values = [fitting(value, limit, study.id) for value in plan.values]
+    by_token = {token: users for (token,), users in counts.items()}
+    if not all(_is_report(token, plan, values) for token in by_token):
+        raise InputError("counts: a token is no report of the randomisation")
+    if plan.is_unary:
+        rows = [[users * (bit == "1") for bit in token[1:]] for token, users in by_token.items()]
+        return np.asarray(np.array(rows, dtype=np.int64).sum(axis=0), dtype=np.int64)
+    if plan.hash_range is not None:
+        return _hash_support(LocalHash(len(values), plan.epsilon, plan.hash_range), by_token)
+    return np.array([by_token.get(value, 0) for value in values], dtype=np.int64)
+
+
+def _is_report(token: str, plan: Randomisation, values: Sequence[str]) -> bool:
+    return token in values if plan.mechanism == "grr" else is_report(token, plan)
+
+
+def _hash_support(mechanism: LocalHash, users: Mapping[str, int]) -> NDArray[np.int64]:
+    parts = [token[1:].split(".") for token in users for _ in range(users[token])]
+    seeds = np.array([int(seed, 16) for seed, _ in parts], dtype=np.uint64)
+    hashes = np.array([int(told) for _, told in parts], dtype=np.int64)
+    return mechanism.support_counts(HashedReports(seeds, hashes))
+
+
+def plan_randomisation(
+    api: str, tokens: Mapping[str, int], *, study: Study, users: int, accuracy: float
+) -> tuple[ApiPlan, Randomisation | None]:
+    """Choose how to randomise an API, from a collection without randomisation.
+
+    Values of fewer than `k` users are not listed, since an ask is public; they count as the rest.
+
+    Parameters
+    ----------
+    api
+        Name.
+    tokens
+        Users by what they hold of it.
+    study
+        `k` and `n` of the exposure, and `delta`, which its APIs share evenly.
+    users
+        Users who will report.
+    accuracy
+        Largest half distance of the limits of the exposure, in (0, 1).
+
+    Returns
+    -------
+    The plan, and what an ask says of it; None where no mechanism is accurate enough.
+
+    Raises
+    ------
+    PolicyError
+        A number out of range.
+    UndecidableError
+        No value is held by `k` users.
+    """
+    listed = sorted(
+        token for token, held in tokens.items() if held >= study.k and token != REDACTED
+    )
+    limit = token_limit(study.report_bytes, ("",))
+    rest = sum(tokens.values()) - sum(tokens[token] for token in listed)
+    if not listed:
+        raise UndecidableError(f"{api}: no value is held by k = {study.k} users")
+    plan = plan_api(
+        api,
+        CountSpectrum.from_counts([tokens[token] for token in listed]),
+        rest=rest,
+        users=users,
+        k=study.k,
+        population=study.population,
+        accuracy=accuracy,
+        delta=study.delta / len(study.apis),
+        mechanisms=_with_room(study, len(listed) + 1),
+    )
+    values = [fitting(token, limit, study.id) for token in listed]
+    return plan, randomisation_of(plan, (*values, REDACTED))
+
+
+def randomisation_of(plan: ApiPlan, values: tuple[str, ...]) -> Randomisation | None:
+    """Give what an ask says of a plan; None where the plan found no mechanism.
+
+    Parameters
+    ----------
+    plan
+        Of `ldp plan`.
+    values
+        Tokens to be listed, the last for all others.
+
+    Raises
+    ------
+    InputError
+        The values are not as many as were planned for.
+    """
+    if plan.mechanism is None or plan.epsilon is None:
+        return None
+    if len(values) != plan.values:
+        raise InputError(f"{plan.api}: planned for {plan.values} values, not {len(values)}")
+    [mechanism] = [name for name in MECHANISMS if name == plan.mechanism]
+    return Randomisation(
+        mechanism=mechanism, epsilon=plan.epsilon, values=values, hash_range=plan.hash_range
+    )
+
+
+def _with_room(study: Study, values: int) -> tuple[MechanismName, ...]:
+    """Mechanisms whose reports a message of the study can hold."""
+    if values < token_limit(study.report_bytes, ("",)):
+        return MECHANISMS
+    return tuple(name for name in MECHANISMS if name not in UNARY)
+
+
+def randomised_ask(
+    study: Study, plans: Mapping[str, Randomisation], *, epoch: int, round_number: int = 1
+) -> Ask:
+    """Ask for each planned API alone, randomised; APIs without a plan are not asked for.
+
+    Raises
+    ------
+    InputError
+        There is no plan.
+    """
+    return Ask(
+        study=study.id,
+        epoch=epoch,
+        round=round_number,
+        recipient="curator",
+        sets=tuple((api,) for api in sorted(plans)),
+        randomise=plans,
+    )

@@ -1,0 +1,202 @@
+"""A recipient, curator or analyst: opens what the shuffler passes on, and counts it.
+
+What is kept is a number of users for each tuple of tokens of each set that was asked; which
+messages came together, or from one user, is neither known nor kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fpmonitor.errors import InputError
+from fpmonitor.private.keys import SealError, has_length, open_sealed
+from fpmonitor.private.store import Receipt, Store, read_counts
+from fpmonitor.private.tokens import REDACTED, fitting, is_report
+from fpmonitor.private.wire import ID_BYTES, WireError, decode_batch, decode_report, token_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from fpmonitor.private.keys import KeyRing
+    from fpmonitor.private.store import Outcome
+    from fpmonitor.private.study import Ask, Randomisation, Study
+    from fpmonitor.private.wire import HpkeCiphertext, Report
+
+_FREE_FORM = re.compile(r"=.*|#[0-9a-f]{32}|undefined|error|absent|redacted", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a user may answer to one set.
+
+    Attributes
+    ----------
+    limit
+        Bytes of the longest token.
+    allowed
+        Per API its possible tokens; null where any will do.
+    reports
+        Per API the randomisation whose reports are no values; null where there is none.
+    """
+
+    limit: int
+    allowed: tuple[frozenset[str] | None, ...]
+    reports: tuple[Randomisation | None, ...]
+
+    def fits(self, tokens: tuple[str, ...]) -> bool:
+        """Whether a user who keeps to the ask may have answered this."""
+        return len(tokens) == len(self.allowed) and all(
+            self._fits(token, allowed, plan)
+            for token, allowed, plan in zip(tokens, self.allowed, self.reports, strict=True)
+        )
+
+    def _fits(self, token: str, allowed: frozenset[str] | None, plan: Randomisation | None) -> bool:
+        if len(token.encode()) > self.limit:
+            return False
+        if allowed is not None:
+            return token in allowed
+        if plan is not None:
+            return is_report(token, plan)
+        return _FREE_FORM.fullmatch(token) is not None
+
+
+class Recipient:
+    """The curator or the analyst of a study.
+
+    Parameters
+    ----------
+    path
+        Its store.
+    study
+        The terms.
+    ring
+        Its keys; they say which of the two it is.
+
+    Raises
+    ------
+    InputError
+        The keys are the shuffler's, or the store is of another study.
+    StoreError
+        The store cannot be opened.
+    """
+
+    def __init__(self, path: Path, study: Study, ring: KeyRing) -> None:
+        if ring.role == "shuffler":
+            raise InputError("keys: of the shuffler, not of a recipient")
+        self.ring = ring
+        self.store = Store(path, study, "recipient")
+        self._keys = ring.by_id()
+        self._forms: dict[bytes, tuple[_Form, ...]] = {}
+        for ask in self.store.asks.values():
+            self._forms[ask.id] = _forms(study, ask)
+
+    def add_ask(self, ask: Ask) -> None:
+        """Count answers to an ask from now on; errors as of `Store.add_ask`.
+
+        Raises
+        ------
+        InputError
+            Its answers go to the other recipient.
+        """
+        if ask.recipient != self.ring.role:
+            raise InputError(f"ask: its answers go to the {ask.recipient}")
+        self.store.add_ask(ask)
+        self._forms[ask.id] = _forms(self.store.study, ask)
+
+    def take(self, data: bytes) -> Receipt:
+        """Open and count a batch, once; on disk when it returns.
+
+        Raises
+        ------
+        WireError
+            The bytes are no batch.
+        InputError
+            The ask is not known here; nothing counts.
+        StoreError
+            It could not be written; nothing counts.
+        """
+        batch = decode_batch(data)
+        if batch.ask not in self.store.asks:
+            raise InputError("batch: answers an ask that is not known here")
+        checked = [self._checked(frame, batch.ask) for frame in batch.frames]
+        outcomes: Counter[Outcome] = Counter()
+        counts: Counter[tuple[int, tuple[str, ...]]] = Counter()
+        with self.store.transaction():
+            if not self.store.run("private/receive", id=batch.id):
+                return self._taken_before(batch.ask, len(checked))
+            for found in checked:
+                if isinstance(found, str):
+                    outcomes[found] += 1
+                elif not self._is_new(batch.ask, found.nonce):
+                    outcomes["replayed"] += 1
+                else:
+                    outcomes["accepted"] += 1
+                    counts[found.set_index, found.tokens] += 1
+            self._count(batch.ask, counts)
+            self.store.add_to_tally(batch.ask, outcomes)
+        return Receipt.of(outcomes)
+
+    def _checked(self, frame: HpkeCiphertext, ask_id: bytes) -> Report | Outcome:
+        """Open a message; or why it does not count."""
+        if not has_length(frame, self.store.study.report_bytes):
+            return "wrong length"
+        if frame.config_id not in self._keys:
+            return "unknown key"
+        try:
+            report = decode_report(open_sealed(frame, self._keys, self.ring.role, ask_id))
+        except SealError:
+            return "does not open"
+        except WireError:
+            return "unreadable"
+        forms = self._forms[ask_id]
+        if report.set_index >= len(forms):
+            return "unknown set"
+        return report if forms[report.set_index].fits(report.tokens) else "wrong tokens"
+
+    def _is_new(self, ask_id: bytes, nonce: bytes) -> bool:
+        digest = hashlib.sha256(ask_id + nonce).digest()[:ID_BYTES]
+        return bool(self.store.run("private/take_nonce", ask=ask_id, digest=digest))
+
+    def _count(self, ask_id: bytes, counts: Mapping[tuple[int, tuple[str, ...]], int]) -> None:
+        for (set_index, tokens), users in counts.items():
+            text = json.dumps(tokens, ensure_ascii=False, separators=(",", ":"))
+            self.store.run(
+                "private/count", ask=ask_id, set_index=set_index, tokens=text, users=users
+            )
+
+    def _taken_before(self, ask_id: bytes, messages: int) -> Receipt:
+        self.store.add_to_tally(ask_id, {"taken before": messages})
+        return Receipt(0, {"taken before": messages})
+
+    def counts(self, ask: Ask) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
+        """Count what users hold, as `read_counts`."""
+        return read_counts(self.store, ask)
+
+
+def _forms(study: Study, ask: Ask) -> tuple[_Form, ...]:
+    return tuple(_form(study, ask, apis) for apis in ask.sets)
+
+
+def _form(study: Study, ask: Ask, apis: tuple[str, ...]) -> _Form:
+    limit = token_limit(study.report_bytes, apis)
+
+    def allowed(api: str) -> frozenset[str] | None:
+        if api in ask.redact:
+            shown = {*ask.redact[api].keep, REDACTED}
+        elif api in ask.randomise and ask.randomise[api].mechanism == "grr":
+            shown = set(ask.randomise[api].values)
+        else:
+            return None
+        return frozenset(fitting(token, limit, study.id) for token in shown)
+
+    def report(api: str) -> Randomisation | None:
+        plan = ask.randomise.get(api)
+        return None if plan is None or plan.mechanism == "grr" else plan
+
+    return _Form(limit, tuple(map(allowed, apis)), tuple(map(report, apis)))

@@ -1,0 +1,602 @@
+"""Rules that withhold single values, so that a set too exposing as it is can be released.
+
+Every user applies the rules; a value that is not kept becomes `redacted`. Covering redactions, of
+kept values, by the user's own dice, keep the act of redacting from telling that the value is rare.
+
+Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
+anonymity: Quantifying reidentification risks without reidentifying users", section 8.1. Statements
+and proofs: docs/private-selection.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from fpmonitor.errors import InputError, PolicyError, UndecidableError
+from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.estimate.thinning import seed_of
+from fpmonitor.private.knowledge import Knowledge, certified_limits
+from fpmonitor.private.study import RedactionRule
+from fpmonitor.private.table import count_reports, redact
+from fpmonitor.private.tokens import REDACTED
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.private.knowledge import ApiSet, Counts, Setting, Tuples
+    from fpmonitor.private.study import Study
+
+SUSPICION = 0.5
+_MOST_POINTS = 2000
+# Certified one after the other, the least loss first, each at its share of delta.
+_TARGETS = (1.0, 0.8, 0.6, 0.4, 0.2)
+_DRAWS = 5
+_CLOSER_LOOKS = 50
+_MOST_RESTORED = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiRedaction:
+    """What the rules do to one API.
+
+    Attributes
+    ----------
+    api
+        Its name.
+    values, kept
+        Observed tokens, and how many of them are sent.
+    rare
+        Share of the users whose token is not kept.
+    cover
+        Probability with which a kept token is redacted too.
+    """
+
+    api: str
+    values: int
+    kept: int
+    rare: float
+    cover: float
+
+    @property
+    def redacted(self) -> float:
+        """Expected share of the users whose token is redacted."""
+        return self.rare + (1 - self.rare) * self.cover
+
+    @property
+    def suspicion(self) -> float:
+        """Probability that a redacted token hides one that is not kept, by Bayes' rule.
+
+        0 where nothing is kept: that everybody's token is redacted tells nothing of anyone.
+        """
+        return self.rare / self.redacted if self.kept and self.redacted else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the API as the CLI prints it."""
+        return {
+            "api": self.api,
+            "values": self.values,
+            "kept": self.kept,
+            "rare": self.rare,
+            "cover": self.cover,
+            "redacted": self.redacted,
+            "suspicion": self.suspicion,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionPlan:
+    """Rules for one set, what they cost and what they give.
+
+    Attributes
+    ----------
+    apis
+        The set.
+    rules
+        By API; an API without a rule is sent as it is.
+    before, after
+        Upper limits of the exposure without and with the rules, shares, in the same sense.
+    basis
+        Where the limits come from: `marginals` or `certificate` or `count`.
+    per_api
+        What happens to each API.
+    loss
+        Expected share of redacted tokens, weighted.
+    within_budget
+        Whether `after` is.
+    """
+
+    apis: ApiSet
+    rules: Mapping[str, RedactionRule]
+    before: float
+    after: float
+    basis: str
+    per_api: tuple[ApiRedaction, ...]
+    loss: float
+    within_budget: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the plan as the CLI prints it; the rules themselves stand in the ask."""
+        return {
+            "apis": list(self.apis),
+            "basis": self.basis,
+            "before": self.before,
+            "after": self.after,
+            "loss": self.loss,
+            "within_budget": self.within_budget,
+            "per_api": [one.to_json() for one in self.per_api],
+        }
+
+
+def cover_for(rare: float, suspicion: float) -> float:
+    """Probability of covering redactions with which a redacted token is rare with `suspicion`.
+
+    `rare / (rare + (1 - rare) cover) = suspicion`, by Bayes' rule.
+
+    Parameters
+    ----------
+    rare
+        Share of the users whose token is not kept, below `suspicion`.
+    suspicion
+        In (0, 1]; 1: no cover.
+
+    Raises
+    ------
+    PolicyError
+        `suspicion` is out of its range, or so many users have no kept token that no cover does.
+    """
+    check_suspicion(suspicion)
+    if rare >= suspicion:
+        raise PolicyError("suspicion", f"cannot be lower than the share of rare values, {rare:.3g}")
+    return rare * (1 - suspicion) / (suspicion * (1 - rare))
+
+
+def check_suspicion(suspicion: float) -> None:
+    """Check the probability that a redacted token may hide a rare one.
+
+    Raises
+    ------
+    PolicyError
+        It is not in (0, 1].
+    """
+    if not 0 < suspicion <= 1:
+        raise PolicyError("suspicion", f"must be above 0 and at most 1, got {suspicion}")
+
+
+def plan_from_marginals(
+    study: Study,
+    counts: Counts,
+    apis: ApiSet,
+    *,
+    setting: Setting = "statistical",
+    weights: Mapping[str, float] | None = None,
+    suspicion: float = SUSPICION,
+) -> RedactionPlan:
+    """Choose what to keep of each API from the counts of single APIs alone.
+
+    Whatever the joint law, `r + 1` tokens of each API, the kept ones and `redacted`, have at most
+    `prod (r + 1)` joint values, on each of which fewer than `k` users are exposed. So the limit
+    needs no sample: `(k - 1) / n prod (r + 1)`. In the fixed setting values beyond the `r` are
+    shown as well, their users counted as exposed, as far as the budget goes.
+
+    Parameters
+    ----------
+    study, counts, setting
+        As in `Knowledge`. Only values of `k` reports or more are kept: the rules are public.
+    apis
+        The set.
+    weights
+        What a redacted token of each API costs; 1 where not named.
+    suspicion
+        Largest probability that a redacted token hides one that is not kept, in (0, 1].
+
+    Raises
+    ------
+    InputError, PolicyError, UndecidableError
+        As `Knowledge`; `suspicion` out of its range; or a single value of all users is above the
+        budget.
+    """
+    check_suspicion(suspicion)
+    knowledge = Knowledge(study, counts, setting)
+    price = [(weights or {}).get(api, 1.0) for api in apis]
+    before = knowledge.promise(apis).upper
+    if before <= study.budget:
+        return _nothing_to_do(knowledge.counts, apis, before, "marginals")
+    ranked = [_Ranked.of(knowledge.counts[api,], study.k) for api in apis]
+    ways = _ways(ranked, price, knowledge.cell, study.budget, closed=setting == "fixed")
+    if not ways.outside.size:
+        raise UndecidableError(
+            "even with everything redacted the limit is above the budget",
+            hint="raise the budget, or wait for more users",
+        )
+    slack = study.budget - knowledge.cell * ways.sizes
+    most = slack if setting == "fixed" else np.zeros_like(slack)
+    # What the slack can save at most decides which ways are worth a closer look.
+    promising = np.argsort(ways.outside - max(price) * most, kind="stable")[:_CLOSER_LOOKS]
+    kept, shown, _, size = min(
+        (
+            (*_restored(ranked, price, ways.kept[at], float(most[at])), float(ways.sizes[at]))
+            for at in promising
+        ),
+        key=lambda one: (one[2], one[1]),
+    )
+    keep = {api: one.tokens[:number] for api, one, number in zip(apis, ranked, kept, strict=True)}
+    per_api, rules = _rules(knowledge.counts, keep, suspicion, closed=setting == "fixed")
+    after = knowledge.cell * size + shown
+    return RedactionPlan(
+        apis=apis,
+        rules=rules,
+        before=before,
+        after=after,
+        basis="marginals",
+        per_api=per_api,
+        loss=_loss(per_api, price),
+        within_budget=after <= study.budget,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """Tokens of an API, the most frequent first, as many as may be kept.
+
+    Attributes
+    ----------
+    tokens
+        Those of at least `k` reports.
+    outside
+        float64, shape (tokens + 1,): share of the users outside of the first `r`.
+    """
+
+    tokens: tuple[str, ...]
+    outside: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, tuples: Tuples, k: int) -> _Ranked:
+        """Rank the tokens of the counts of a single API."""
+        frequent = sorted((-n, token) for (token,), n in tuples.items() if n >= k)
+        ranked = [(token, -n) for n, token in frequent if token != REDACTED]
+        users = sum(tuples.values())
+        kept = np.cumsum([0, *(n for _, n in ranked)])
+        return cls(tuple(token for token, _ in ranked), (users - kept) / users)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """Numbers of kept tokens: joint values, weighted share outside, tokens of each API."""
+
+    sizes: NDArray[np.float64]
+    outside: NDArray[np.float64]
+    kept: NDArray[np.int64]
+
+
+def _ways(
+    ranked: Sequence[_Ranked], price: Sequence[float], cell: float, budget: float, *, closed: bool
+) -> _Ways:
+    """All ways to keep tokens within the budget that no other beats in both; at most 2,000."""
+    ways = _Ways(np.ones(1), np.zeros(1), np.empty((1, 0), dtype=np.int64))
+    for one, weight in zip(ranked, price, strict=True):
+        numbers = np.arange(one.outside.size)
+        # Where everything that was seen is kept, `redacted` is no value.
+        all_kept = closed & (one.outside <= 0) & (numbers > 0)
+        sizes = np.multiply.outer(ways.sizes, numbers + 1 - all_kept).ravel()
+        outside = np.add.outer(ways.outside, weight * one.outside).ravel()
+        before, number = np.divmod(np.arange(sizes.size), numbers.size)
+        order = np.lexsort((outside, sizes))
+        order = order[cell * sizes[order] <= budget]
+        earlier = np.append(np.inf, np.minimum.accumulate(outside[order]))[: order.size]
+        order = order[outside[order] < earlier]
+        if order.size > _MOST_POINTS:
+            order = order[np.linspace(0, order.size - 1, _MOST_POINTS).astype(np.int64)]
+        kept = np.column_stack([ways.kept[before[order]], number[order]])
+        ways = _Ways(sizes[order], outside[order], kept)
+    return ways
+
+
+def _restored(
+    ranked: Sequence[_Ranked], price: Sequence[float], kept: NDArray[np.int64], slack: float
+) -> tuple[tuple[int, ...], float, float]:
+    """Show further tokens as long as their users fit into the slack, the dearest APIs first.
+
+    Returns the numbers of tokens shown, the share of the users counted as exposed for it, and the
+    weighted share that stays outside.
+    """
+    numbers, shown = kept.tolist(), 0.0
+    for at in sorted(range(len(ranked)), key=lambda at: -price[at]):
+        outside = ranked[at].outside
+        room = outside[numbers[at]] - (slack - shown)
+        further = int(np.searchsorted(-outside, -room))
+        further = max(min(further, outside.size - 1), numbers[at])
+        while outside[numbers[at]] - outside[further] > slack - shown:
+            further -= 1
+        shown += float(outside[numbers[at]] - outside[further])
+        numbers[at] = further
+    left = math.fsum(
+        weight * float(one.outside[number])
+        for one, weight, number in zip(ranked, price, numbers, strict=True)
+    )
+    return tuple(numbers), shown, left
+
+
+def _rules(
+    counts: Counts, keep: Mapping[str, Sequence[str]], suspicion: float, *, closed: bool
+) -> tuple[tuple[ApiRedaction, ...], dict[str, RedactionRule]]:
+    """Rules with their covers; an API of which too little is kept to be covered is withheld."""
+    per_api, rules = [], {}
+    for api, tokens in keep.items():
+        tuples = counts[api,]
+        users = sum(tuples.values())
+        rare = users - sum(tuples[token,] for token in tokens)
+        # In a population some will have values that nobody had here.
+        share = rare / users if closed else (rare + 1) / (users + 1)
+        kept = tokens if share < suspicion else ()
+        cover = cover_for(share, suspicion) if kept else 0.0
+        per_api.append(
+            ApiRedaction(
+                api=api,
+                values=len(tuples),
+                kept=len(kept),
+                rare=share if kept else 1.0,
+                cover=cover,
+            )
+        )
+        if share > 0 or not kept:
+            rules[api] = RedactionRule(keep=frozenset(kept), cover=cover)
+    return tuple(per_api), rules
+
+
+def _loss(per_api: Sequence[ApiRedaction], price: Sequence[float]) -> float:
+    """Give the expected share of redacted tokens, weighted."""
+    total = math.fsum(price)
+    cost = math.fsum(w * one.redacted for one, w in zip(per_api, price, strict=True))
+    return cost / total if total else 0.0
+
+
+def _nothing_to_do(counts: Counts, apis: ApiSet, before: float, basis: str) -> RedactionPlan:
+    everything = {api: [token for (token,) in counts[api,]] for api in apis}
+    per_api, _ = _rules(counts, everything, 1.0, closed=True)
+    return RedactionPlan(
+        apis=apis,
+        rules={},
+        before=before,
+        after=before,
+        basis=basis,
+        per_api=per_api,
+        loss=0.0,
+        within_budget=True,
+    )
+
+
+def plan_from_sample(
+    study: Study,
+    table: pl.DataFrame,
+    apis: ApiSet,
+    *,
+    rng: np.random.Generator,
+    setting: Setting = "statistical",
+    weights: Mapping[str, float] | None = None,
+    suspicion: float = SUSPICION,
+) -> RedactionPlan:
+    """Choose what to keep of each API from users whose joint tokens are at hand.
+
+    A greedy choice: the values most of whose users are exposed are withheld first, those that turn
+    out to be dispensable are restored.
+
+    Parameters
+    ----------
+    study
+        The policy.
+    table
+        Tokens, a row per user, a text column per API of the set; at least 4 users.
+    apis
+        The set.
+    rng
+        Splits the users and draws covers. Derive its seed from the data.
+    setting
+        `fixed`: `after` is the largest share of the users of the table exposed in a few draws of
+        the covers. `statistical`: the rules are chosen on one half of the users, and certified on
+        the other: redaction is then a function that has nothing to do with these users, their
+        redacted tuples are independent draws, and the certificate holds for them as it stands.
+    weights, suspicion
+        As in `plan_from_marginals`.
+
+    Raises
+    ------
+    InputError, PolicyError, UndecidableError
+        The table lacks an API, `suspicion` is out of its range, or there are too few users.
+    """
+    check_suspicion(suspicion)
+    if not set(apis) <= set(table.columns) or not apis:
+        raise InputError("redaction: the set names an API that the users at hand lack")
+    if len(table) < 4:
+        raise UndecidableError("fewer than 4 users say nothing")
+    held = table.select(apis)
+    price = [(weights or {}).get(api, 1.0) for api in apis]
+    if setting == "fixed":
+        return _least_loss_among(
+            study, held, held, price=price, suspicion=suspicion, rng=rng, setting=setting
+        )
+    order = rng.permutation(len(held))
+    half = len(held) // 2
+    chosen_on, certified_on = held[order[:half]], held[order[half : 2 * half]]
+    return _least_loss_among(
+        study, chosen_on, certified_on, price=price, suspicion=suspicion, rng=rng, setting=setting
+    )
+
+
+def _least_loss_among(
+    study: Study,
+    chosen_on: pl.DataFrame,
+    certified_on: pl.DataFrame,
+    *,
+    price: Sequence[float],
+    suspicion: float,
+    rng: np.random.Generator,
+    setting: Setting,
+) -> RedactionPlan:
+    """Choose for ever lower targets until the rules hold where they are judged."""
+    apis = tuple(chosen_on.columns)
+    judge = _Judge(study, setting)
+    before = judge.exposure(certified_on)
+    counts: Counts = count_reports(chosen_on, [(api,) for api in apis])
+    if before <= study.budget:
+        return _nothing_to_do(counts, apis, before, judge.basis)
+    plans = []
+    for target in _TARGETS:
+        greedy = _Greedy(study, chosen_on, price=price, suspicion=suspicion, judge=judge, rng=rng)
+        keep = greedy.kept_tokens(target * study.budget)
+        per_api, rules = _rules(counts, keep, suspicion, closed=setting == "fixed")
+        draws = range(_DRAWS if setting == "fixed" else 1)
+        after = max(judge.exposure(redact(certified_on, rules, rng)) for _ in draws)
+        plans.append(
+            RedactionPlan(
+                apis=apis,
+                rules=rules,
+                before=before,
+                after=after,
+                basis=judge.basis,
+                per_api=per_api,
+                loss=_loss(per_api, price),
+                within_budget=after <= study.budget,
+            )
+        )
+        if plans[-1].within_budget:
+            break
+    return plans[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """What exposure means: that of these users, or its upper limit in the population."""
+
+    study: Study
+    setting: Setting
+
+    @property
+    def basis(self) -> str:
+        return "count" if self.setting == "fixed" else "certificate"
+
+    def exposure(self, held: pl.DataFrame) -> float:
+        """Exposure of users by their tokens, each redacted token a value like others."""
+        return self.of_groups(held.group_by(held.columns).len()["len"].to_numpy())
+
+    def of_groups(self, groups: NDArray[np.integer[Any]]) -> float:
+        """Exposure of users in groups of these sizes."""
+        spectrum = CountSpectrum.from_counts(groups.astype(np.int64))
+        if self.setting == "fixed":
+            return empirical_exposure(spectrum, self.study.k)
+        seed = seed_of("redaction", self.study.id.hex(), str(spectrum.users))
+        # One share of delta for the set as it is, one for each target.
+        delta = self.study.delta / (1 + len(_TARGETS))
+        return certified_limits(self.study, spectrum, delta=delta, seed=seed)[1]
+
+
+class _Greedy:
+    """Withholds value after value of users whose joint tokens are at hand."""
+
+    def __init__(
+        self,
+        study: Study,
+        held: pl.DataFrame,
+        *,
+        price: Sequence[float],
+        suspicion: float,
+        judge: _Judge,
+        rng: np.random.Generator,
+    ) -> None:
+        self._apis = held.columns
+        self._price = price
+        self._suspicion = suspicion
+        self._judge = judge
+        self._users = len(held)
+        self._tokens: list[list[str]] = []
+        self._codes: list[NDArray[np.int64]] = []
+        for column in held.get_columns():
+            tokens = column.unique().sort().to_list()
+            self._tokens.append(tokens)
+            place = column.replace_strict(tokens, range(len(tokens)), return_dtype=pl.Int64)
+            self._codes.append(place.to_numpy())
+        self._numbers = [np.bincount(codes) for codes in self._codes]
+        # Judged by the worst of some draws, or the choice would fit one draw of the covers.
+        draws = _DRAWS if suspicion < 1 else 1
+        self._dice = rng.random((draws, len(self._codes), self._users))
+        # The rules are public: values of fewer than k users are in none.
+        self._may_keep = [numbers >= study.k for numbers in self._numbers]
+        self._kept = [may.copy() for may in self._may_keep]
+        population = max(study.population, 1)
+        scale = 1.0 if judge.setting == "fixed" else min(self._users / population, 1.0)
+        self._small = max(2, math.ceil(study.k * scale))
+
+    def kept_tokens(self, target: float) -> dict[str, list[str]]:
+        """Tokens to keep of each API, so that the exposure here is at most the target."""
+        while True:
+            exposure, groups = self._worst_draw()
+            small = np.bincount(groups)[groups] < self._small
+            if exposure <= target or not self._withhold(small, exposure - target):
+                break
+        self._restore(target)
+        return {
+            api: [token for token, is_kept in zip(tokens, kept.tolist(), strict=True) if is_kept]
+            for api, tokens, kept in zip(self._apis, self._tokens, self._kept, strict=True)
+        }
+
+    def _withhold(self, exposed: NDArray[np.bool_], excess: float) -> bool:
+        """Withhold the values most of whose users are exposed; whether there was one left.
+
+        As many at once as hold half of the exposed users that are too many.
+        """
+        offers = []
+        for at, (codes, numbers) in enumerate(zip(self._codes, self._numbers, strict=True)):
+            caught = np.bincount(codes, exposed, minlength=numbers.size)
+            worth = (caught + 1e-9) / (numbers * max(self._price[at], 1e-9))
+            offers += [
+                (-worth[code], at, code, caught[code]) for code in np.flatnonzero(self._kept[at])
+            ]
+        enough = excess * self._users / 2
+        for _, at, code, caught in sorted(offers):
+            self._kept[at][code] = False
+            enough -= caught
+            if enough <= 0:
+                break
+        return bool(offers)
+
+    def _restore(self, target: float) -> None:
+        """Keep withheld values again, the dearest first, where the target allows it."""
+        withheld = [
+            (-self._price[at] * self._numbers[at][code], at, code)
+            for at, may_keep in enumerate(self._may_keep)
+            for code in np.flatnonzero(may_keep & ~self._kept[at])
+        ]
+        for _, at, code in sorted(withheld)[:_MOST_RESTORED]:
+            self._kept[at][code] = True
+            if self._worst_draw()[0] > target:
+                self._kept[at][code] = False
+
+    def _worst_draw(self) -> tuple[float, NDArray[np.int64]]:
+        """Largest exposure of all draws of the covers, and the group of each user there."""
+        sent = []
+        for codes, numbers, kept in zip(self._codes, self._numbers, self._kept, strict=True):
+            rare = 1 - numbers[kept].sum() / self._users
+            hopeless = rare >= self._suspicion
+            cover = 1.0 if hopeless else cover_for(rare, self._suspicion)
+            sent.append((np.where(kept[codes], codes + 1, 0), cover))
+        draws = [self._groups(sent, dice) for dice in self._dice]
+        exposures = [self._judge.of_groups(np.bincount(groups)) for groups in draws]
+        worst = int(np.argmax(exposures))
+        return exposures[worst], draws[worst]
+
+    def _groups(
+        self, sent: Sequence[tuple[NDArray[np.int64], float]], dice: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Group of each user by its redacted tokens."""
+        groups = np.zeros(self._users, dtype=np.int64)
+        for (columns, cover), drawn, numbers in zip(sent, dice, self._numbers, strict=True):
+            shown = np.where(drawn >= cover, columns, 0)
+            groups = np.unique(groups * (numbers.size + 1) + shown, return_inverse=True)[1]
+        return groups

@@ -1,0 +1,371 @@
+"""The curator's choice: the most useful set that what it was told promises to be safe."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fpmonitor.decide.utility import recommend
+from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.estimate.thinning import seed_of
+from fpmonitor.private.knowledge import Knowledge, certified_limits, digest_of
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.private.knowledge import ApiSet, Counts, Promise, Setting, Tuples
+    from fpmonitor.private.study import Study
+
+SETTINGS: tuple[Setting, ...] = ("fixed", "statistical")
+_MOST_SETS = 50_000
+_MULTIPLIERS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromisedSet:
+    """An API set and what is promised of its exposure.
+
+    Attributes
+    ----------
+    apis
+        Sorted names.
+    fixed
+        Upper limit for the observed users themselves.
+    statistical
+        Upper limit for the population.
+    entropy_upper_bits
+        Upper bound of the joint entropy of the observed users, bits.
+    """
+
+    apis: ApiSet
+    fixed: Promise
+    statistical: Promise
+    entropy_upper_bits: float
+
+    def promise(self, setting: Setting) -> Promise:
+        """Upper limit in one of the settings."""
+        return self.fixed if setting == "fixed" else self.statistical
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the set as the CLI prints it."""
+        return {
+            "apis": list(self.apis),
+            "fixed": {"upper": self.fixed.upper, "rule": self.fixed.rule},
+            "statistical": {"upper": self.statistical.upper, "rule": self.statistical.rule},
+            "entropy_upper_bits": self.entropy_upper_bits,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What a curator chose, and from what.
+
+    Attributes
+    ----------
+    setting
+        Whose exposure is within the budget: of the observed users, or of the population.
+    level
+        What the curator knows of the joint law: `marginals`, `pairs`, `triples`, `sets of 4`.
+    users
+        Observed users, `m`.
+    recommended
+        The promised set of greatest weight; no API when none is promised.
+    weight
+        Its weight: the number of its APIs unless weights were given.
+    best
+        Whether no set that the rules `top-r` (from marginals) or `blocks` (from more) promise has
+        a greater weight; a search cut short, or thinned out, cannot tell.
+    singles
+        Every API of the study alone.
+    rules
+        Limits of the recommended set by every rule, in each setting, the smallest first.
+    """
+
+    setting: Setting
+    level: str
+    users: int
+    recommended: PromisedSet
+    weight: float
+    best: bool
+    singles: tuple[PromisedSet, ...]
+    rules: Mapping[Setting, tuple[Promise, ...]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the selection as the CLI prints it."""
+        return {
+            "setting": self.setting,
+            "level": self.level,
+            "users": self.users,
+            "recommended": self.recommended.to_json(),
+            "weight": self.weight,
+            "best": self.best,
+            "singles": [single.to_json() for single in self.singles],
+            "rules": {
+                setting: [{"upper": promise.upper, "rule": promise.rule} for promise in promises]
+                for setting, promises in self.rules.items()
+            },
+        }
+
+
+def select(
+    study: Study,
+    counts: Counts,
+    *,
+    setting: Setting = "statistical",
+    weights: Mapping[str, float] | None = None,
+) -> Selection:
+    """Choose the set of the greatest weight whose promise is within the budget.
+
+    Parameters
+    ----------
+    study
+        The policy.
+    counts
+        What the curator holds: tuples of tokens and how many reports hold them, by API set.
+    setting
+        `fixed`: safe among the observed users; `statistical`: in the population.
+    weights
+        Utility of each API, finite and not negative; 1 where not named.
+
+    Raises
+    ------
+    InputError
+        The counts are not those of the study, an unknown setting, or a weight that is no utility.
+    UndecidableError
+        There are fewer than 2 reports.
+    """
+    if setting not in SETTINGS:
+        raise InputError(f"setting: {setting!r} is none of {', '.join(SETTINGS)}")
+    both = {one: Knowledge(study, counts, one) for one in SETTINGS}
+    chosen, best = heaviest_set(both[setting], weights)
+    return Selection(
+        setting=setting,
+        level=both[setting].level,
+        users=both[setting].users,
+        recommended=describe(both, chosen),
+        weight=weigh(chosen, weights),
+        best=best,
+        singles=tuple(describe(both, (api,)) for api in study.apis),
+        rules={
+            one: tuple(
+                sorted(knowledge.rules(chosen, beaten=True), key=lambda promise: promise.upper)
+            )
+            for one, knowledge in both.items()
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointComparison:
+    """What was promised of a set, beside what the analyst's joint counts say.
+
+    Attributes
+    ----------
+    promised
+        The set, and its promise from what the curator knew.
+    users
+        Reports that the analyst holds.
+    empirical
+        Share of them in groups of fewer than `k`; redacted tokens are values like others.
+    lower, upper
+        Certificate for the population: each is wrong with probability at most `delta`, although
+        the set was chosen from answers of the same users.
+    """
+
+    promised: PromisedSet
+    users: int
+    empirical: float
+    lower: float
+    upper: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the comparison as the CLI prints it."""
+        return {
+            **self.promised.to_json(),
+            "users": self.users,
+            "empirical": self.empirical,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
+
+
+def compare_with_joint(study: Study, promised: PromisedSet, joint: Tuples) -> JointComparison:
+    """Put the analyst's counts of a set beside the curator's promise.
+
+    Parameters
+    ----------
+    study
+        The policy.
+    promised
+        The set, as `select` or `describe` gave it.
+    joint
+        Number of reports by tuple of tokens, at least 2 reports.
+
+    Raises
+    ------
+    UndecidableError
+        There are fewer than 2 reports.
+    """
+    users = sum(joint.values())
+    if users < 2:
+        raise UndecidableError("fewer than 2 reports say nothing")
+    spectrum = CountSpectrum.from_counts([*joint.values()])
+    size = len(promised.apis)
+    # Whichever set was chosen: `delta` is shared by all sizes, and by all sets of a size.
+    delta = study.delta / len(study.apis) / math.comb(len(study.apis), size)
+    seed = seed_of("joint", study.id.hex(), digest_of(promised.apis, joint))
+    lower, upper = certified_limits(study, spectrum, delta=delta, seed=seed)
+    return JointComparison(
+        promised=promised,
+        users=users,
+        empirical=empirical_exposure(spectrum, study.k),
+        lower=lower,
+        upper=upper,
+    )
+
+
+def weigh(apis: Sequence[str], weights: Mapping[str, float] | None) -> float:
+    """Give the utility of a set: the sum of the weights of its APIs, 1 where not named."""
+    return math.fsum((weights or {}).get(api, 1.0) for api in apis)
+
+
+def describe(both: Mapping[Setting, Knowledge], apis: ApiSet) -> PromisedSet:
+    """Tell what is promised of a set in both settings."""
+    return PromisedSet(
+        apis=apis,
+        fixed=both["fixed"].promise(apis),
+        statistical=both["statistical"].promise(apis),
+        entropy_upper_bits=both["fixed"].entropy_upper_bits(apis),
+    )
+
+
+def heaviest_set(
+    knowledge: Knowledge, weights: Mapping[str, float] | None = None
+) -> tuple[ApiSet, bool]:
+    """Promised set of the greatest weight, and whether none that is composed can have more.
+
+    Branch and bound over the sets that can be composed within the budget; then the known sets that
+    are safe by their own counts, and any API that another rule lets in.
+
+    Parameters
+    ----------
+    knowledge
+        What is known, and the policy.
+    weights
+        As in `select`.
+
+    Raises
+    ------
+    InputError
+        A weight that is negative or not finite.
+    """
+    study = knowledge.study
+    safe = [apis for apis in knowledge.asked if knowledge.limit(apis).upper <= study.budget]
+    start = recommend(safe, weights=weights).apis
+    search = _Search(knowledge, weights, start)
+    search.explore((), 0)
+    return _extended(knowledge, search.best, weights), search.complete
+
+
+def _extended(knowledge: Knowledge, apis: ApiSet, weights: Mapping[str, float] | None) -> ApiSet:
+    """Add APIs, the heaviest first, as long as any rule promises the set."""
+    others = [api for api in knowledge.study.apis if api not in apis]
+    for api in sorted(others, key=lambda one: (-weigh([one], weights), one)):
+        larger = tuple(sorted((*apis, api)))
+        if knowledge.promise(larger).upper <= knowledge.study.budget:
+            apis = larger
+    return apis
+
+
+class _Search:
+    """Branch and bound over composed sets.
+
+    For a multiplier `l` the cheapest way to keep an API costs `c = min over r of tail + l ln r`,
+    of a set that was asked for its share of that. Whatever is composed within the budget `Q` has
+    `sum of c <= Q + l ln(l / cell) - l`, since `cell R >= l (1 + ln(R cell / l))`. So the best
+    weight is at most that of a knapsack, whose relaxation is solved by sorting.
+    """
+
+    def __init__(
+        self, knowledge: Knowledge, weights: Mapping[str, float] | None, start: ApiSet
+    ) -> None:
+        self.knowledge = knowledge
+        self.best = start
+        self.weight = weigh(start, weights)
+        self.complete = True
+        self._left = _MOST_SETS
+        budget, cell = knowledge.study.budget, knowledge.cell
+        self._multipliers = np.geomspace(cell, max(budget, 2 * cell), _MULTIPLIERS)
+        self._room = budget + self._multipliers * (np.log(self._multipliers / cell) - 1)
+        costs = {api: self._cost(api) for api in knowledge.study.apis}
+        gain = {api: weigh([api], weights) for api in costs}
+        self._apis = sorted(costs, key=lambda api: (-gain[api] / (costs[api].min() + 1e-9), api))
+        self._costs = np.array([costs[api] for api in self._apis])
+        self._gain = np.array([gain[api] for api in self._apis])
+        self._orders = [
+            np.argsort(-self._gain / (column + 1e-12), kind="stable") for column in self._costs.T
+        ]
+
+    def _cost(self, api: str) -> NDArray[np.float64]:
+        """Least that an API adds to the cost of a set, for each multiplier."""
+        costs = []
+        for part in self.knowledge.asked:
+            if api in part:
+                offer = self.knowledge.tails(part)
+                ways = offer.tails + np.multiply.outer(self._multipliers, np.log(offer.sizes))
+                costs.append(ways.min(axis=1) / len(part))
+        least: NDArray[np.float64] = np.min(costs, axis=0)
+        return least
+
+    def explore(self, chosen: tuple[int, ...], first: int) -> None:
+        """Try all sets that hold the chosen APIs and others from position `first` on."""
+        apis = tuple(sorted(self._apis[place] for place in chosen))
+        front = self.knowledge.front(apis)
+        self.complete &= front.whole
+        if not front.sizes.size:
+            return
+        weight = float(self._gain[list(chosen)].sum())
+        if weight > self.weight:
+            self.best, self.weight = apis, weight
+        for place in range(first, len(self._apis)):
+            if weight + self._hope(chosen, place) <= self.weight * (1 + 1e-12):
+                return
+            if self._left == 0:
+                self.complete = False
+                return
+            self._left -= 1
+            self.explore((*chosen, place), place + 1)
+
+    def _hope(self, chosen: tuple[int, ...], first: int) -> float:
+        """Weight that the APIs from `first` on can add at most."""
+        room = self._room - self._costs[list(chosen)].sum(axis=0)
+        return min(
+            _relaxed_knapsack(self._gain, self._costs[:, at], order[order >= first], float(left))
+            for at, (order, left) in enumerate(zip(self._orders, room, strict=True))
+        )
+
+
+def _relaxed_knapsack(
+    gain: NDArray[np.float64],
+    cost: NDArray[np.float64],
+    order: NDArray[np.intp],
+    room: float,
+) -> float:
+    """Most gain that fits, the last item perhaps in part; items in order of gain by cost."""
+    if room < -1e-12:
+        return 0.0
+    used = np.cumsum(cost[order])
+    whole = int(np.searchsorted(used, room + 1e-12, side="right"))
+    total = float(gain[order[:whole]].sum())
+    if whole == order.size:
+        return total
+    before = float(used[whole - 1]) if whole else 0.0
+    part = (room - before) / float(cost[order[whole]])
+    return total + min(max(part, 0.0), 1.0) * float(gain[order[whole]])

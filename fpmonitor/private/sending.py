@@ -1,0 +1,83 @@
+"""Uploads on their way to the shuffler: straight, or through a relay of Oblivious HTTP."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from fpmonitor.private.transport import BYTES_TYPE, Answer, UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from fpmonitor.private.transport import Service
+    from fpmonitor.private.wire import HpkeConfig
+
+    Send = Callable[[bytes], Answer]
+
+BODY_BYTES = 1_000_000
+
+
+def straight(shuffler: Service) -> Send:
+    """Send to the shuffler, which then sees the address of the sender."""
+    return lambda body: shuffler.post("/uploads", body)
+
+
+def through_relay(relay: Service, gateway: HpkeConfig, shuffler: str) -> Send:
+    """Send through a relay, which sees the address and nothing else (RFC 9458).
+
+    Parameters
+    ----------
+    relay
+        Its resource, to which the sealed requests are posted.
+    gateway
+        Key of the shuffler's gateway.
+    shuffler
+        Address of the shuffler.
+    """
+    from fpmonitor.private.binary_http import Request, decode_response  # noqa: PLC0415
+    from fpmonitor.private.ohttp import REQUEST_TYPE, seal_request  # noqa: PLC0415 -- pyhpke
+
+    parts = urlsplit(shuffler)
+
+    def send(body: bytes) -> Answer:
+        fields = (("content-type", BYTES_TYPE),)
+        request = Request("POST", parts.scheme, parts.netloc, "/uploads", fields, body)
+        sealed, exchange = seal_request(request.encode(), gateway)
+        answer = relay.post("", sealed, REQUEST_TYPE)
+        response = decode_response(exchange.open_response(answer.content))
+        if response.status != 200:
+            raise UnreachableError(f"{shuffler}: {response.status} through the relay")
+        return Answer(dict(response.fields).get("content-type", ""), response.content)
+
+    return send
+
+
+def send_uploads(uploads: Iterable[bytes], send: Send) -> dict[str, int]:
+    """Send uploads, many at once; messages by what became of them.
+
+    Raises
+    ------
+    UnreachableError
+        No answer. All may be sent again: each counts once.
+    """
+    outcomes: Counter[str] = Counter()
+    for body in _bodies(uploads):
+        answer: dict[str, Any] = send(body).json()
+        outcomes["accepted"] += answer["accepted"]
+        outcomes.update(answer["refused"])
+    return dict(outcomes)
+
+
+def _bodies(uploads: Iterable[bytes]) -> Iterator[bytes]:
+    waiting: list[bytes] = []
+    size = 0
+    for upload in uploads:
+        if waiting and size + len(upload) > BODY_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+        waiting.append(upload)
+        size += len(upload)
+    if waiting:
+        yield b"".join(waiting)

@@ -1,0 +1,458 @@
+"""The roles over HTTP, as ASGI applications.
+
+They write no address, no query and no body into their logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.errors import FpmonitorError, InputError, StoreError
+from fpmonitor.private.binary_http import Response as InnerResponse
+from fpmonitor.private.binary_http import decode_request
+from fpmonitor.private.keys import SealError
+from fpmonitor.private.ohttp import (
+    KEYS_TYPE,
+    REQUEST_TYPE,
+    RESPONSE_TYPE,
+    UnknownKeyError,
+    encode_keys,
+    open_request,
+)
+from fpmonitor.private.study import ask_of
+from fpmonitor.private.transport import BYTES_TYPE
+from fpmonitor.private.wire import WireError
+
+try:
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.cors import CORSMiddleware
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+except ImportError as error:
+    raise InputError(
+        f"the services need {error.name}", hint="pip install 'fpmonitor[private,serve]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from starlette.requests import Request
+
+    from fpmonitor.private.delivery import Delivery
+    from fpmonitor.private.recipient import Recipient
+    from fpmonitor.private.shuffler import Shuffler
+    from fpmonitor.private.store import Receipt
+
+    Handler = Callable[[Request], Awaitable[Response]]
+
+LOG = logging.getLogger("fpmonitor.private")
+CONFIGS_TYPE = "application/ppm-dap;message=hpke-config-list"
+MAX_UPLOADS_BYTES = 4_000_000
+MAX_BATCH_BYTES = 64_000_000
+MAX_ASK_BYTES = 16_000_000
+# Bodies that wait for one commit; more are put off.
+MAX_WAITING_BYTES = 64_000_000
+GROUP_BYTES = 16_000_000
+
+_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key"
+
+
+class RefusedRequestError(Exception):
+    """A request that is answered by an error.
+
+    Parameters
+    ----------
+    status
+        Of the answer.
+    reason
+        Without anything of the request.
+    """
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def shuffler_app(
+    shuffler: Shuffler,
+    *,
+    token: str,
+    delivery: Delivery | None = None,
+    origins: Sequence[str] = (),
+) -> Starlette:
+    """Make the application of the shuffler.
+
+    Parameters
+    ----------
+    shuffler
+        The role.
+    token
+        What the curator presents to give an ask, to close one, and to see the status.
+    delivery
+        Sends the batches; without one they wait in the store.
+    origins
+        Origins of pages that may send uploads; `*` for any.
+    """
+    service = _ShufflerService(shuffler, delivery)
+    shared = _Shared(shuffler, token)
+    middleware = []
+    if origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(origins),
+                allow_methods=["GET", "POST"],
+                allow_headers=["Content-Type"],
+                max_age=3600,
+            )
+        )
+    return Starlette(
+        routes=[
+            *(Route(path, _answered(service.public)) for path in _PUBLIC_PATHS),
+            Route("/asks", _answered(shared.authorised(shared.add_ask)), methods=["POST"]),
+            Route(
+                "/asks/{ask}/close",
+                _answered(shared.authorised(service.close_ask)),
+                methods=["POST"],
+            ),
+            Route("/uploads", _answered(service.uploads), methods=["POST"]),
+            Route("/ohttp", _answered(service.ohttp), methods=["POST"]),
+            Route("/status", _answered(shared.authorised(shared.status))),
+        ],
+        middleware=middleware,
+        lifespan=service.alive,
+    )
+
+
+def recipient_app(recipient: Recipient, *, token: str) -> Starlette:
+    """Make the application of the curator or the analyst.
+
+    Parameters
+    ----------
+    recipient
+        The role.
+    token
+        What the shuffler presents with its batches, and who gives asks and sees the status.
+    """
+    shared = _Shared(recipient, token)
+    service = _RecipientService(recipient)
+    return Starlette(
+        routes=[
+            Route("/hpke_config", _answered(service.hpke_config)),
+            Route("/asks", _answered(shared.authorised(shared.add_ask)), methods=["POST"]),
+            Route("/batches", _answered(shared.authorised(service.batches)), methods=["POST"]),
+            Route("/status", _answered(shared.authorised(shared.status))),
+        ],
+    )
+
+
+def _answered(handler: Handler) -> Handler:
+    """Answer errors as JSON."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except RefusedRequestError as error:
+            return _error(error.status, str(error))
+        except StoreError:  # its message holds a path
+            LOG.exception("the store cannot be used")
+            return _error(503, "messages cannot be kept now", {"Retry-After": "60"})
+        except FpmonitorError as error:
+            return _error(400, error.message)
+
+    return answered
+
+
+class _Shared:
+    """What all roles do for those who have the token."""
+
+    def __init__(self, role: Shuffler | Recipient, token: str) -> None:
+        self._role = role
+        self._token = token.encode()
+
+    def authorised(self, handler: Handler) -> Handler:
+        """Answer only who presents the token."""
+
+        async def authorised(request: Request) -> Response:
+            scheme, _, given = request.headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not hmac.compare_digest(
+                given.strip().encode(), self._token
+            ):
+                return _error(401, "a token is needed", {"WWW-Authenticate": "Bearer"})
+            return await handler(request)
+
+        return authorised
+
+    async def add_ask(self, request: Request) -> Response:
+        ask = ask_of(await _body(request, MAX_ASK_BYTES, ("application/json", BYTES_TYPE)))
+        await asyncio.to_thread(self._role.add_ask, ask)
+        return _json({"id": ask.id.hex()}, 201)
+
+    async def status(self, request: Request) -> Response:
+        del request
+        return _json(status_of(self._role))
+
+
+class _RecipientService:
+    def __init__(self, recipient: Recipient) -> None:
+        self._recipient = recipient
+
+    async def hpke_config(self, request: Request) -> Response:
+        del request
+        return _bytes(self._recipient.ring.configs, CONFIGS_TYPE)
+
+    async def batches(self, request: Request) -> Response:
+        body = await _body(request, MAX_BATCH_BYTES, (BYTES_TYPE,))
+        receipt = await asyncio.to_thread(self._recipient.take, body)
+        return _json(receipt.to_json())
+
+
+_PUBLIC_PATHS = ("/hpke_config", "/ohttp-keys", "/study", "/asks", "/asks/{ask}")
+
+
+class _ShufflerService:
+    def __init__(self, shuffler: Shuffler, delivery: Delivery | None) -> None:
+        self._shuffler = shuffler
+        self._delivery = delivery
+        self._intake = _Intake(shuffler, self._released)
+
+    def alive(self, app: Starlette) -> AbstractAsyncContextManager[None]:
+        """Take uploads and deliver batches as long as the application lives."""
+        del app
+        return self._alive()
+
+    @asynccontextmanager
+    async def _alive(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._intake.run())
+        if self._delivery is not None:
+            self._delivery.start()
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            if self._delivery is not None:
+                await asyncio.to_thread(self._delivery.stop)
+
+    def _released(self) -> None:
+        if self._delivery is not None:
+            self._delivery.wake()
+
+    # ---- What everybody may ask for
+
+    async def public(self, request: Request) -> Response:
+        content_type, content = self._document(request.scope["path"])
+        return _bytes(content, content_type)
+
+    def _document(self, path: str) -> tuple[str, bytes]:
+        """Give what stands at a public path, to whoever asks directly or through a relay."""
+        store = self._shuffler.store
+        match path.strip("/").split("/"):
+            case ["hpke_config"]:
+                return CONFIGS_TYPE, self._shuffler.ring.configs
+            case ["ohttp-keys"]:
+                return KEYS_TYPE, encode_keys(key.config for key in self._shuffler.ring.keys)
+            case ["study"]:
+                return "application/json", store.study.to_bytes()
+            case ["asks"]:
+                asks = [
+                    {
+                        "id": ask.id.hex(),
+                        "epoch": ask.epoch,
+                        "round": ask.round,
+                        "recipient": ask.recipient,
+                        "open": not store.is_closed(ask.id),
+                    }
+                    for ask in store.asks.values()
+                ]
+                return "application/json", json.dumps(asks).encode()
+            case ["asks", ask_id]:
+                return "application/json", store.asks[self._known(ask_id)].to_bytes()
+            case _:
+                raise RefusedRequestError(404, "there is nothing here")
+
+    def _known(self, text: str) -> bytes:
+        try:
+            ask_id = bytes.fromhex(text)
+        except ValueError:
+            ask_id = b""
+        if ask_id not in self._shuffler.store.asks:
+            raise RefusedRequestError(404, "there is no such ask")
+        return ask_id
+
+    # ---- Uploads
+
+    async def uploads(self, request: Request) -> Response:
+        # A page that sends bytes names no type, so that the browser need not ask first.
+        body = await _body(request, MAX_UPLOADS_BYTES, (BYTES_TYPE, ""))
+        return _json((await self._intake.take(body)).to_json())
+
+    async def ohttp(self, request: Request) -> Response:
+        body = await _body(request, MAX_UPLOADS_BYTES, (REQUEST_TYPE,))
+        try:
+            inner, exchange = open_request(body, self._shuffler.ring.by_id())
+        except UnknownKeyError:
+            problem = {"type": _KEY_PROBLEM, "title": "key identifier unknown"}
+            return _bytes(json.dumps(problem).encode(), "application/problem+json", 400)
+        except SealError as error:
+            raise RefusedRequestError(400, error.message) from error
+        answer = await self._inner(inner)
+        return _bytes(exchange.seal_response(answer.encode()), RESPONSE_TYPE)
+
+    async def _inner(self, data: bytes) -> InnerResponse:
+        """Answer what came through the relay; errors too, so that the relay sees none."""
+        try:
+            request = decode_request(data)
+            if request.method == "POST" and request.path == "/uploads":
+                answer = (await self._intake.take(request.content)).to_json()
+                content_type, content = "application/json", json.dumps(answer).encode()
+            elif request.method == "GET":
+                content_type, content = self._document(request.path)
+            else:
+                raise RefusedRequestError(404, "there is nothing here")  # noqa: TRY301
+        except RefusedRequestError as error:
+            return _inner_error(error.status, str(error))
+        except WireError as error:
+            return _inner_error(400, error.message)
+        except StoreError:
+            LOG.exception("the store cannot be used")
+            return _inner_error(503, "messages cannot be kept now")
+        return InnerResponse(200, (("content-type", content_type),), content)
+
+    async def close_ask(self, request: Request) -> Response:
+        ask_id = self._known(request.path_params["ask"])
+        await asyncio.to_thread(self._shuffler.close_ask, ask_id)
+        self._released()
+        return _json(status_of(self._shuffler))
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    body: bytes
+    done: asyncio.Future[Receipt]
+
+
+class _Intake:
+    """Uploads that wait together share one commit, and are answered after it."""
+
+    def __init__(self, shuffler: Shuffler, released: Callable[[], None]) -> None:
+        self._shuffler = shuffler
+        self._released = released
+        self._waiting: list[_Waiting] = []
+        self._bytes = 0
+        self._wake = asyncio.Event()
+
+    async def take(self, body: bytes) -> Receipt:
+        """Keep uploads; returns when they are on disk.
+
+        Raises
+        ------
+        RefusedRequestError
+            Too much waits already.
+        StoreError
+            They could not be written.
+        """
+        if self._bytes + len(body) > MAX_WAITING_BYTES:
+            raise RefusedRequestError(503, "too much at once")
+        waiting = _Waiting(body, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._bytes += len(body)
+        self._wake.set()
+        return await waiting.done
+
+    async def run(self) -> None:
+        """Write what waits, in groups, until cancelled; what fails is raised where it waits."""
+        while True:
+            await self._wake.wait()
+            while self._waiting:
+                group = self._next_group()
+                try:
+                    receipts = await asyncio.to_thread(self._write, group)
+                except Exception as error:  # noqa: BLE001 -- raised again by those who wait
+                    _fail(group, error)
+                else:
+                    _answer(group, receipts)
+            self._wake.clear()
+
+    def _next_group(self) -> list[_Waiting]:
+        group, size = [], 0
+        while self._waiting and size < GROUP_BYTES:
+            group.append(self._waiting.pop(0))
+            size += len(group[-1].body)
+        self._bytes -= size
+        return group
+
+    def _write(self, group: Sequence[_Waiting]) -> list[Receipt]:
+        receipts = self._shuffler.take([one.body for one in group])
+        if self._shuffler.release():
+            self._released()
+        return receipts
+
+
+def status_of(role: Shuffler | Recipient) -> dict[str, Any]:
+    """Messages of each ask by what became of them; nothing of what they hold."""
+    store = role.store
+    return {
+        "role": role.ring.role,
+        "asks": [
+            {
+                "id": ask_id.hex() or None,
+                "round": store.asks[ask_id].round if ask_id in store.asks else None,
+                "open": ask_id in store.asks and not store.is_closed(ask_id),
+                "messages": dict(outcomes),
+            }
+            for ask_id, outcomes in store.tally().items()
+        ],
+    }
+
+
+def _answer(group: Sequence[_Waiting], receipts: Sequence[Receipt]) -> None:
+    for one, receipt in zip(group, receipts, strict=True):
+        if not one.done.done():
+            one.done.set_result(receipt)
+
+
+def _fail(group: Sequence[_Waiting], error: Exception) -> None:
+    for one in group:
+        if not one.done.done():
+            one.done.set_exception(error)
+
+
+async def _body(request: Request, most: int, types: Sequence[str]) -> bytes:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in types:
+        raise RefusedRequestError(415, f"content-type must be {' or '.join(filter(None, types))}")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise RefusedRequestError(413, f"more than {most} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _bytes(content: bytes, content_type: str, status: int = 200) -> Response:
+    return Response(content, status, _HEADERS | {"Content-Type": content_type})
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return JSONResponse(content, status, _HEADERS)
+
+
+def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": reason}, status, _HEADERS | (headers or {}))
+
+
+def _inner_error(status: int, reason: str) -> InnerResponse:
+    content = json.dumps({"error": reason}).encode()
+    return InnerResponse(status, (("content-type", "application/json"),), content)

@@ -1,0 +1,293 @@
+"""The store of a role: one SQLite file with the study, its asks, what is kept, what was refused.
+
+Every change is one transaction that is on disk when it returns. One process writes to a store.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections import Counter
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from fpmonitor.errors import InputError, StoreError
+from fpmonitor.private.study import ask_of, check_ask
+from fpmonitor.store.sql import statement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from fpmonitor.private.study import Ask, Study
+
+Outcome = Literal[
+    "accepted",
+    "held",
+    "passed on",
+    # and the reasons of refusals:
+    "unreadable",
+    "unknown ask",
+    "closed ask",
+    "wrong length",
+    "unknown key",
+    "does not open",
+    "replayed",
+    "unknown set",
+    "wrong tokens",
+    "taken before",
+    "below the minimum",
+]
+NO_ASK = b""
+_sql = cache(statement)
+
+_SCHEMA = {
+    "shuffler": ("private/create_taken", "private/create_held", "private/create_unsent"),
+    "recipient": ("private/create_received", "private/create_nonces", "private/create_counts"),
+}
+_COMMON = ("private/create_study", "private/create_asks", "private/create_tally")
+_BUSY_SECONDS = 20.0
+_PRAGMAS = (
+    "page_size = 8192",  # room for several messages of the usual length
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "secure_delete = ON",
+    # Messages come to random pages: the longer the log, the more of them fall together.
+    "wal_autocheckpoint = 8000",
+    "cache_size = -64000",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of messages.
+
+    Attributes
+    ----------
+    accepted
+        Messages that count; they are on disk.
+    refused
+        Messages by the reason why they do not.
+    """
+
+    accepted: int
+    refused: Mapping[Outcome, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, outcomes: Mapping[Outcome, int]) -> Receipt:
+        """Tell what is accepted from what is refused."""
+        refused = dict(outcomes)
+        return cls(refused.pop("accepted", 0), refused)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the members of the answer over HTTP."""
+        return {"accepted": self.accepted, "refused": dict(self.refused)}
+
+
+class Store:
+    """An open store.
+
+    Parameters
+    ----------
+    path
+        The file; made, readable by its owner alone, if it is not there.
+    study
+        The terms; a store holds messages of one study.
+    kind
+        Whose tables it has.
+
+    Raises
+    ------
+    InputError
+        The store is of another study.
+    StoreError
+        It cannot be opened, or is no store.
+    """
+
+    def __init__(self, path: Path, study: Study, kind: Literal["shuffler", "recipient"]) -> None:
+        self.path = path
+        self.study = study
+        self._lock = threading.RLock()
+        self._connection = _opened(path)
+        try:
+            with self.transaction():
+                for name in (*_COMMON, *_SCHEMA[kind]):
+                    self.run(name)
+                self._keep_study()
+            self.load_asks()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it is on disk at the end, or none.
+
+        Raises
+        ------
+        StoreError
+            It could not be written.
+        """
+        with self._lock:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield
+                except BaseException:
+                    self._connection.execute("ROLLBACK")
+                    raise
+                self._connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise StoreError(f"{self.path}: cannot be written ({error})") from error
+
+    def run(self, name: str, **values: Any) -> int:
+        """Run a statement that changes something; the number of rows that it changed."""
+        return self._connection.execute(_sql(name), values).rowcount
+
+    def run_many(self, name: str, values: Iterable[Mapping[str, Any]]) -> int:
+        """Run a statement for each of the values; the number of rows that they changed."""
+        return self._connection.executemany(_sql(name), values).rowcount
+
+    def values(self, name: str, wanted: Iterable[Mapping[str, Any]]) -> list[Any]:
+        """Put a question of one row and column for each of the values; call it in a transaction."""
+        execute, sql = self._connection.execute, _sql(name)
+        return [execute(sql, one).fetchone()[0] for one in wanted]
+
+    def rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Rows of a question.
+
+        Raises
+        ------
+        StoreError
+            The file cannot be read.
+        """
+        try:
+            with self._lock:
+                return self._connection.execute(_sql(name), values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: cannot be read ({error})") from error
+
+    def wipe_log(self) -> None:
+        """Empty the write-ahead log, in which deleted messages stand until then."""
+        with self._lock, suppress(sqlite3.OperationalError):  # busy: somebody reads; next time
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # ---- Asks
+
+    @property
+    def asks(self) -> Mapping[bytes, Ask]:
+        """Known asks by their ids."""
+        return self._asks
+
+    def is_closed(self, ask_id: bytes) -> bool:
+        """Whether answers to an ask are no longer taken."""
+        return ask_id in self._closed
+
+    def add_ask(self, ask: Ask) -> None:
+        """Take answers to an ask from now on; a known one changes nothing.
+
+        Raises
+        ------
+        InputError
+            It breaks the terms of the study, or its round has another ask already: users of one
+            round are asked the same.
+        """
+        check_ask(self.study, ask)
+        if ask.id in self._asks:
+            return
+        place = (ask.epoch, ask.round)
+        if place in {(other.epoch, other.round) for other in self._asks.values()}:
+            raise InputError(
+                f"ask: round {ask.round} of epoch {ask.epoch} has another ask already",
+                hint="give the next round its own number",
+            )
+        with self.transaction():
+            self.run("private/add_ask", id=ask.id, content=ask.to_bytes())
+        self.load_asks()
+
+    def load_asks(self) -> None:
+        """Read what stands in the file of the asks, after it was changed."""
+        rows = self.rows("private/asks")
+        self._asks = {ask_id: ask_of(content) for ask_id, content, _ in rows}
+        self._closed = {ask_id for ask_id, _, closed in rows if closed}
+
+    # ---- What became of messages
+
+    def add_to_tally(self, ask_id: bytes, outcomes: Mapping[Outcome, int]) -> None:
+        """Count messages by what became of them; call it in a transaction."""
+        for outcome, messages in outcomes.items():
+            if messages:
+                self.run("private/add_to_tally", ask=ask_id, outcome=outcome, messages=messages)
+
+    def tally(self) -> dict[bytes, Counter[Outcome]]:
+        """Messages by ask and by what became of them; of unknown asks under `NO_ASK`.
+
+        Raises
+        ------
+        StoreError
+            The file cannot be read.
+        """
+        counts: dict[bytes, Counter[Outcome]] = {ask_id: Counter() for ask_id in self._asks}
+        for ask_id, outcome, messages in self.rows("private/tally"):
+            counts.setdefault(ask_id, Counter())[outcome] = messages
+        return counts
+
+    def _keep_study(self) -> None:
+        kept = self.rows("private/study")
+        if not kept:
+            self.run("private/add_study", content=self.study.to_bytes())
+        elif kept[0][0] != self.study.to_bytes():
+            raise InputError(f"{self.path}: the store is of another study")
+
+
+def read_counts(store: Store, ask: Ask) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
+    """Count the users of each set of an ask by what they hold: set -> tokens -> users.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    counts: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {one: {} for one in ask.sets}
+    for set_index, tokens, users in store.rows("private/counts", ask=ask.id):
+        counts[ask.sets[set_index]][tuple(json.loads(tokens))] = users
+    return counts
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        connection = sqlite3.connect(
+            path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"{path}: cannot be opened as a store ({error})") from error
+    try:
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+    except sqlite3.Error as error:
+        connection.close()
+        raise StoreError(f"{path}: cannot be opened as a store ({error})") from error
+    return connection

@@ -1,0 +1,97 @@
+"""Users whose values are at hand, for simulations: their tokens, and what they would report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from fpmonitor.errors import InputError
+from fpmonitor.private.tokens import ABSENT, REDACTED, token_of
+from fpmonitor.store.snapshot import read_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from fpmonitor.private.knowledge import ApiSet, Tuples
+    from fpmonitor.private.study import RedactionRule
+    from fpmonitor.store.database import Database
+    from fpmonitor.store.snapshot import Snapshot
+
+
+def read_tokens(database: Database, snapshot: Snapshot, apis: Sequence[str]) -> pl.DataFrame:
+    """Tokens of all users of a snapshot: a row each, a text column per API, none null.
+
+    Raises
+    ------
+    UnknownNameError
+        An API that was never observed.
+    """
+    columns = []
+    for api, codes in zip(apis, read_codes(database, snapshot, apis), strict=True):
+        tokens = [ABSENT] * (int(codes.max(initial=0)) + 1)
+        for number, status, text in database.rows("report/value_texts", api=api):
+            if number < len(tokens):
+                tokens[number] = token_of(status, text or "")
+        columns.append(pl.Series(api, tokens).gather(codes.astype(np.int64)))
+    return pl.DataFrame(columns)
+
+
+def count_reports(table: pl.DataFrame, sets: Iterable[Sequence[str]]) -> dict[ApiSet, Tuples]:
+    """Count the tuples of tokens of each set, as a curator does with the reports of all users.
+
+    Parameters
+    ----------
+    table
+        A row per user, a text column per API.
+    sets
+        Each sorted.
+
+    Raises
+    ------
+    InputError
+        The table lacks an API.
+    """
+    counts: dict[ApiSet, Tuples] = {}
+    for apis in sets:
+        if not set(apis) <= set(table.columns):
+            raise InputError("simulation: a set names an API that the table lacks")
+        grouped = table.group_by(list(apis)).len()
+        *columns, sizes = (column.to_list() for column in grouped.get_columns())
+        counts[tuple(apis)] = Counter(dict(zip(zip(*columns, strict=True), sizes, strict=True)))
+    return counts
+
+
+def redact(
+    table: pl.DataFrame,
+    rules: Mapping[str, RedactionRule],
+    rng: np.random.Generator | None = None,
+) -> pl.DataFrame:
+    """Tokens of users after the redaction that each of them does.
+
+    Parameters
+    ----------
+    table
+        A row per user, a text column per API.
+    rules
+        By API; APIs of other tables are passed over.
+    rng
+        Draws what covers redactions; needed where a rule has a cover.
+
+    Raises
+    ------
+    InputError
+        A rule has a cover, and there is no generator.
+    """
+    columns = []
+    for api in sorted(rules.keys() & set(table.columns)):
+        kept = pl.col(api).is_in(sorted(rules[api].keep))
+        if rules[api].cover:
+            if rng is None:
+                raise InputError("redaction: covers are drawn by a generator")
+            uncovered = rng.random(len(table)) >= rules[api].cover
+            kept &= pl.lit(pl.Series("uncovered", uncovered))
+        columns.append(pl.when(kept).then(pl.col(api)).otherwise(pl.lit(REDACTED)).alias(api))
+    return table.with_columns(columns)

@@ -1,0 +1,46 @@
+"""What a user holds of an API, as text.
+
+A *token* is `=` and a value, `#` and the digest of a long one, or one of the words `undefined`,
+`error`, `absent` and `redacted`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+from fpmonitor.private.study import DIGEST_BYTES
+
+if TYPE_CHECKING:
+    from fpmonitor.private.study import Randomisation
+
+REDACTED = "redacted"
+ABSENT = "absent"
+_BITS = re.compile("=[01]+")
+_HASHED = re.compile(r"=[0-9a-f]{16}\.(0|[1-9][0-9]{0,9})")
+
+
+def token_of(status: str, value: str | None) -> str:
+    """Give the token of an observation: its value, or the word of its status."""
+    return f"={value}" if status == "value" else status
+
+
+def fitting(token: str, limit: int, study: bytes) -> str:
+    """Shorten a token that a report has no room for to a digest of 128 bits.
+
+    The digest is salted with the study, which keeps values of two studies apart and nothing else:
+    whoever can list the possible values finds the one behind it.
+    """
+    text = token.encode("utf-8", "replace")
+    if len(text) <= limit:
+        return text.decode()
+    return "#" + hashlib.sha256(study + text).hexdigest()[: DIGEST_BYTES - 1]
+
+
+def is_report(token: str, plan: Randomisation) -> bool:
+    """Whether a token is a report of a randomisation that does not tell a value itself."""
+    if plan.is_unary:
+        return len(token) == len(plan.values) + 1 and _BITS.fullmatch(token) is not None
+    found = _HASHED.fullmatch(token)
+    return found is not None and int(found[1]) < (plan.hash_range or 0)

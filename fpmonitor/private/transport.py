@@ -1,0 +1,170 @@
+"""Requests from one role to another, or from a user: what is asked for, and nothing else."""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from fpmonitor.errors import FpmonitorError, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+BYTES_TYPE = "application/octet-stream"
+MAX_ANSWER_BYTES = 16_000_000
+_TIMEOUT_SECONDS = 60.0
+
+
+class UnreachableError(FpmonitorError):
+    """A service does not answer, or refuses; `answered` says which."""
+
+    def __init__(self, message: str, *, answered: bool = False) -> None:
+        super().__init__(message)
+        self.answered = answered
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with a status of 200 to 299."""
+
+    content_type: str
+    content: bytes
+
+    def json(self) -> Any:
+        """Read the content as JSON.
+
+        Raises
+        ------
+        UnreachableError
+            It is none.
+        """
+        try:
+            return json.loads(self.content)
+        except ValueError as error:
+            raise UnreachableError("the service does not answer in JSON") from error
+
+
+class Service:
+    """A service at an address, over one connection that is kept alive.
+
+    Parameters
+    ----------
+    address
+        `https://...` or `http://...`, without a query.
+    token
+        What is presented; only over https, or to this machine.
+
+    Raises
+    ------
+    InputError
+        The address is none, or the token would travel in the clear.
+    """
+
+    def __init__(self, address: str, token: str | None = None) -> None:
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+            raise InputError(f"{address}: no address of a service", hint="https://host[:port]")
+        if token is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
+            raise InputError(f"{address}: the token would travel in the clear", hint="use https")
+        self.address = address.rstrip("/")
+        self._path = parts.path.rstrip("/")
+        self._token = token
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else _PlainConnection
+        try:
+            self._connection = kind(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
+        except ValueError as error:
+            raise InputError(f"{address}: no address of a service") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+
+    def get(self, path: str) -> Answer:
+        """Ask for something; errors as of `post`."""
+        return self._request("GET", path, None, "")
+
+    def post(self, path: str, content: bytes, content_type: str = BYTES_TYPE) -> Answer:
+        """Send something.
+
+        Raises
+        ------
+        UnreachableError
+            No answer, or one with another status than 200 to 299; the message has its reason.
+        """
+        return self._request("POST", path, content, content_type)
+
+    def _request(self, method: str, path: str, content: bytes | None, content_type: str) -> Answer:
+        headers = {"Content-Type": content_type} if content_type else {}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        kept_alive = self._connection.sock is not None
+        try:
+            self._connection.request(method, self._path + path, content, headers)
+            response = self._connection.getresponse()
+            body = response.read(MAX_ANSWER_BYTES + 1)
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            if kept_alive:  # the service may have closed it meanwhile
+                return self._request(method, path, content, content_type)
+            raise UnreachableError(f"{self.address}: no answer ({type(error).__name__})") from error
+        if len(body) > MAX_ANSWER_BYTES:
+            self._connection.close()
+            raise UnreachableError(f"{self.address}: the answer is too long")
+        if not 200 <= response.status < 300:
+            raise UnreachableError(
+                f"{self.address}{path}: {response.status} {_reason(body)}", answered=True
+            )
+        return Answer(response.headers.get("content-type", ""), body)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine is reached by a name."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_token(path: Path) -> str:
+    """Read a token.
+
+    Raises
+    ------
+    InputError
+        There is no such file, others may read it, or it holds no token.
+    """
+    try:
+        if path.stat().st_mode & 0o077:
+            raise InputError(f"{path}: others may read the token", hint=f"chmod 600 {path}")
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: no readable file of a token") from error
+    if len(token) < 32 or not token.isprintable() or " " in token:
+        raise InputError(f"{path}: a token is one word of 32 characters or more")
+    return token
+
+
+class _PlainConnection(http.client.HTTPConnection):
+    """http; a name of its own, so that both kinds have one type."""
+
+
+def _reason(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["error"])[:200]
+    except (ValueError, TypeError, KeyError):
+        return "without a reason"

@@ -1,0 +1,1 @@
+INSERT INTO asks (id, content, closed) VALUES ($id, $content, 0)

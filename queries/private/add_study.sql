@@ -1,0 +1,1 @@
+INSERT INTO study (one, content) VALUES (1, $content)

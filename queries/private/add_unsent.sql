@@ -1,0 +1,1 @@
+INSERT INTO unsent (id, ask, content) VALUES ($id, $ask, $content)

@@ -1,0 +1,1 @@
+SELECT id, content, closed FROM asks

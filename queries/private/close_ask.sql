@@ -1,0 +1,1 @@
+UPDATE asks SET closed = 1 WHERE id = $id

@@ -1,0 +1,1 @@
+SELECT set_index, tokens, users FROM counts WHERE ask = $ask

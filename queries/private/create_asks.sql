@@ -1,0 +1,6 @@
+-- Questions that are known, by the digest of their bytes.
+CREATE TABLE IF NOT EXISTS asks (
+    id BLOB PRIMARY KEY,
+    content BLOB NOT NULL,
+    closed INTEGER NOT NULL
+) WITHOUT ROWID

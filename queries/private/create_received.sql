@@ -1,0 +1,4 @@
+-- Batches that were counted.
+CREATE TABLE IF NOT EXISTS received (
+    id BLOB PRIMARY KEY
+) WITHOUT ROWID

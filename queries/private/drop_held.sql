@@ -1,0 +1,1 @@
+DELETE FROM held WHERE ask = $ask AND digest = $digest

@@ -1,0 +1,1 @@
+DELETE FROM taken WHERE ask = $ask

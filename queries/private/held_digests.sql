@@ -1,0 +1,1 @@
+SELECT digest FROM held WHERE ask = $ask

@@ -1,0 +1,1 @@
+SELECT frame FROM held WHERE ask = $ask AND digest = $digest

@@ -1,0 +1,1 @@
+INSERT INTO received (id) VALUES ($id) ON CONFLICT DO NOTHING

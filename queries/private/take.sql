@@ -1,0 +1,1 @@
+INSERT INTO taken (ask, digest) VALUES ($ask, $digest)

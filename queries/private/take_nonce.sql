@@ -1,0 +1,1 @@
+INSERT INTO nonces (ask, digest) VALUES ($ask, $digest) ON CONFLICT DO NOTHING

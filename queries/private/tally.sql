@@ -1,0 +1,1 @@
+SELECT ask, outcome, messages FROM tally ORDER BY ask, outcome

@@ -1,0 +1,1 @@
+SELECT id, ask FROM unsent

@@ -1,0 +1,213 @@
+"""Three processes on this machine, killed in the middle: nothing is lost, nothing counts twice."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.private.client import seal_answers
+from fpmonitor.private.keys import KeyRing, write_keys
+from fpmonitor.private.selection import compare_with_joint, select
+from fpmonitor.private.store import Store, read_counts
+from fpmonitor.private.study import Ask, Study, first_ask
+from fpmonitor.private.transport import Service, UnreachableError
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+USERS = 240
+USERS_OF_A_BODY = 6
+APIS = ("A.browser", "A.colour", "A.rare")
+STUDY = Study(
+    name="processes",
+    apis=APIS,
+    population=5000,
+    k=5,
+    budget=0.3,
+    minimum_batch=10,
+    report_bytes=256,
+)
+ROLES = ("shuffler", "curator", "analyst")
+RINGS = {role: KeyRing.generate(role) for role in ROLES}
+TOKEN = "t" * 43
+
+
+def user(number: int) -> dict[str, str]:
+    rare = f"={number}" if number % 12 == 0 else "=common"
+    return {"A.browser": f"={number % 3}", "A.colour": f"={number % 7 // 3}", "A.rare": rare}
+
+
+class Process:
+    """A role as a process, at one address for all its lives."""
+
+    def __init__(self, folder: Path, role: str, arguments: Sequence[str] = ()) -> None:
+        self.role = role
+        self._folder = folder
+        self._arguments = arguments
+        self._port = 0
+        self._spawn()
+
+    def _spawn(self) -> None:
+        names = {"study": "study.json", "token": "token"}
+        files = names | {"store": f"{self.role}.db", "keys": f"{self.role}.keys"}
+        options = [text for name, file in files.items() for text in (f"--{name}", file)]
+        self._log = self._folder / f"{self.role}.log"
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-P", "-m", "fpmonitor", "private", "serve"),
+                    *("--role", self.role, "--port", str(self._port)),
+                    *options,
+                    *self._arguments,
+                ],
+                cwd=self._folder,
+                stderr=log,
+            )
+
+    @property
+    def address(self) -> str:
+        """Where it listens; waits until it does."""
+        for _ in range(600):
+            found = re.search(r":(\d+)/", self._log.read_text())
+            if found:
+                self._port = int(found[1])
+                return f"http://127.0.0.1:{self._port}"
+            time.sleep(0.05)
+        pytest.fail(self._log.read_text())
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def kill_and_start_again(self) -> None:
+        assert self.address
+        self.kill()
+        self._spawn()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "study.json").write_bytes(STUDY.to_bytes())
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
+    for role, ring in RINGS.items():
+        write_keys(tmp_path / f"{role}.keys", ring)
+    return tmp_path
+
+
+@pytest.fixture
+def roles(folder: Path) -> Iterator[dict[str, Process]]:
+    with ExitStack() as stack:
+        running = {role: Process(folder, role) for role in ("curator", "analyst")}
+        arguments: list[str] = []
+        for role, process in running.items():
+            stack.callback(process.kill)
+            arguments += [f"--{role}", process.address, f"--{role}-token", "token"]
+        running["shuffler"] = Process(folder, "shuffler", arguments)
+        stack.callback(running["shuffler"].kill)
+        yield running
+
+
+def insist(role: Process, path: str, content: bytes, content_type: str) -> None:
+    """Post until it is answered, as whoever lost an answer does."""
+    for _ in range(300):
+        with Service(role.address, TOKEN) as service, suppress(UnreachableError):
+            service.post(path, content, content_type)
+            return
+        time.sleep(0.1)
+    pytest.fail(f"no answer from the {role.role}")
+
+
+def bodies(ask: Ask) -> list[bytes]:
+    keys = {role: ring.keys[0].config for role, ring in RINGS.items()}
+    sealed = [
+        [
+            upload.encode()
+            for upload in seal_answers(
+                STUDY, ask, user(number), shuffler=keys["shuffler"], recipient=keys[ask.recipient]
+            )
+        ]
+        for number in range(USERS)
+    ]
+    starts = range(0, USERS, USERS_OF_A_BODY)
+    return [
+        b"".join(upload for one in sealed[start : start + USERS_OF_A_BODY] for upload in one)
+        for start in starts
+    ]
+
+
+def collect(roles: dict[str, Process], ask: Ask, killed: Sequence[Process]) -> None:
+    """All users answer an ask; meanwhile processes are killed, each while answers arrive."""
+    for role in ("shuffler", ask.recipient):
+        insist(roles[role], "/asks", ask.to_bytes(), "application/json")
+    waiting = bodies(ask)
+    answered = 0
+
+    def send() -> None:
+        nonlocal answered
+        for body in waiting:
+            insist(roles["shuffler"], "/uploads", body, "application/octet-stream")
+            answered += 1
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    for number, process in enumerate(killed, 1):
+        while answered < number * len(waiting) // (len(killed) + 1):
+            time.sleep(0.002)
+        assert answered < len(waiting), "the kill came too late: the test shows nothing"
+        process.kill_and_start_again()
+    sending.join()
+    insist(roles["shuffler"], f"/asks/{ask.id.hex()}/close", b"", "")
+
+
+def counted(folder: Path, ask: Ask) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
+    """What the recipient's store holds, once all messages are there."""
+    expected = USERS * len(ask.sets)
+    for _ in range(300):
+        with Store(folder / f"{ask.recipient}.db", STUDY, "recipient") as store:
+            counts = read_counts(store, ask)
+        if sum(sum(one.values()) for one in counts.values()) >= expected:
+            return counts
+        time.sleep(0.1)
+    pytest.fail("not all messages arrived")
+
+
+def truth(apis: Sequence[str]) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(user(number)[api] for api in apis) for number in range(USERS))
+
+
+def test_killed_roles_lose_nothing_and_double_nothing_and_the_promise_holds(
+    folder: Path, roles: dict[str, Process]
+) -> None:
+    ask = first_ask(STUDY)
+    collect(roles, ask, [roles["shuffler"], roles["curator"]])
+    marginals = counted(folder, ask)
+    assert marginals == {(api,): truth([api]) for api in APIS}
+
+    chosen = select(STUDY, marginals, setting="fixed").recommended
+    assert len(chosen.apis) >= 2
+    last = Ask(study=STUDY.id, epoch=1, round=2, recipient="analyst", sets=(chosen.apis,))
+    collect(roles, last, [roles["analyst"], roles["shuffler"]])
+    joint = counted(folder, last)[chosen.apis]
+    assert joint == truth(chosen.apis)
+    found = compare_with_joint(STUDY, chosen, joint)
+    spectrum = CountSpectrum.from_counts([*truth(chosen.apis).values()])
+    assert found.empirical == empirical_exposure(spectrum, STUDY.k)
+    assert found.empirical <= chosen.fixed.upper <= STUDY.budget
+
+    with Store(folder / "shuffler.db", STUDY, "shuffler") as store:
+        for one in (ask, last):
+            tally = store.tally()[one.id]
+            assert tally["accepted"] == tally["passed on"] == USERS * len(one.sets)
+            assert tally["held"] == 0

@@ -1,0 +1,104 @@
+"""Group: all participants find the same set, and nobody sees more than that set together."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.errors import UndecidableError
+from fpmonitor.private.group import OpenChannel, SealedChannel, run_group
+from fpmonitor.private.store import Store
+from fpmonitor.private.study import Ask, Study
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+NAMES = ("a", "b", "c", "d")
+STUDY = Study(name="group", apis=NAMES, population=60, k=3, budget=0.2, minimum_batch=30)
+
+
+def participants(number: int = 60) -> list[dict[str, str]]:
+    rows = np.random.default_rng(3).geometric([0.9, 0.8, 0.6, 0.3], (number, 4)).clip(max=5)
+    return [{api: f"={v}" for api, v in zip(NAMES, row, strict=True)} for row in rows.tolist()]
+
+
+def exposed_share(holders: Sequence[dict[str, str]], apis: Sequence[str], k: int) -> float:
+    rows = [tuple(tokens[api] for api in apis) for tokens in holders]
+    return sum(rows.count(row) < k for row in rows) / len(rows)
+
+
+def test_sealed_or_open_all_participants_find_the_same_set(tmp_path: Path) -> None:
+    holders = participants()
+    sealed = SealedChannel(tmp_path, STUDY)
+    found = run_group(STUDY, holders, sealed, rng=random.Random(1))
+    sealed.close()
+    assert found == run_group(STUDY, holders, OpenChannel(STUDY), rng=random.Random(2))
+    assert found.agreed == found.participants == 60
+    assert found.marginals_true
+    assert found.messages == 5
+    apis = found.comparison.promised.apis
+    assert len(apis) > 1
+    truth = exposed_share(holders, apis, STUDY.k)
+    assert found.comparison.empirical == truth <= found.comparison.promised.fixed.upper <= 0.2
+    assert found.alone_in_all > found.alone
+
+
+def test_no_store_holds_more_together_than_the_released_set(tmp_path: Path) -> None:
+    asked: list[Ask] = []
+
+    class Watched(SealedChannel):
+        def __call__(self, ask: Ask, holders: Sequence[dict[str, str]]) -> object:  # type: ignore[override]
+            asked.append(ask)
+            return super().__call__(ask, holders)
+
+    sealed = Watched(tmp_path, STUDY)
+    found = run_group(STUDY, participants(), sealed, rng=random.Random(1))
+    sealed.close()
+    first, last = asked
+    released = len(found.comparison.promised.apis)
+    for name, ask, largest in (("marginals.db", first, 1), ("released.db", last, released)):
+        with Store(tmp_path / name, STUDY, "recipient") as store:
+            rows = store.rows("private/counts", ask=ask.id)
+        assert {len(json.loads(tokens)) for _, tokens, _ in rows} == {largest}
+        assert sum(users for _, _, users in rows) == 60 * len(ask.sets)
+    with Store(tmp_path / "shuffler.db", STUDY, "shuffler") as store:
+        assert store.rows("private/unsent") == []
+    assert b"=5" not in (tmp_path / "shuffler.db").read_bytes()
+
+
+def test_too_few_participants_release_nothing(tmp_path: Path) -> None:
+    sealed = SealedChannel(tmp_path, STUDY)
+    with pytest.raises(UndecidableError, match="minimum batch"):
+        run_group(STUDY, participants(29), sealed, rng=random.Random(1))
+    sealed.close()
+
+
+def test_a_group_without_a_safe_api_releases_nothing() -> None:
+    study = Study(name="g", apis=NAMES, population=20, k=19, budget=0.01, minimum_batch=2)
+    with pytest.raises(UndecidableError, match="promise no API"):
+        run_group(study, participants(20), OpenChannel(study), rng=random.Random(1))
+
+
+def test_the_command_shows_a_group_of_users_of_a_database(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, db = tmp_path / "users.csv", str(tmp_path / "users.duckdb")
+    pl.DataFrame({"user": range(80)}).hstack(pl.DataFrame(participants(80))).write_csv(log)
+    assert run(["ingest", str(log), "--db", db]) == 0
+    capsys.readouterr()
+    arguments = ["--participants", "50", "--k", "3", "--budget", "0.2", "--apis", "a,b,c"]
+    assert run(["private", "group", *arguments, "--db", db]) == 0
+    printed, notes = capsys.readouterr()
+    members = json.loads(printed)
+    assert (members["participants"], members["agreed"]) == (50, 50)
+    assert members["empirical"] <= members["fixed"]["upper"] <= 0.2
+    assert "demonstration" in notes
+    assert run(["private", "group", *arguments, "--participants", "99", "--db", db]) == 2
+    assert "80 users" in capsys.readouterr().err

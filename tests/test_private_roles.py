@@ -1,0 +1,510 @@
+"""Shuffler, curator and analyst: what they count, what they refuse, and what they never hold."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from collections import Counter
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.errors import InputError, StoreError
+from fpmonitor.private.client import fitting, seal_answers, seal_for_shuffler
+from fpmonitor.private.keys import KeyRing, seal
+from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.shuffler import Shuffler, digest_of, upload_bytes
+from fpmonitor.private.study import Ask, Randomisation, RedactionRule, Study, first_ask
+from fpmonitor.private.wire import (
+    Batch,
+    HpkeCiphertext,
+    Report,
+    Upload,
+    WireError,
+    decode_batch,
+    decode_uploads,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+APIS = ("A.one", "A.three", "A.two")
+STUDY = Study(name="test", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=4)
+FIRST = first_ask(STUDY)
+LAST = Ask(study=STUDY.id, epoch=1, round=2, recipient="analyst", sets=(APIS,))
+RINGS = {role: KeyRing.generate(role) for role in ("shuffler", "curator", "analyst")}
+KEY = {role: ring.keys[0].config for role, ring in RINGS.items()}
+FEW = settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def user(number: int) -> dict[str, str]:
+    return {"A.one": f"={number % 3}", "A.two": f"=é{number % 2}", "A.three": f"={number}" * 9}
+
+
+def sealed(ask: Ask, tokens: Mapping[str, str], study: Study = STUDY) -> list[Upload]:
+    return seal_answers(study, ask, tokens, shuffler=KEY["shuffler"], recipient=KEY[ask.recipient])
+
+
+def body(ask: Ask, users: range) -> bytes:
+    return b"".join(one.encode() for number in users for one in sealed(ask, user(number)))
+
+
+@dataclass
+class World:
+    shuffler: Shuffler
+    curator: Recipient
+    analyst: Recipient
+
+    def pass_on(self) -> Counter[str]:
+        """All unsent batches to their recipients; what these refused."""
+        refused: Counter[str] = Counter()
+        for batch_id, ask_id in self.shuffler.unsent().items():
+            role = self.shuffler.store.asks[ask_id].recipient
+            recipient = self.curator if role == "curator" else self.analyst
+            refused.update(recipient.take(self.shuffler.batch(batch_id)).refused)
+            self.shuffler.sent(batch_id)
+        return refused
+
+
+class Opened:
+    """Opens roles in a folder; they are closed at the end of the test."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+
+    def shuffler(self, name: str = "shuffler.db", ring: KeyRing = RINGS["shuffler"]) -> Shuffler:
+        role = Shuffler(self._folder / name, STUDY, ring)
+        self._stack.enter_context(role.store)
+        return role
+
+    def recipient(self, ring: KeyRing, name: str = "") -> Recipient:
+        role = Recipient(self._folder / (name or f"{ring.role}.db"), STUDY, ring)
+        self._stack.enter_context(role.store)
+        return role
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    with ExitStack() as stack:
+        yield Opened(tmp_path, stack)
+
+
+@pytest.fixture
+def world(opened: Opened) -> World:
+    made = World(
+        opened.shuffler(), opened.recipient(RINGS["curator"]), opened.recipient(RINGS["analyst"])
+    )
+    for ask, recipient in ((FIRST, made.curator), (LAST, made.analyst)):
+        made.shuffler.add_ask(ask)
+        recipient.add_ask(ask)
+    return made
+
+
+def rows_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    with closing(sqlite3.connect(path)) as connection:
+        names = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        tables = [row[0] for row in connection.execute(names)]
+        return {
+            table: connection.execute(f'SELECT * FROM "{table}"').fetchall() for table in tables
+        }
+
+
+# ---- Counting
+
+
+def test_marginals_and_the_released_set_are_counted_exactly(world: World) -> None:
+    users = range(25)
+    for ask in (FIRST, LAST):
+        assert world.shuffler.take([body(ask, users)])[0].accepted == 25 * len(ask.sets)
+        world.shuffler.close_ask(ask.id)
+        assert not world.pass_on()
+    for api in APIS:
+        truth = Counter((user(number)[api],) for number in users)
+        assert world.curator.counts(FIRST)[(api,)] == truth
+    joint = Counter(tuple(user(number)[api] for api in APIS) for number in users)
+    assert world.analyst.counts(LAST)[APIS] == joint
+
+
+def test_the_curator_holds_no_joint_record(world: World) -> None:
+    """Every table is read: none has tokens of two APIs in one row, or anything per user."""
+    world.shuffler.take([body(FIRST, range(25))])
+    world.shuffler.close_ask(FIRST.id)
+    world.pass_on()
+    tables = rows_of(world.curator.store.path)
+    assert set(tables) == {"study", "asks", "tally", "received", "nonces", "counts"}
+    for ask_id, set_index, tokens, users in tables["counts"]:
+        assert ask_id == FIRST.id
+        assert len(json.loads(tokens)) == 1
+        assert FIRST.sets[set_index] in {("A.one",), ("A.two",), ("A.three",)}
+        assert users >= 1
+    assert all(len(row) == 2 for row in tables["nonces"])
+    assert len(tables["nonces"]) == 75
+    held = {row[1] for row in tables["nonces"]}
+    assert not held & {cell for row in tables["counts"] for cell in row}
+
+
+def test_the_shuffler_holds_no_value_and_no_order_of_arrival(world: World) -> None:
+    uploads = [one for number in range(3) for one in sealed(FIRST, {"A.one": "=marked"})]
+    for one in uploads:
+        world.shuffler.take([one.encode()])
+    tables = rows_of(world.shuffler.store.path)
+    assert set(tables) == {"study", "asks", "tally", "taken", "held", "unsent"}
+    digests = [row[1] for row in tables["held"]]
+    assert digests == sorted(digests)
+    assert all(len(row) == 3 for row in tables["held"])
+    assert b"marked" not in world.shuffler.store.path.read_bytes()
+    assert b"marked" not in b"".join(row[2] for row in tables["held"])
+
+
+def test_stores_are_for_their_owner_alone(world: World) -> None:
+    for store in (world.shuffler.store, world.curator.store):
+        for path in store.path.parent.glob(f"{store.path.name}*"):
+            assert path.stat().st_mode & 0o077 == 0
+
+
+# ---- The minimum
+
+
+def test_below_the_minimum_nothing_is_passed_on_even_when_the_ask_closes(world: World) -> None:
+    world.shuffler.take([body(LAST, range(3))])
+    assert world.shuffler.release() == 0
+    world.shuffler.close_ask(LAST.id)
+    assert not world.shuffler.unsent()
+    assert world.shuffler.store.tally()[LAST.id] == {
+        "accepted": 3, "held": 0, "below the minimum": 3
+    }  # fmt: skip
+    assert not rows_of(world.shuffler.store.path)["held"]
+
+
+def test_messages_that_do_not_open_do_not_help_to_reach_the_minimum(world: World) -> None:
+    wrong = Upload(LAST.id, seal(b"\0" * 1079, KEY["shuffler"], "curator", LAST.id))
+    receipt = world.shuffler.take([body(LAST, range(3)) + wrong.encode()])[0]
+    assert receipt.refused == {"does not open": 1}
+    world.shuffler.close_ask(LAST.id)
+    assert not world.shuffler.unsent()
+
+
+def test_while_an_ask_is_open_a_minimum_stays_behind(world: World) -> None:
+    world.shuffler.take([body(LAST, range(7))])
+    assert world.shuffler.release() == 0
+    world.shuffler.take([body(LAST, range(7, 8))])
+    assert world.shuffler.release() == 4
+    world.shuffler.take([body(LAST, range(8, 9))])
+    assert world.shuffler.release() == 0
+    world.shuffler.close_ask(LAST.id)
+    world.pass_on()
+    assert sum(world.analyst.counts(LAST)[APIS].values()) == 9
+
+
+def test_who_is_passed_on_first_and_in_which_order_is_random(opened: Opened) -> None:
+    """Of 8 users 4 leave; who they are, and their places, follow neither arrival nor digests."""
+    first, place, digest = Counter[int](), Counter[int](), Counter[int]()
+    for trial in range(40):
+        shuffler = opened.shuffler(f"{trial}.db")
+        shuffler.add_ask(LAST)
+        uploads = [sealed(LAST, user(number))[0] for number in range(8)]
+        shuffler.take([one.encode() for one in uploads])
+        assert shuffler.release() == 4
+        arrived = [frame.payload for frame in map(inner_of, uploads)]
+        [batch_id] = shuffler.unsent()
+        left = [frame.payload for frame in decode_batch(shuffler.batch(batch_id)).frames]
+        first.update(arrived.index(payload) for payload in left)
+        place[left.index(arrived[0]) if arrived[0] in left else -1] += 1
+        smallest = arrived[min(range(8), key=lambda number: digest_of(uploads[number]))]
+        digest[left.index(smallest) if smallest in left else -1] += 1
+    assert set(first) == set(range(8))
+    assert max(first.values()) < 36  # each leaves with probability 1/2: 20 of 40 on average
+    assert min(first.values()) > 4
+    assert len(place) >= 3
+    assert len(digest) >= 3
+
+
+def inner_of(upload: Upload) -> HpkeCiphertext:
+    from fpmonitor.private.keys import open_sealed  # noqa: PLC0415 -- here only
+    from fpmonitor.private.wire import decode_frame  # noqa: PLC0415
+
+    keys = RINGS["shuffler"].by_id()
+    return decode_frame(open_sealed(upload.sealed, keys, "shuffler", upload.ask))
+
+
+# ---- What is refused
+
+
+def refused_by_shuffler(world: World, data: bytes) -> Mapping[str, int]:
+    receipt = world.shuffler.take([data])[0]
+    assert receipt.accepted == 0
+    return receipt.refused
+
+
+def test_uploads_that_do_not_count_are_counted_by_their_reason(world: World) -> None:
+    [good] = sealed(LAST, user(1))
+    frame, data = good.sealed, good.encode()
+    other_ask = Upload(FIRST.id, frame).encode()
+    unknown_ask = Upload(b"?" * 16, frame).encode()
+    other_key = Upload(LAST.id, HpkeCiphertext(9, frame.encapsulated, frame.payload)).encode()
+    longer = Upload(LAST.id, HpkeCiphertext(1, frame.encapsulated, frame.payload + b"\0"))
+    moved = frame.encapsulated + frame.payload
+    border = Upload(LAST.id, HpkeCiphertext(1, moved[:31], moved[31:]))
+    changed = bytearray(data)
+    changed[-1] ^= 1
+    assert refused_by_shuffler(world, other_ask) == {"does not open": 1}
+    assert refused_by_shuffler(world, unknown_ask) == {"unknown ask": 1}
+    assert refused_by_shuffler(world, other_key) == {"unknown key": 1}
+    assert refused_by_shuffler(world, longer.encode()) == {"wrong length": 1}
+    assert refused_by_shuffler(world, border.encode()) == {"wrong length": 1}
+    assert refused_by_shuffler(world, bytes(changed)) == {"does not open": 1}
+    assert refused_by_shuffler(world, data[:-1]) == {"unreadable": 1}
+    assert world.shuffler.take([data])[0].accepted == 1
+    assert refused_by_shuffler(world, data) == {"replayed": 1}
+    world.shuffler.close_ask(LAST.id)
+    assert refused_by_shuffler(world, data) == {"closed ask": 1}
+    tally = world.shuffler.store.tally()
+    assert tally[LAST.id]["wrong length"] == 2
+    assert tally[b""] == {"unknown ask": 1, "unreadable": 1}
+
+
+def test_what_is_not_a_sealed_message_inside_is_refused(world: World) -> None:
+    inner = seal(b"\0" * STUDY.report_bytes, KEY["analyst"], "analyst", LAST.id)
+    other_border = HpkeCiphertext(1, b"k" * 31, inner.payload + b"+").encode()
+    for content in (b"\xff" * len(other_border), other_border):
+        upload = Upload(LAST.id, seal(content, KEY["shuffler"], "shuffler", LAST.id))
+        assert refused_by_shuffler(world, upload.encode()) == {"unreadable": 1}
+
+
+def test_an_upload_counts_once_also_after_it_was_passed_on(world: World) -> None:
+    data = body(LAST, range(8))
+    assert world.shuffler.take([data, data]) [1].refused == {"replayed": 8}  # fmt: skip
+    assert world.shuffler.release() == 4
+    assert refused_by_shuffler(world, data) == {"replayed": 8}
+    world.shuffler.close_ask(LAST.id)
+    assert not world.pass_on()
+    assert sum(world.analyst.counts(LAST)[APIS].values()) == 8
+
+
+def report_of(tokens: tuple[str, ...], index: int = 0, nonce: bytes = b"") -> bytes:
+    nonce = nonce or random.randbytes(16)
+    return Report(nonce, index, tokens).encode(STUDY.report_bytes)
+
+
+def batch_of(*plaintexts: bytes, ask: Ask = LAST, batch_id: bytes = b"") -> bytes:
+    frames = tuple(seal(one, KEY[ask.recipient], ask.recipient, ask.id) for one in plaintexts)
+    return Batch(ask.id, batch_id or random.randbytes(16), frames).encode()
+
+
+GOOD = ("=1", "absent", "#" + "0" * 32)
+
+
+@pytest.mark.parametrize(
+    ("plaintext", "reason"),
+    [
+        (report_of(GOOD, index=1), "unknown set"),
+        (report_of(GOOD[:2]), "wrong tokens"),
+        (report_of((*GOOD, "=1")), "wrong tokens"),
+        (report_of(("1", "=1", "=1")), "wrong tokens"),
+        (report_of(("#" + "0" * 31, "=1", "=1")), "wrong tokens"),
+        (report_of(("#" + "G" * 32, "=1", "=1")), "wrong tokens"),
+        (report_of(("Absent", "=1", "=1")), "wrong tokens"),
+        (report_of(("=" + "x" * 335, "=1", "=1")), "wrong tokens"),
+        (report_of(GOOD)[:-1] + b"\1", "unreadable"),
+        (b"\xff" * 1024, "unreadable"),
+        (report_of(GOOD)[:-1], "wrong length"),
+        (report_of(GOOD) + b"\0", "wrong length"),
+    ],
+)
+def test_reports_that_break_the_form_do_not_count(
+    world: World, plaintext: bytes, reason: str
+) -> None:
+    receipt = world.analyst.take(batch_of(report_of(GOOD), plaintext))
+    assert (receipt.accepted, dict(receipt.refused)) == (1, {reason: 1})
+    assert world.analyst.counts(LAST)[APIS] == {GOOD: 1}
+    assert world.analyst.store.tally()[LAST.id] == {"accepted": 1, reason: 1}
+
+
+def test_a_report_counts_once_whoever_seals_it_again(world: World) -> None:
+    """The shuffler cannot know: an outer layer is made anew by anybody who kept the report."""
+    report = report_of(GOOD, nonce=b"n" * 16)
+    inner = seal(report, KEY["analyst"], "analyst", LAST.id)
+    uploads = [
+        Upload(LAST.id, seal_for_shuffler(inner, KEY["shuffler"], LAST.id)) for _ in range(3)
+    ] + [Upload(LAST.id, seal_for_shuffler(seal(report, KEY["analyst"], "analyst", LAST.id),
+                                           KEY["shuffler"], LAST.id))]  # fmt: skip
+    assert world.shuffler.take([b"".join(one.encode() for one in uploads)])[0].accepted == 4
+    world.shuffler.close_ask(LAST.id)
+    assert world.pass_on() == {"replayed": 3}
+    assert world.analyst.counts(LAST)[APIS] == {GOOD: 1}
+
+
+def test_a_batch_counts_once(world: World) -> None:
+    data = batch_of(report_of(GOOD), report_of(GOOD))
+    assert world.analyst.take(data).accepted == 2
+    again = world.analyst.take(data)
+    assert (again.accepted, dict(again.refused)) == (0, {"taken before": 2})
+    assert world.analyst.counts(LAST)[APIS] == {GOOD: 2}
+
+
+def test_a_message_of_another_ask_epoch_or_recipient_does_not_open(world: World) -> None:
+    next_epoch = Ask(study=STUDY.id, epoch=2, round=2, recipient="analyst", sets=(APIS,))
+    wrong = (
+        seal(report_of(GOOD), KEY["analyst"], "analyst", next_epoch.id),
+        seal(report_of(GOOD), KEY["analyst"], "curator", LAST.id),
+        seal(report_of(GOOD), KEY["curator"], "analyst", LAST.id),
+    )
+    receipt = world.analyst.take(Batch(LAST.id, b"b" * 16, wrong).encode())
+    assert (receipt.accepted, dict(receipt.refused)) == (0, {"does not open": 3})
+
+
+def test_a_message_for_a_retired_key_does_not_count_and_one_for_an_old_key_does(
+    opened: Opened,
+) -> None:
+    ring = RINGS["analyst"].rotated()
+    data = batch_of(report_of(GOOD))
+    for keys, expected in ((ring, {}), (ring.retired(1), {"unknown key": 1})):
+        role = opened.recipient(keys, f"{len(keys.keys)}.db")
+        role.add_ask(LAST)
+        assert dict(role.take(data).refused) == expected
+
+
+@given(st.data())
+@FEW
+def test_changed_bytes_never_crash_and_never_count(world: World, data: st.DataObject) -> None:
+    changed = bytearray(body(LAST, range(2)))
+    for place in data.draw(st.sets(st.integers(0, len(changed) - 1), min_size=1, max_size=3)):
+        changed[place] ^= data.draw(st.integers(1, 255))
+    before = world.shuffler.store.tally()[LAST.id]["held"]
+    receipt = world.shuffler.take([bytes(changed)])[0]
+    assert receipt.accepted + sum(receipt.refused.values()) <= 2 + 1
+    assert receipt.accepted <= 1
+    assert world.shuffler.store.tally()[LAST.id]["held"] == before + receipt.accepted
+
+
+@given(st.binary(max_size=400))
+@FEW
+def test_any_bytes_get_a_receipt(world: World, data: bytes) -> None:
+    receipt = world.shuffler.take([data])[0]
+    assert receipt.accepted == 0
+    assert bool(receipt.refused) == bool(data)
+
+
+@given(st.binary(max_size=1200), st.binary(max_size=300))
+@FEW
+def test_any_content_of_a_batch_is_counted_or_refused(
+    world: World, plaintext: bytes, tail: bytes
+) -> None:
+    filled = plaintext.ljust(STUDY.report_bytes, b"\0")
+    receipt = world.analyst.take(batch_of(plaintext, filled))
+    assert receipt.accepted + sum(receipt.refused.values()) == 2
+    with pytest.raises(WireError):
+        world.analyst.take(batch_of(plaintext)[: 30 + len(tail) % 40])
+
+
+# ---- Rules of the ask
+
+
+def test_what_should_have_been_withheld_does_not_reach_the_counts(opened: Opened) -> None:
+    long = "=" + "y" * 400
+    rule = RedactionRule(keep=frozenset({"=common", long}))
+    ask = Ask(
+        study=STUDY.id, epoch=1, round=3, recipient="analyst", sets=(APIS,), redact={"A.one": rule}
+    )
+    role = opened.recipient(RINGS["analyst"])
+    role.add_ask(ask)
+    short = fitting(long, 333, STUDY.id)
+    allowed = [("=common", "=1", "=1"), ("redacted", "=1", "=1"), (short, "=1", "=1")]
+    others = [("=rare", "=1", "=1"), ("#" + "0" * 32, "=1", "=1"), ("absent", "=1", "=1")]
+    receipt = role.take(batch_of(*map(report_of, allowed), *map(report_of, others), ask=ask))
+    assert (receipt.accepted, dict(receipt.refused)) == (3, {"wrong tokens": 3})
+    assert set(role.counts(ask)[APIS]) == set(allowed)
+
+
+def test_randomised_answers_have_the_form_of_their_mechanism(opened: Opened) -> None:
+    values = ("=a", "=b", "=c")
+    ask = Ask(
+        study=STUDY.id, epoch=1, round=1, recipient="curator", sets=(("A.one",), ("A.two",)),
+        randomise={
+            "A.one": Randomisation(mechanism="oue", epsilon=1.0, values=values),
+            "A.two": Randomisation(mechanism="grr", epsilon=1.0, values=values),
+        },
+    )  # fmt: skip
+    role = opened.recipient(RINGS["curator"])
+    role.add_ask(ask)
+    good = [(0, "=010"), (0, "=111"), (1, "=a"), (1, "=c")]
+    bad = [(0, "=01"), (0, "=012"), (0, "=a"), (0, "absent"), (1, "=d"), (1, "absent")]
+    reports = [report_of((token,), index) for index, token in [*good, *bad]]
+    receipt = role.take(batch_of(*reports, ask=ask))
+    assert (receipt.accepted, dict(receipt.refused)) == (4, {"wrong tokens": 6})
+
+
+def test_two_questions_cannot_stand_for_one_round(world: World) -> None:
+    """A curator who asks some users this and others that is refused by the shuffler."""
+    other = Ask(study=STUDY.id, epoch=1, round=1, recipient="curator", sets=(("A.one",),))
+    with pytest.raises(InputError, match="another ask"):
+        world.shuffler.add_ask(other)
+    world.shuffler.add_ask(FIRST)
+
+
+def test_an_ask_that_breaks_the_terms_is_refused_by_every_role(world: World) -> None:
+    pairs = Ask(study=STUDY.id, epoch=1, round=4, recipient="curator", sets=(APIS[:2],))
+    foreign = Ask(study=b"s" * 16, epoch=1, round=5, recipient="analyst", sets=(APIS,))
+    for ask in (pairs, foreign):
+        for role in (world.shuffler, world.curator, world.analyst):
+            with pytest.raises(InputError, match="ask"):
+                role.add_ask(ask)
+    with pytest.raises(InputError, match="analyst"):
+        world.curator.add_ask(LAST)
+
+
+# ---- Stores
+
+
+def test_a_store_opened_again_knows_what_it_knew(opened: Opened) -> None:
+    data = body(LAST, range(8))
+    for turn in range(3):
+        shuffler = opened.shuffler("s.db")
+        shuffler.add_ask(LAST)
+        receipt = shuffler.take([data])[0]
+        assert receipt.accepted == (8 if turn == 0 else 0)
+        shuffler.release()
+        assert len(shuffler.unsent()) == 1
+        shuffler.store.close()
+
+
+def test_a_store_is_of_one_study_and_of_one_kind_of_role(tmp_path: Path) -> None:
+    Shuffler(tmp_path / "s.db", STUDY, RINGS["shuffler"]).store.close()
+    other = Study(name="other", apis=APIS, population=1000, k=3, budget=0.5)
+    with pytest.raises(InputError, match="another study"):
+        Shuffler(tmp_path / "s.db", other, RINGS["shuffler"])
+    with pytest.raises(InputError, match="not of the shuffler"):
+        Shuffler(tmp_path / "t.db", STUDY, RINGS["curator"])
+    with pytest.raises(InputError, match="not of a recipient"):
+        Recipient(tmp_path / "u.db", STUDY, RINGS["shuffler"])
+
+
+def test_a_file_that_is_no_store_is_a_store_error(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    path.write_bytes(b"not a database" * 100)
+    with pytest.raises(StoreError, match=r"s\.db"):
+        Shuffler(path, STUDY, RINGS["shuffler"])
+    with pytest.raises(StoreError, match="none"):
+        Shuffler(tmp_path / "none" / "s.db", STUDY, RINGS["shuffler"])
+
+
+def test_a_failed_write_keeps_nothing_and_says_so(world: World) -> None:
+    with closing(sqlite3.connect(world.shuffler.store.path)) as connection:
+        connection.execute("DROP TABLE held")
+    with pytest.raises(StoreError, match="cannot be written"):
+        world.shuffler.take([body(LAST, range(2))])
+    assert world.shuffler.store.tally()[LAST.id] == {}
+
+
+def test_uploads_have_the_length_that_files_are_cut_by() -> None:
+    assert {len(one.encode()) for one in sealed(FIRST, user(3))} == {upload_bytes(STUDY)}
+    assert len(list(decode_uploads(body(FIRST, range(2))))) == 6

@@ -1,0 +1,412 @@
+"""Selection: no promise below the truth, the best set found, and nothing promised above budget."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fpmonitor.cli import run
+from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.estimate.exposure import statistical_exposure
+from fpmonitor.private import knowledge as knowledge_module
+from fpmonitor.private import selection as selection_module
+from fpmonitor.private.group import SealedChannel
+from fpmonitor.private.joining import chain_of_parts, count_joined
+from fpmonitor.private.knowledge import Front, Knowledge, Promise, best_points, split_spectrum
+from fpmonitor.private.selection import (
+    PromisedSet,
+    compare_with_joint,
+    describe,
+    heaviest_set,
+    select,
+    weigh,
+)
+from fpmonitor.private.study import Study, check_ask, first_ask, read_ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from fpmonitor.private.knowledge import ApiSet, Counts
+
+NAMES = ("a", "b", "c", "d", "e")
+ROUNDING = 1e-9
+
+
+def study_of(apis: Sequence[str], **numbers: float) -> Study:
+    terms = {"population": 1000, "k": 3, "budget": 0.2, "largest_set": len(apis)} | numbers
+    return Study(name="test", apis=tuple(apis), minimum_batch=2, **terms)  # type: ignore[arg-type]
+
+
+def subsets(apis: Sequence[str], largest: int | None = None) -> list[ApiSet]:
+    return [
+        one
+        for size in range(1, (largest or len(apis)) + 1)
+        for one in itertools.combinations(apis, size)
+    ]
+
+
+def counts_of(rows: np.ndarray, apis: Sequence[str], sets: Iterable[ApiSet]) -> Counts:
+    return {
+        one: Counter(
+            tuple(f"={value}" for value in row)
+            for row in rows[:, [apis.index(api) for api in one]].tolist()
+        )
+        for one in sets
+    }
+
+
+def exposed_share(rows: np.ndarray, places: Sequence[int], k: int) -> float:
+    sizes = np.unique(rows[:, places], axis=0, return_counts=True)[1]
+    return float(sizes[sizes < k].sum() / len(rows))
+
+
+@st.composite
+def tables(draw: st.DrawFn, most_apis: int = 4) -> np.ndarray:
+    """Rows of users: skewed values, and columns that depend on each other."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    users, apis = draw(st.integers(6, 80)), draw(st.integers(2, most_apis))
+    values = rng.geometric(rng.uniform(0.2, 0.9, apis), (users, apis))
+    copied = rng.random((users, apis)) < rng.uniform(0, 0.9)
+    return np.where(copied, values[:, :1], values).clip(max=6)
+
+
+@settings(deadline=None, max_examples=25)
+@given(tables(), st.integers(2, 5), st.integers(1, 3), st.integers(0, 2**32))
+def test_no_promise_of_the_observed_users_is_below_the_truth(
+    rows: np.ndarray, k: int, level: int, seed: int
+) -> None:
+    apis = NAMES[: rows.shape[1]]
+    known = subsets(apis, min(level, len(apis)))
+    counts = dict(counts_of(rows, apis, known))
+    lost = known[seed % len(known)]
+    if len(lost) > 1:  # some messages never arrived
+        counts[lost] = Counter(dict(list(counts[lost].items())[1:]))
+    knowledge = Knowledge(study_of(apis, k=k), counts, "fixed")
+    for one in subsets(apis):
+        truth = exposed_share(rows, [apis.index(api) for api in one], k)
+        for promise in knowledge.rules(one, beaten=True):
+            assert promise.upper >= truth - ROUNDING, (one, promise)
+
+
+@settings(deadline=None, max_examples=60)
+@given(tables(), st.integers(1, 2), st.booleans(), st.integers(0, 2**32))
+def test_the_search_finds_what_trying_all_sets_finds(
+    rows: np.ndarray, level: int, weighted: bool, seed: int
+) -> None:
+    apis = NAMES[: rows.shape[1]]
+    rng = np.random.default_rng(seed)
+    terms = study_of(apis, k=2, budget=float(rng.uniform(0.05, 0.6)))
+    weights = dict(zip(apis, rng.integers(0, 5, len(apis)).tolist(), strict=True))
+    weights = weights if weighted else None
+    knowledge = Knowledge(terms, counts_of(rows, apis, subsets(apis, level)), "fixed")
+    chosen, best = heaviest_set(knowledge, weights)
+    most = max(
+        (weigh(one, weights) for one in subsets(apis) if knowledge.is_promised(one)), default=0
+    )
+    assert best
+    assert weigh(chosen, weights) >= most
+    assert knowledge.promise(chosen).upper <= terms.budget
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_among_many_apis_the_search_misses_no_heavier_set(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    apis = tuple("abcdefg")
+    counts = {
+        (api,): {
+            (f"={value}",): int(users)
+            for value, users in enumerate(rng.multinomial(2000, rng.dirichlet(np.full(size, 0.5))))
+            if users
+        }
+        for api, size in zip(apis, rng.integers(2, 25, 7), strict=True)
+    }
+    weights = dict(zip(apis, rng.integers(1, 30, 7).tolist(), strict=True))
+    knowledge = Knowledge(study_of(apis, k=5, budget=0.15, largest_set=1), counts, "fixed")
+    chosen, best = heaviest_set(knowledge, weights)
+    promised = [one for one in subsets(apis) if knowledge.is_promised(one)]
+    assert best
+    assert weigh(chosen, weights) >= max(weigh(one, weights) for one in promised)
+
+
+def test_the_shares_of_delta_of_all_sets_add_up_to_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent: list[float] = []
+    for module, name in (
+        (knowledge_module, "ranked_tails"),
+        (knowledge_module, "certified_limits"),
+    ):
+        spend = getattr(module, name)
+
+        def noted(
+            *arguments: object, delta: float, spend: object = spend, **others: object
+        ) -> object:
+            spent.append(delta)
+            return spend(*arguments, delta=delta, **others)  # type: ignore[operator]
+
+        monkeypatch.setattr(module, name, noted)
+    rows = np.random.default_rng(2).geometric(0.5, (90, 4))
+    apis = NAMES[:4]
+    study = study_of(apis, largest_set=3, delta=0.08)
+    knowledge = Knowledge(study, counts_of(rows, apis, subsets(apis, 3)), "statistical")
+    for one in subsets(apis, 3):
+        knowledge.tails(one)
+        knowledge.limit(one)
+    assert sum(spent) == pytest.approx(0.08)
+
+
+def test_the_share_of_delta_of_a_chosen_set_makes_up_for_all_that_might_have_been(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spent: list[float] = []
+
+    def noted(*_: object, delta: float, **__: object) -> tuple[float, float]:
+        spent.append(delta)
+        return 0.0, 1.0
+
+    monkeypatch.setattr(selection_module, "certified_limits", noted)
+    apis = NAMES[:4]
+    study = study_of(apis, largest_set=1, delta=0.08)
+    nothing = Promise(upper=1.0, rule="top-r")
+    for one in subsets(apis):
+        promised = PromisedSet(apis=one, fixed=nothing, statistical=nothing, entropy_upper_bits=1)
+        compare_with_joint(study, promised, {("=1",) * len(one): 50})
+    assert sum(spent) == pytest.approx(0.08)
+
+
+@settings(deadline=None, max_examples=40)
+@given(tables(), st.integers(0, 2**32))
+def test_joined_parts_have_the_joint_values_that_trying_all_finds(
+    rows: np.ndarray, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    apis = NAMES[: rows.shape[1]]
+    parts = [apis[at : at + 2] for at in range(len(apis) - 1)]
+    kept = [
+        (part, [t for t in tuples if rng.random() < 0.8])
+        for part, tuples in counts_of(rows, apis, parts).items()
+    ]
+    possible = itertools.product(*({f"={value}" for value in column} for column in rows.T))
+    joined = sum(
+        all(tuple(row[apis.index(api)] for api in part) in tuples for part, tuples in kept)
+        for row in possible
+    )
+    assert count_joined(kept, 10**6) == joined
+    assert count_joined(kept, joined - 1) is None
+
+
+def test_a_chain_of_parts_covers_the_set_and_prefers_parts_that_add_little() -> None:
+    bits = {
+        **{(api,): 2.0 for api in "abc"},
+        ("a", "b"): 2.0,
+        ("a", "c"): 4.0,
+        ("b", "c"): 2.5,
+        (): 0.0,
+    }
+    parts = [part for part in bits if part]
+    assert chain_of_parts(("a", "b", "c"), parts, bits.__getitem__) == [("a", "b"), ("b", "c")]
+
+
+def test_the_front_holds_the_best_way_to_keep_values() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        rows = rng.geometric(0.35, (60, 3)).clip(max=6)
+        terms = study_of(NAMES[:3], k=2, budget=0.99)
+        knowledge = Knowledge(terms, counts_of(rows, NAMES, subsets(NAMES[:3], 1)), "fixed")
+        shares = [np.sort(np.unique(c, return_counts=True)[1] / 60)[::-1] for c in rows.T]
+        by_hand = min(
+            sum(1 - one[:r].sum() for one, r in zip(shares, kept, strict=True))
+            + knowledge.cell * math.prod(kept)
+            for kept in itertools.product(*(range(1, one.size + 1) for one in shares))
+        )
+        if by_hand <= 0.99:
+            found = knowledge.front(NAMES[:3]).exposure(knowledge.cell)
+            assert found == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_points_left_out_for_being_many_are_admitted() -> None:
+    sizes = np.arange(1.0, 5001)
+    front = best_points(sizes, 1 - sizes / 6000, cell=1e-9, most=1.0)
+    assert isinstance(front, Front)
+    assert not front.whole
+    assert front.sizes.size <= 2000
+    assert {front.sizes[0], front.sizes[-1]} == {1.0, 5000.0}
+
+
+JOINT = np.random.default_rng(5).dirichlet(np.full(36, 0.25)).reshape(4, 3, 3)
+
+
+def test_all_promises_of_a_population_hold_together() -> None:
+    """300 users, delta of 20 %: in as many runs may any promise of any set be below the truth."""
+    apis = NAMES[:3]
+    terms = study_of(apis, population=900, k=3, delta=0.2, budget=0.3, largest_set=2)
+    rng = np.random.default_rng(7)
+    truth = {
+        one: statistical_exposure(
+            JOINT.sum(tuple(set(range(3)) - {apis.index(api) for api in one})).ravel(),
+            k=3,
+            population=900,
+        )
+        for one in subsets(apis)
+    }
+    failed, sharp, runs = 0, 0, 50
+    for _ in range(runs):
+        drawn = rng.choice(36, 300, p=JOINT.ravel())
+        rows = np.column_stack(np.unravel_index(drawn, JOINT.shape))
+        knowledge = Knowledge(terms, counts_of(rows, apis, subsets(apis, 2)), "statistical")
+        promises = {one: knowledge.limit(one).upper for one in knowledge.asked}
+        promises[apis] = knowledge.promise(apis).upper
+        failed += any(promises[one] < truth[one] for one in truth)
+        sharp += promises[apis] < 0.9
+    assert stats.binom.sf(failed - 1, runs, 0.2) > 1e-3
+    assert sharp > runs / 2
+
+
+def test_the_order_in_which_counts_arrive_changes_nothing() -> None:
+    rows = np.random.default_rng(2).geometric(0.5, (90, 3))
+    counts = counts_of(rows, NAMES, subsets(NAMES[:3], 2))
+    turned = {
+        one: dict(reversed(list(tuples.items()))) for one, tuples in reversed(list(counts.items()))
+    }
+    for setting in ("fixed", "statistical"):
+        terms = study_of(NAMES[:3], largest_set=2)
+        assert select(terms, counts, setting=setting) == select(terms, turned, setting=setting)
+
+
+def test_a_redacted_and_a_missing_report_are_values_of_their_own() -> None:
+    spectrum = split_spectrum({("=x", "=y"): 4, ("redacted", "=y"): 3, ("=x", "redacted"): 2}, 10)
+    assert dict(zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)) == {
+        1: 6,
+        4: 1,
+    }
+
+
+def test_the_joint_of_the_analyst_stands_beside_the_promise() -> None:
+    apis = NAMES[:3]
+    terms = study_of(apis, population=900, k=3, largest_set=1)
+    rng = np.random.default_rng(11)
+    rows = np.column_stack(np.unravel_index(rng.choice(36, 600, p=JOINT.ravel()), JOINT.shape))
+    counts = counts_of(rows, apis, subsets(apis))
+    marginals = {one: counts[one] for one in subsets(apis, 1)}
+    both = {one: Knowledge(terms, marginals, one) for one in ("fixed", "statistical")}
+    found = compare_with_joint(terms, describe(both, ("a", "b")), counts["a", "b"])
+    assert found.empirical == exposed_share(rows, [0, 1], 3)
+    assert found.empirical <= found.promised.fixed.upper
+    truth = statistical_exposure(JOINT.sum(2).ravel(), k=3, population=900)
+    assert found.lower <= truth <= found.upper < 1
+    assert found.to_json()["apis"] == ["a", "b"]
+    with pytest.raises(UndecidableError, match="reports"):
+        compare_with_joint(terms, found.promised, {("=1", "=2"): 1})
+
+
+def test_counts_that_do_not_fit_the_study_are_refused() -> None:
+    rows = np.random.default_rng(3).geometric(0.5, (20, 3))
+    terms = study_of(NAMES[:3], largest_set=1)
+    singles = counts_of(rows, NAMES, subsets(NAMES[:3], 1))
+    with pytest.raises(InputError, match="2 APIs together"):
+        select(terms, counts_of(rows, NAMES, subsets(NAMES[:3], 2)))
+    with pytest.raises(InputError, match="nothing of c"):
+        select(terms, {one: singles[one] for one in [("a",), ("b",)]})
+    with pytest.raises(InputError, match="out of order"):
+        select(study_of(NAMES[:3]), {**singles, ("b", "a"): {("=1", "=1"): 20}})
+    with pytest.raises(InputError, match="setting"):
+        select(terms, singles, setting="both")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="weight of a"):
+        select(terms, singles, setting="fixed", weights={"a": -1})
+    with pytest.raises(UndecidableError, match="fewer than 2"):
+        select(terms, {(api,): {} for api in terms.apis})
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the store of a curator after round 1 of 60 users, and the study."""
+    folder = tmp_path_factory.mktemp("stores")
+    rng = np.random.default_rng(4)
+    terms = Study(
+        name="t", apis=NAMES[:3], population=5000, k=2, budget=0.25, largest_set=2, minimum_batch=20
+    )
+    (folder / "study.json").write_bytes(terms.to_bytes())
+    holders = [
+        {api: f"={value}" for api, value in zip(terms.apis, row, strict=True)}
+        for row in rng.geometric(0.7, (60, 3)).clip(max=3).tolist()
+    ]
+    channel = SealedChannel(folder, terms)
+    channel(first_ask(terms), holders)
+    channel.close()
+    return folder
+
+
+@pytest.mark.parametrize("reader", ["analyst", "curator"])
+def test_the_command_writes_an_ask_that_users_may_answer(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], reader: str
+) -> None:
+    arguments = [str(store / "marginals.db"), "--study", str(store / "study.json")]
+    ask = tmp_path / "ask.json"
+    code = run(
+        ["private", "select", *arguments, "--setting", "fixed", "--next", reader, "-o", str(ask)]
+    )
+    printed = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert printed["level"] == "marginals"
+    assert printed["recommended"]["fixed"]["upper"] <= 0.25
+    rules = {one["rule"]: one["upper"] for one in printed["rules"]["fixed"]}
+    assert {"top-r", "theorem 2", "theorem 3", "sharpened theorem 2"} <= rules.keys()
+    assert min(rules.values()) == printed["recommended"]["fixed"]["upper"]
+    written = read_ask(ask)
+    terms = json.loads((store / "study.json").read_text())
+    check_ask(study_of_file(store), written)
+    assert (written.round, written.recipient) == (2, reader)
+    if reader == "analyst":
+        assert written.sets == (tuple(printed["recommended"]["apis"]),)
+    else:
+        assert {len(one) for one in written.sets} == {2}
+        assert set(written.redact) <= set(terms["apis"])
+
+
+def study_of_file(folder: Path) -> Study:
+    from fpmonitor.private.study import read_study  # noqa: PLC0415
+
+    return read_study(folder / "study.json")
+
+
+def test_a_budget_that_nothing_meets_ends_with_3_and_no_ask(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms = Study(name="t", apis=("a",), population=50, k=9, budget=0.001, minimum_batch=2)
+    (tmp_path / "study.json").write_bytes(terms.to_bytes())
+    channel = SealedChannel(tmp_path, terms)
+    channel(first_ask(terms), [{"a": f"={user % 7}"} for user in range(30)])
+    channel.close()
+    ask = tmp_path / "ask.json"
+    arguments = [str(tmp_path / "marginals.db"), "--study", str(tmp_path / "study.json")]
+    for reader in ("analyst", "curator"):
+        assert run(["private", "select", *arguments, "--next", reader, "-o", str(ask)]) == 3
+        printed, said = capsys.readouterr()
+        assert json.loads(printed)["recommended"]["apis"] == []
+        assert "nothing to ask for" in said
+    assert not ask.exists()
+
+
+def test_an_epoch_without_counts_is_an_error(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = tmp_path / "ask.json"
+    arguments = [str(store / "marginals.db"), "--study", str(store / "study.json"), "-o", str(ask)]
+    assert run(["private", "select", *arguments, "--epoch", "9"]) == 2
+    assert "no counts of epoch 9" in capsys.readouterr().err
+    assert not ask.exists()
+
+
+def test_selection_needs_no_cryptography() -> None:
+    code = "import sys, fpmonitor.private.selection; sys.exit('cryptography' in sys.modules)"
+    assert subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0
