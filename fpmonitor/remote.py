@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, cast
 
 from fpmonitor.decide.decision import decide, recheck
-from fpmonitor.engine.folder import FolderStore
+from fpmonitor.disclosure import may_name
+from fpmonitor.engine.folder import FolderStore, is_store
 from fpmonitor.engine.spark import SparkEngine
+from fpmonitor.engine.spark_files import format_of
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.thinning import seed_of
+from fpmonitor.logs import excerpt
 from fpmonitor.policy import Policy, check_share, check_threshold
+from fpmonitor.report.check import CheckReport
 from fpmonitor.report.exposure import (
     ExposureReport,
     report_bounds,
@@ -21,6 +25,7 @@ from fpmonitor.report.exposure import (
 )
 from fpmonitor.report.sample import Sample
 from fpmonitor.spectrum import CountSpectrum, spectra_of
+from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,9 +37,9 @@ if TYPE_CHECKING:
     from fpmonitor.decide.search import ApiSet
     from fpmonitor.engine.duckdb import DuckDBSource
     from fpmonitor.engine.folder import RemoteSnapshot
+    from fpmonitor.engine.spark_files import FileFormat
     from fpmonitor.logs import ColumnMap
     from fpmonitor.store.ingest import BatchReport
-    from fpmonitor.store.snapshot import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +88,54 @@ class RemoteMonitor:
     ) -> None:
         self._engine = SparkEngine(url)
         self._window = window
+        self._batch: str | None = None
         try:
             self._store = FolderStore(self._engine, folder, create=create)
         except BaseException:
             self._engine.close()
             raise
+
+    @classmethod
+    def of_source(
+        cls, url: str, source: str, *, store: str | None = None, window: Window | None = None
+    ) -> Self:
+        """Open a store, or logs: these are stored first, and all questions are about them alone.
+
+        Parameters
+        ----------
+        url
+            Address of a server of Spark Connect.
+        source
+            Folder of a store, or files or a table of logs, as the engine names them.
+        store
+            Where logs are stored; `<source>.fpmonitor` by default.
+        window
+            Restrict all questions to observations of this time and source.
+
+        Raises
+        ------
+        InputError
+            Nothing is there, or a table is named and no store.
+        EngineLostError
+            Nobody answers at the address.
+        """
+        with SparkEngine(url) as engine:
+            if is_store(engine, source):
+                return cls(url, source, window=window)
+            form = format_of([source])
+            engine.define_files("batch_files", [source], form)
+        if store is None and form == "table":
+            raise InputError(
+                f"{excerpt(source)}: no folder beside a table", hint="name a folder with --store"
+            )
+        store = store or f"{source.rstrip('/')}.fpmonitor"
+        monitor = cls(url, store, create=True, window=window)
+        try:
+            monitor._batch = monitor._store.ingest([source]).digest
+        except BaseException:
+            monitor.close()
+            raise
+        return monitor
 
     def close(self) -> None:
         """End the session on the engine."""
@@ -104,9 +152,14 @@ class RemoteMonitor:
     ) -> None:
         self._engine.__exit__(kind, error, traceback)
 
-    def ingest(self, paths: Sequence[str], column_map: ColumnMap | None = None) -> BatchReport:
-        """Store one batch of Parquet folders, or a table; see `FolderStore.ingest`."""
-        return self._store.ingest(paths, column_map)
+    def ingest(
+        self,
+        paths: Sequence[str],
+        column_map: ColumnMap | None = None,
+        form: FileFormat | None = None,
+    ) -> BatchReport:
+        """Store one batch of files or a table; see `FolderStore.ingest`."""
+        return self._store.ingest(paths, column_map, form).report
 
     def batches(self) -> list[BatchReport]:
         """List the batches that are stored, in the order of ingest."""
@@ -114,10 +167,15 @@ class RemoteMonitor:
 
     def snapshot(self, *, missing: Missing = "value", apis: Sequence[str] = ()) -> RemoteSnapshot:
         """Latest value of every API of every user; arguments and errors as of `Monitor`."""
-        snapshot = self._store.snapshot(self._window)
+        snapshot = self._store.snapshot(self._window, batch=self._batch)
         if missing == "drop" and apis:
             return self._store.present(snapshot, apis)
         return snapshot
+
+    def told_apis(self, *, k: int = 10) -> tuple[str, ...]:
+        """Observed APIs whose names may be told, as of `Monitor.told_apis`."""
+        found = self.snapshot()
+        return tuple(a for a in found.apis if may_name(a, found.seen[a], found.users, k))
 
     @property
     def lost(self) -> bool:
@@ -152,7 +210,7 @@ class RemoteMonitor:
             if bounds:
                 report = replace(report, bounds=report_bounds(sample, report))
             if entropies:
-                report = replace(report, entropies=report_entropies(sample.full.spectrum(apis)))
+                report = replace(report, entropies=report_entropies(sample, report))
             reports.append(report)
         return reports
 
@@ -206,7 +264,7 @@ class RemoteMonitor:
         EngineLostError
             The engine was lost before anything was proven.
         """
-        chosen = self.snapshot().apis if candidates is None else candidates
+        chosen = self.told_apis(k=k) if candidates is None else candidates
         snapshot = self.snapshot(missing=missing, apis=chosen)
         exact = setting == "sample"
         policy = Policy(
@@ -249,6 +307,19 @@ class RemoteMonitor:
         snapshot = self.snapshot(missing=decision.missing, apis=candidates)
         source = self._store.source(snapshot, candidates)
         return recheck(decision, source, words=None, digest=snapshot.digest)
+
+    def check_report(self, decision: Decision) -> CheckReport:
+        """Check a decision as `check` does, and say on whom; errors as there."""
+        window = self._window or Window()
+        snapshot = self.snapshot(missing=decision.missing, apis=decision.policy.candidates)
+        return CheckReport(
+            decision=decision,
+            verdicts=self.check(decision),
+            users=snapshot.users if snapshot.users >= decision.policy.k else None,
+            since=window.since,
+            until=window.until,
+            place=None,
+        )
 
     def sample(self, users: int) -> pl.DataFrame:
         """Draw users uniformly as a long log; the same number gives the same users.

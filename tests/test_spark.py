@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import shutil
@@ -20,6 +21,7 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.decide.decision import read_decision
 from fpmonitor.engine.folder import FolderStore
 from fpmonitor.engine.portable import EngineSource, portable_statement, spectra_statement, transpile
 from fpmonitor.engine.spark import SparkEngine
@@ -32,7 +34,7 @@ from fpmonitor.errors import (
 )
 from fpmonitor.monitor import Monitor
 from fpmonitor.remote import RemoteMonitor
-from fpmonitor.store.snapshot import Window, _mix
+from fpmonitor.store.snapshot import Window, mix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,6 +120,20 @@ def test_decisions_are_those_of_duckdb(
     assert remote.check(there) == dict.fromkeys(there.allow, "allow")
 
 
+def test_candidates_by_default_are_those_of_duckdb(sail: str, tmp_path: Path) -> None:
+    users = [f"u{i}" for i in range(40)]
+    rare = ["x"] * 9 + [None] * 31
+    log = pl.DataFrame({"user": users, "Screen.width": [1, 2] * 20, "x:rare": rare, "x:none": None})
+    log.with_columns(pl.col("x:none").cast(pl.String)).write_parquet(tmp_path / "log.parquet")
+    with Monitor(tmp_path / "local.duckdb", create=True) as monitor:
+        monitor.ingest([str(tmp_path / "log.parquet")])
+        here = monitor.decide(k=10, budget=0.05, setting="sample")
+    with RemoteMonitor.of_source(sail, str(tmp_path / "log.parquet")) as monitor:
+        there = monitor.decide(k=10, budget=0.05, setting="sample")
+    assert answer_of(there) == answer_of(here)
+    assert there.policy.candidates == ("Screen.width",)
+
+
 def test_reports_are_those_of_duckdb(local: Monitor, remote: RemoteMonitor) -> None:
     sets = [*([api] for api in CANDIDATES), CANDIDATES]
     arguments: dict[str, Any] = {"k": 10, "population": 100_000, "bounds": True, "entropies": True}
@@ -193,6 +209,56 @@ def test_wide_logs_late_data_and_windows_are_those_of_duckdb(sail: str, tmp_path
         with RemoteMonitor(sail, str(tmp_path / "store"), window=window) as there:
             found = there.snapshot()
         assert (found.users, found.digest) == (wanted.users, wanted.digest)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "delta"])
+def test_logs_of_other_formats_are_those_of_duckdb(
+    sail: str, engine: SparkEngine, tmp_path: Path, ending: str
+) -> None:
+    visits = wide_visits().with_columns(pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    visits = visits.drop("Window.screen")  # Sail reads an empty text in quotes as absent
+    path = tmp_path / f"log.{ending}"
+    if ending == "jsonl":
+        visits.write_ndjson(path)
+        path.write_text(
+            path.read_text()
+            + 'broken\n{"user": "u4", "attributes": {"Other": null, "Number": -0.0}}\n\n'
+            + '{"user": "u5", "attributes": {"Other": "5.0", "Number": 5.0}}\n'
+        )
+    elif ending == "csv":
+        visits.write_csv(path)
+    else:
+        engine.define_rows("delta_rows", visits)
+        engine._session.table("delta_rows").write.format("delta").save(str(path))
+    with Monitor(tmp_path / "local.duckdb", create=True) as monitor:
+        if ending == "delta":
+            visits.write_parquet(tmp_path / "log.parquet")
+        here_path = path if ending != "delta" else tmp_path / "log.parquet"
+        [here] = monitor.ingest([str(here_path)])
+        wanted = monitor.snapshot()
+    with RemoteMonitor(sail, str(tmp_path / "store"), create=True) as monitor:
+        form = "delta" if ending == "delta" else None
+        there = monitor.ingest([str(path)], form=form)
+        found = monitor.snapshot()
+    assert (there.read, there.stored, there.rejected) == (here.read, here.stored, here.rejected)
+    assert (found.users, found.digest, found.apis) == (wanted.users, wanted.digest, wanted.apis)
+
+
+def test_any_number_of_apis_is_coded_some_at_a_time(
+    sail: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fpmonitor.engine.folder_snapshot._APIS_A_STATEMENT", 2)
+    path = str(tmp_path / "log.parquet")
+    more = [pl.lit(f"value {i}").alias(f"Api.member{i}") for i in range(3)]
+    wide_visits().with_columns(more).write_parquet(path)
+    with Monitor(tmp_path / "local.duckdb", create=True) as monitor:
+        monitor.ingest([path])
+        here = monitor.snapshot()
+    with RemoteMonitor(sail, str(tmp_path / "store"), create=True) as monitor:
+        monitor.ingest([path])
+        there = monitor.snapshot()
+    assert len(there.apis) == 7
+    assert (there.users, there.digest) == (here.users, here.digest)
 
 
 def test_broken_records_are_counted_not_stored(sail: str, tmp_path: Path) -> None:
@@ -298,7 +364,7 @@ def test_mixing_of_words_is_the_local_one(engine: SparkEngine) -> None:
     holes = {"keep": "row", "words": "SELECT row, high, low FROM words"}
     mixed = engine.frame(portable_statement("remote/mix", "spark", fragments=holes)).sort("row")
     high, low = (mixed[name].to_numpy().astype(np.uint64) for name in ("high", "low"))
-    assert np.array_equal((high << np.uint64(32)) | low, _mix(words))
+    assert np.array_equal((high << np.uint64(32)) | low, mix(words))
 
 
 def test_operators_keep_their_order_in_every_dialect() -> None:
@@ -349,7 +415,7 @@ def test_wrong_sources_are_errors_in_one_line(
     pl.DataFrame({"id": ["a"], "X": ["1"]}).write_parquet(tmp_path / "nouser.parquet")
     pl.DataFrame({"user": ["a"], "X": [[1, 2]]}).write_parquet(tmp_path / "nested.parquet")
     with RemoteMonitor(sail, str(tmp_path / "store"), create=True) as monitor:
-        with pytest.raises(InputError, match="no Parquet folder or table"):
+        with pytest.raises(InputError, match="nothing that the engine can read"):
             monitor.ingest([str(tmp_path / "nothing")])
         with pytest.raises(InputError, match="no column 'user'"):
             monitor.ingest([str(tmp_path / "nouser.parquet")])
@@ -370,10 +436,16 @@ def test_bad_addresses_are_usage_errors(url: str) -> None:
         SparkEngine(url)
 
 
-def test_lost_engine_leaves_what_is_proven(log: Path, tmp_path: Path) -> None:
-    with CLUSTER["sail"](tmp_path) as server:
-        monitor = RemoteMonitor(server.url, str(tmp_path / "store"), create=True)
-        monitor.ingest([str(log)])
+def test_lost_engine_leaves_what_is_proven(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fpmonitor.engine.spark._RETRIES", 1)
+    pl.read_parquet(log).head(8_000).write_parquet(tmp_path / "log.parquet")
+    with (
+        CLUSTER["sail"](tmp_path) as server,
+        RemoteMonitor(server.url, str(tmp_path / "store"), create=True) as monitor,
+    ):
+        monitor.ingest([str(tmp_path / "log.parquet")])
         whole = monitor.decide(**QUESTION, population=20_000)
         asked = []
 
@@ -405,6 +477,63 @@ def test_command_line_decides_on_an_engine(
     assert run(["remote", "batches", "--engine", "nowhere", "--store", "x"]) == 2
 
 
+def test_decide_on_logs_that_an_engine_reads(
+    sail: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    observed = pl.read_parquet(log)
+    observed.head(8_000).write_parquet(tmp_path / "log.parquet")
+    with Monitor(tmp_path / "local.duckdb", create=True) as monitor:
+        monitor.ingest([str(tmp_path / "log.parquet")])
+        here = monitor.decide(**QUESTION, population=20_000)
+    source, store = str(tmp_path / "log.parquet"), str(tmp_path / "log.parquet.fpmonitor")
+    with RemoteMonitor(sail, store, create=True) as monitor:  # another log in the same store
+        observed.tail(500).write_parquet(tmp_path / "other.parquet")
+        monitor.ingest([str(tmp_path / "other.parquet")])
+    path = tmp_path / "decision.json"
+    where = ["--engine", sail, "--source", source]
+    question = ["--budget", "0.05", "--population", "20000", "--candidates", ",".join(CANDIDATES)]
+    assert run(["decide", *where, *question, "-o", str(path), "--quiet"]) == 0
+    assert answer_of(read_decision(path)) == answer_of(here)
+    assert run(["remote", "check", str(path), "--engine", sail, "--store", store]) == 0
+    for wrong in (
+        ["--engine", sail],
+        ["--engine", f"{sail}/;token=secret", "--source", source],
+        ["--engine", "elsewhere"],
+        [*where, "--volatile", "raw"],
+        ["--engine", sail, "--source", str(tmp_path / "nothing")],
+        ["--engine", sail, "--source", "a_table_that_is_not_there"],
+        ["--store", store],
+    ):
+        assert run(["decide", *question, *wrong]) == 2, wrong
+    errors = capsys.readouterr().err
+    assert "Traceback" not in errors
+    assert "secret" not in errors
+    assert not (tmp_path / "nothing.fpmonitor").exists()
+
+
+def test_check_ends_with_1_when_the_users_of_now_are_above_the_budget(
+    sail: str, local: Monitor, tmp_path: Path
+) -> None:
+    decision = local.decide(k=10, budget=0.05, candidates=["Screen.height"])
+    assert decision.allow == (("Screen.height",),)
+    (tmp_path / "decision.json").write_text(json.dumps(decision.to_json()))
+    users = [f"u{i}" for i in range(1000)]
+    frame = pl.DataFrame({"user": users, "Screen.height": range(1000)})
+    frame.write_parquet(tmp_path / "now.parquet")
+    store = str(tmp_path / "store")
+    with RemoteMonitor(sail, store, create=True) as monitor:
+        monitor.ingest([str(tmp_path / "now.parquet")])
+    where = ["--engine", sail, "--store", store]
+    assert run(["remote", "check", str(tmp_path / "decision.json"), *where]) == 1
+
+
+def test_store_of_another_version_is_a_usage_error(engine: SparkEngine, tmp_path: Path) -> None:
+    folder = str(tmp_path / "store")
+    engine.write("SELECT 1 AS version, 'x' AS user_key", f"{folder}/meta")
+    with pytest.raises(InputError, match="another version"):
+        FolderStore(engine, folder)
+
+
 def test_without_the_extra_a_message_names_it_and_nothing_is_imported(tmp_path: Path) -> None:
     script = """
 import sys
@@ -414,6 +543,7 @@ class Hidden:
             raise ImportError(name)
 sys.meta_path.insert(0, Hidden())
 from fpmonitor.cli import run
+from fpmonitor.decide.decision import read_decision
 import fpmonitor.remote
 assert not {"pyspark", "sqlglot", "grpc", "pandas", "pyarrow"} & set(sys.modules)
 sys.exit(run(["remote", "batches", "--engine", "sc://127.0.0.1:1", "--store", "x"]))

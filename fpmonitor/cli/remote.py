@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
+from fpmonitor.cli.engines import note_lost
+from fpmonitor.cli.monitoring import CHECK_FORMAT, emit_check
 from fpmonitor.cli.options import (
     DELTA,
     FORMAT,
@@ -24,7 +26,7 @@ from fpmonitor.cli.options import (
     Setting,
     split_names,
 )
-from fpmonitor.cli.output import emit_rows, note, percent, progress_line
+from fpmonitor.cli.output import emit_rows, note, percent, plain, progress_line
 from fpmonitor.cli.questions import emit_decision, emit_reports, read_weights
 from fpmonitor.cli.views import SOURCE
 from fpmonitor.decide.decision import read_decision
@@ -55,6 +57,17 @@ STORE = Annotated[
     ),
 ]
 
+
+class InputFormat(StrEnum):
+    """What paths hold."""
+
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+    CSV = "csv"
+    DELTA = "delta"
+    TABLE = "table"
+
+
 app = typer.Typer(
     name="remote",
     help="Ask a Spark cluster, or Sail, instead of the database file.",
@@ -67,12 +80,18 @@ def ingest(
     paths: Annotated[
         list[str],
         typer.Argument(
-            help="Parquet folders that the engine reads, or one table; together one batch.",
+            help="Files or folders that the engine reads, or one table; together one batch.",
             metavar="PATH...",
         ),
     ],
     engine: ENGINE,
     store: STORE,
+    form: Annotated[
+        InputFormat | None,
+        typer.Option(
+            "--input", help="What the paths hold. [default: by their endings; a folder is Parquet]"
+        ),
+    ] = None,
     user: Annotated[
         str | None, typer.Option("--user", help="Column of the user.", metavar="COLUMN")
     ] = None,
@@ -85,12 +104,12 @@ def ingest(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Store a batch of long or wide Parquet in the folder; the same batch again adds nothing."""
+    """Store a batch of long or wide logs in the folder; the same batch again adds nothing."""
     column_map = ColumnMap() if columns is None else ColumnMap.from_toml(columns)
     named = {field: name for field, name in (("user", user), ("time", time)) if name}
     column_map = replace(column_map, columns={**column_map.columns, **named})
     with RemoteMonitor(engine, store, create=True) as monitor:
-        report = monitor.ingest(paths, column_map)
+        report = monitor.ingest(paths, column_map, None if form is None else form.value)
     _emit_batches([report], output_format, output)
 
 
@@ -114,7 +133,7 @@ def _emit_batches(reports: list[BatchReport], output_format: FORMAT, output: OUT
             drawn.add_column(name, justify="right")
         for row in rows:
             numbers = (f"{row[name]:,}" for name in counts)
-            drawn.add_row(escape(row["source"]), row["collector"], *numbers)
+            drawn.add_row(plain(row["source"]), row["collector"], *numbers)
         return drawn
 
     emit_rows(rows, table=table, wanted=output_format, output=output)
@@ -229,10 +248,27 @@ def decide(
             known=known,
             progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
         )
-        lost = monitor.lost
     emit_decision(decision, output_format, output, quiet=quiet)
-    if lost:
-        note("the engine was lost: the decision holds what was proven; go on with --resume")
+    note_lost(monitor)
+
+
+@app.command()
+def check(
+    decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
+    engine: ENGINE,
+    store: STORE,
+    source: SOURCE = None,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: CHECK_FORMAT = None,
+    output: OUTPUT = None,
+) -> int:
+    """Test the allow list of a decision on the data of now: 0 holds, 1 violated, 3 cannot tell."""
+    made = read_decision(decision)
+    window = Window(since, until, source or made.source)
+    with RemoteMonitor(engine, store, window=window) as monitor:
+        report = monitor.check_report(made)
+    return emit_check(report, decision, output_format, output)
 
 
 @app.command()

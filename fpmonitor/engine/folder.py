@@ -4,8 +4,8 @@ What the DuckDB file is to one machine, a folder of Parquet is to a cluster:
 
     meta/                   settings: the key of the user digests
     batch/                  a row for each stored batch; a batch counts once its row is there
-    observation/DIGEST/     the observations of a batch
-    snapshot/ID/            users/, dictionary/ and, last, manifest/
+    visit/DIGEST/           the visits of a batch: a row a visit, a column an API
+    snapshot/ID/            dictionary/, codes0/, users/ and, last, manifest/
     thinned/ID-SEED/        users that the thinning of one question keeps
 
 Every statement runs on the engine; only counts, spectra and the words of users come back. The word
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import secrets
 import time
 from dataclasses import dataclass, replace
@@ -25,27 +26,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from fpmonitor.engine.portable import EngineSource, portable_statement
-from fpmonitor.engine.spark import moment_cell, text_cell
+from fpmonitor.engine.folder_ingest import NO_TEXT, SEPARATOR, read_batch, visits_statement
+from fpmonitor.engine.folder_snapshot import write_coded_users
+from fpmonitor.engine.portable import EngineSource
+from fpmonitor.engine.spark_files import format_of
 from fpmonitor.errors import InputError, StoreError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.thinning import kept_number
 from fpmonitor.logs import ColumnMap, excerpt
-from fpmonitor.store.ingest import LARGE_VALUE_BYTES, BatchReport, canonical_json
+from fpmonitor.store.ingest import BatchReport
 from fpmonitor.store.snapshot import ABSENT, Window
 from fpmonitor.store.sql import statement
+from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from fpmonitor.engine.spark import SparkEngine
+    from fpmonitor.engine.folder_ingest import Batch
+    from fpmonitor.engine.portable import SqlEngine
+    from fpmonitor.engine.spark_files import FileFormat
 
-_FIELDS = ("user", "time", "source", "api", "status", "value")
 _WORD_HALF = 1 << 32
 _WORDS_AT_ONCE = 4_000_000
-_SEPARATOR = "\x1f"  # between the status and the text of a cell, as in the words of values
-_NO_TEXT = "\x1e"
+_LAYOUT = 2  # of the folder; 1 held a row an observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,8 @@ class RemoteSnapshot:
         Name of the table in the statements of the session.
     columns
         API -> its column; the code 0 is absent.
+    seen
+        API -> users with an observation of it, of all users of the snapshot.
     users
         Rows.
     digest
@@ -69,6 +75,7 @@ class RemoteSnapshot:
     identity: str
     relation: str
     columns: Mapping[str, str]
+    seen: Mapping[str, int]
     users: int
     digest: str
 
@@ -76,6 +83,19 @@ class RemoteSnapshot:
     def apis(self) -> tuple[str, ...]:
         """The APIs, sorted."""
         return tuple(sorted(self.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """What became of the records of a batch, and the digest that names it in its store."""
+
+    report: BatchReport
+    digest: str
+
+
+def is_store(engine: SqlEngine, folder: str) -> bool:
+    """Whether a folder of the engine holds a store."""
+    return bool(engine.schema_of([f"{folder.rstrip('/')}/meta"]))
 
 
 class FolderStore:
@@ -93,22 +113,28 @@ class FolderStore:
     Raises
     ------
     InputError
-        The folder holds no store.
+        The folder holds no store, or that of another version.
     """
 
-    def __init__(self, engine: SparkEngine, folder: str, *, create: bool = False) -> None:
+    def __init__(self, engine: SqlEngine, folder: str, *, create: bool = False) -> None:
         self.engine, self._folder = engine, folder.rstrip("/")
-        if not engine.schema_of([self._path("meta")]):
+        if not is_store(engine, folder):
             if not create:
                 raise InputError(
                     f"{excerpt(folder)}: no store of fpmonitor that the engine can read",
                     hint="make one with `fpmonitor remote ingest`; the engine reads the path",
                 )
             self.engine.write(
-                f"SELECT 1 AS version, '{secrets.token_hex(16)}' AS user_key",
+                f"SELECT {_LAYOUT} AS version, '{secrets.token_hex(16)}' AS user_key",
                 self._path("meta"),
             )
-        self._key = str(self._read("meta")["user_key"][0])
+        meta = self._read("meta")
+        if meta["version"].to_list() != [_LAYOUT]:
+            raise InputError(
+                f"{excerpt(folder)}: a store of another version of fpmonitor",
+                hint="ingest the logs into a new folder",
+            )
+        self._key = str(meta["user_key"][0])
 
     def _path(self, *parts: str) -> str:
         return "/".join([self._folder, *parts])
@@ -116,20 +142,7 @@ class FolderStore:
     def _read(self, *parts: str) -> pl.DataFrame:
         """Read a small table of the store as a whole."""
         self.engine.define_files("small_table", [self._path(*parts)])
-        return self._rows("remote/whole", relation="small_table")
-
-    def _statement(self, name: str, fragments: Mapping[str, str], **values: Any) -> str:
-        return portable_statement(name, self.engine.dialect, fragments=fragments, **values)
-
-    def _rows(
-        self, name: str, *, values: Mapping[str, Any] | None = None, **holes: str
-    ) -> pl.DataFrame:
-        return self.engine.frame(self._statement(name, holes, **(values or {})))
-
-    def _define(
-        self, view: str, name: str, *, values: Mapping[str, Any] | None = None, **holes: str
-    ) -> None:
-        self.engine.define(view, self._statement(name, holes, **(values or {})))
+        return self.engine.rows("remote/whole", relation="small_table")
 
     # Ingest
 
@@ -145,10 +158,24 @@ class FolderStore:
             return pl.DataFrame()
         return self._read("batch").sort("number")
 
-    def ingest(self, paths: Sequence[str], column_map: ColumnMap | None = None) -> BatchReport:
-        """Store one batch: Parquet folders or a table, long or wide, whole or not at all.
+    def ingest(
+        self,
+        paths: Sequence[str],
+        column_map: ColumnMap | None = None,
+        form: FileFormat | None = None,
+    ) -> StoredBatch:
+        """Store one batch: files that the engine reads, or a table, whole or not at all.
 
-        A batch is what it holds: the same observations again, in whatever files, add nothing.
+        A batch is what it holds: the same records again, in whatever files, add nothing.
+
+        Parameters
+        ----------
+        paths
+            As the engine names them.
+        column_map
+            Which columns hold what.
+        form
+            What the paths hold; by their names by default.
 
         Raises
         ------
@@ -159,106 +186,62 @@ class FolderStore:
         """
         started = time.perf_counter()
         label = excerpt(", ".join(paths))
-        kinds = self.engine.define_files("batch_files", list(paths))
-        collector, read, rejected = self._define_cells(kinds, column_map or ColumnMap(), label)
-        counts = self._rows("remote/batch_digest").row(0, named=True)
-        digest = hashlib.sha256(repr(sorted(counts.items())).encode()).hexdigest()[:32]
+        column_map = column_map or ColumnMap()
+        form = form or format_of(paths)
+        kinds = self.engine.define_files("batch_files", paths, form, column_map)
+        batch = read_batch(self.engine, kinds, column_map, label)
         report = BatchReport(
             source=label,
-            collector=collector,
-            read=read,
+            collector=batch.collector,
+            read=batch.read,
             stored=0,
-            duplicates=read - rejected,
-            rejected=rejected,
+            duplicates=batch.read - batch.rejected,
+            rejected=batch.rejected,
             users=0,
-            apis=0,
+            apis=len(batch.apis),
             seconds=0.0,
         )
         ledger = self._ledger()
-        if counts["observations"] and not (len(ledger) and digest in ledger["digest"]):
-            report = replace(report, stored=read - rejected, duplicates=0)
-            report = self._write_batch(report, digest, len(ledger) + 1, started)
-        return replace(report, seconds=round(time.perf_counter() - started, 3))
-
-    def _define_cells(
-        self, kinds: Mapping[str, str], column_map: ColumnMap, label: str
-    ) -> tuple[str, int, int]:
-        """Define the observations of the files: collector, records, and those that are no use."""
-        names = {field: column_map.name_of(field) for field in _FIELDS}
-        if names["user"] not in kinds:
-            raise InputError(
-                f"{label}: no column {names['user']!r}; seen: {excerpt(', '.join(kinds))}",
-                hint="name it with --user NAME or --columns MAP.toml",
-            )
-        long = names["api"] in kinds
-        fields = _FIELDS if long else _FIELDS[:3]
-        moment, no_time = ("NULL::BIGINT", "FALSE")
-        if names["time"] in kinds:
-            moment, no_time = moment_cell(names["time"], kinds[names["time"]])
-        cells = [f"{moment} AS moment", f"({no_time}) AS no_time"]
-        for field in fields:
-            if field != "time":
-                name = names[field]
-                cell = text_cell(name, kinds[name]) if name in kinds else "NULL::VARCHAR"
-                cells.append(f'{cell} AS "{field}"')
-        known = {names[field] for field in fields} | column_map.ignore
-        apis = [] if long else [name for name in kinds if name not in known]
-        if not long and not apis:
-            raise InputError(f"{label}: no column is an API")
-        if not long:
-            cells += ["'*' AS api", "'value' AS status"]
-            cells += [f"{text_cell(api, kinds[api])} AS v{i}" for i, api in enumerate(apis)]
-        records = f"SELECT {', '.join(cells)} FROM batch_files"  # noqa: S608 -- names are quoted
-        self._define("checked", "remote/checked", records=records)
-        if long:
-            self._define("cells", "remote/long_cells")
-        else:
-            self.engine.define_rows(
-                "batch_api", pl.DataFrame({"number": range(len(apis)), "api": apis})
-            )
-            branches = " ".join(f"WHEN {i} THEN checked.v{i}" for i in range(len(apis)))
-            value = f"CASE batch_api.number {branches} END"
-            self._define("cells", "remote/wide_cells", value=value)
-        problems = self._rows("remote/count_problems")
-        rejected = problems.filter(pl.col("problem").is_not_null())["records"].sum()
-        return "long" if long else "wide", int(problems["records"].sum()), int(rejected)
+        if report.duplicates and not (len(ledger) and batch.digest in ledger["digest"]):
+            report = replace(report, stored=report.duplicates, duplicates=0)
+            report = self._write_batch(report, batch, len(ledger) + 1, started)
+        report = replace(report, seconds=round(time.perf_counter() - started, 3))
+        return StoredBatch(report, batch.digest)
 
     def _write_batch(
-        self, report: BatchReport, digest: str, number: int, started: float
+        self, report: BatchReport, batch: Batch, number: int, started: float
     ) -> BatchReport:
-        nested = self._rows("remote/nested")["text"].to_list()
-        self.engine.define_rows(
-            "nested_value",
-            pl.DataFrame(
-                {"text": nested, "canonical": [canonical_json(text) for text in nested]},
-                schema={"text": pl.String, "canonical": pl.String},
-            ),
-        )
-        values = {"key": self._key, "large": LARGE_VALUE_BYTES, "batch": number}
-        folder = self._path("observation", digest)
-        self.engine.write(self._statement("remote/observations", {}, **values), folder)
+        folder = self._path("visit", batch.digest)
+        text = visits_statement(self.engine, batch, key=self._key, number=number)
+        self.engine.write(text, folder)
         self.engine.define_files("written", [folder])
-        size = self._rows("remote/count_written").row(0, named=True)
         report = replace(
             report,
-            users=size["users"],
-            apis=size["apis"],
+            users=int(self.engine.rows("remote/count_written")["users"][0]),
             seconds=round(time.perf_counter() - started, 3),
         )
-        row = report.to_json() | {"number": number, "digest": digest}
+        row = report.to_json() | {"number": number, "digest": batch.digest}
+        row["names"] = json.dumps(batch.apis)
         row["ingested_at"] = datetime.now(UTC).isoformat(timespec="seconds")
         self._write_row(row, "batch", add=True)
         return report
 
     def _write_row(self, row: Mapping[str, Any], *parts: str, add: bool = False) -> None:
         self.engine.define_rows("new_row", pl.DataFrame([row]))
-        text = self._statement("remote/whole", {"relation": "new_row"})
+        text = self.engine.text_of("remote/whole", relation="new_row")
         self.engine.write(text, self._path(*parts), add=add)
 
     # Snapshot
 
-    def snapshot(self, window: Window | None = None) -> RemoteSnapshot:
+    def snapshot(self, window: Window | None = None, *, batch: str | None = None) -> RemoteSnapshot:
         """Latest value of every API of every user; made once for a window and set of batches.
+
+        Parameters
+        ----------
+        window
+            Restricts the visits.
+        batch
+            Digest of the only batch to look at; all by default.
 
         Raises
         ------
@@ -267,6 +250,8 @@ class FolderStore:
         """
         window = window or Window()
         ledger = self._ledger()
+        if batch is not None and len(ledger):
+            ledger = ledger.filter(pl.col("digest") == batch)
         if not len(ledger):
             raise UndecidableError("no observation to estimate from", hint="ingest logs first")
         bounds = {
@@ -274,11 +259,11 @@ class FolderStore:
             "until": _microseconds(window.until),
             "source": window.source,
         }
-        digests = ledger["digest"].to_list()
-        identity = hashlib.sha256(repr([digests, bounds]).encode()).hexdigest()[:24]
-        if not self.engine.schema_of([self._path("snapshot", identity, "manifest")]):
-            self._take_snapshot(identity, digests, bounds)
-        return self._open_snapshot(identity)
+        identity = hashlib.sha256(repr([ledger["digest"].to_list(), bounds]).encode())
+        name = identity.hexdigest()[:24]
+        if not self.engine.schema_of([self._path("snapshot", name, "manifest")]):
+            self._take_snapshot(name, ledger, bounds)
+        return self._open_snapshot(name)
 
     def _open_snapshot(self, identity: str) -> RemoteSnapshot:
         manifest = self._read("snapshot", identity, "manifest")
@@ -288,54 +273,42 @@ class FolderStore:
             identity=identity,
             relation=relation,
             columns=dict(zip(manifest["api"], manifest["column"], strict=True)),
+            seen=dict(zip(manifest["api"], manifest["seen"], strict=True)),
             users=int(manifest["users"][0]),
             digest=str(manifest["digest"][0]),
         )
 
     def _take_snapshot(
-        self, identity: str, digests: Sequence[str], bounds: Mapping[str, Any]
+        self, identity: str, ledger: pl.DataFrame, bounds: Mapping[str, Any]
     ) -> None:
-        folders = [self._path("observation", digest) for digest in digests]
+        folders = [self._path("visit", digest) for digest in ledger["digest"]]
         self.engine.define_files("observation", folders)
-        apis = sorted(self._rows("remote/apis")["api"].to_list())
-        self.engine.define_rows(
-            "api_number", pl.DataFrame({"number": range(len(apis)), "api": apis})
-        )
-        self._define("latest", "remote/latest", values=bounds)
+        self.engine.define_query("visits", "remote/visits", bounds)
+        apis = sorted({api for names in ledger["names"] for api in json.loads(names)})
         path = self._path("snapshot", identity)
-        self.engine.write(self._statement("remote/dictionary", {}), f"{path}/dictionary")
-        self.engine.define_files("dictionary", [f"{path}/dictionary"])
-        columns = {api: f"a{number}" for number, api in enumerate(apis)}
-        self.engine.write(self._coded_users(columns), f"{path}/users")
+        columns = write_coded_users(self.engine, apis, path)
         self.engine.define_files("coded_users", [f"{path}/users"])
         users = self._count("coded_users")
         if users == 0:
             raise UndecidableError("no observation to estimate from", hint="widen the window")
         digest = self._digest("coded_users", users)
+        counts = ", ".join(
+            f"count(CASE WHEN {column} <> {ABSENT} THEN 1 END) AS {column}"
+            for column in columns.values()
+        )
+        seen = self.engine.rows(
+            "snapshot/users_of_apis", counts=counts, snapshot="coded_users"
+        ).row(0)
         rows = [
-            {"api": api, "column": column, "users": users, "digest": digest}
-            for api, column in columns.items()
+            {"api": api, "column": column, "seen": int(number), "users": users, "digest": digest}
+            for (api, column), number in zip(columns.items(), seen, strict=True)
         ]
         self.engine.define_rows("manifest_rows", pl.DataFrame(rows))
-        manifest = self._statement("remote/whole", {"relation": "manifest_rows"})
+        manifest = self.engine.text_of("remote/whole", relation="manifest_rows")
         self.engine.write(manifest, f"{path}/manifest")
 
-    def _coded_users(self, columns: Mapping[str, str]) -> str:
-        """Statement of the codes and the word of each user."""
-        names = ", ".join(columns.values())
-        cases = ", ".join(
-            f"max(CASE WHEN dictionary.number = {number} THEN dictionary.code ELSE 0 END)::INTEGER "
-            f"AS a{number}"
-            for number in range(len(columns))
-        )
-        self._define("coded", "remote/codes", columns=cases)
-        counted = statement("remote/occurrences", columns=names)
-        mixed = statement("remote/mix", keep=f"{names}, occurrence", words=counted)
-        summed = statement("remote/add_occurrence", columns=names, words=mixed)
-        return self._statement("remote/mix", {"keep": names, "words": summed})
-
     def _count(self, relation: str) -> int:
-        return int(self._rows("snapshot/size", snapshot=relation).row(0)[0])
+        return int(self.engine.rows("snapshot/size", snapshot=relation).row(0)[0])
 
     def _digest(self, relation: str, users: int) -> str:
         """SHA-256 of the words of all users in order, range by range."""
@@ -345,7 +318,7 @@ class FolderStore:
         hashed = 0
         for first, after in itertools.pairwise(ends):
             values = {"first": first, "after": after}
-            words = _words(self._rows("remote/words_between", values=values, snapshot=relation))
+            words = _words(self.engine.rows("remote/words_between", values, snapshot=relation))
             digest.update(words.tobytes())
             hashed += len(words)
         if hashed != users:
@@ -361,7 +334,9 @@ class FolderStore:
         names = ",".join(sorted(apis))
         identity = hashlib.sha256(f"{snapshot.identity}/{names}".encode()).hexdigest()[:24]
         relation = f"present_{identity}"
-        self._define(relation, "remote/present", snapshot=snapshot.relation, present=condition)
+        self.engine.define_query(
+            relation, "remote/present", snapshot=snapshot.relation, present=condition
+        )
         users = self._count(relation)
         if users == 0:
             raise UndecidableError(
@@ -392,7 +367,7 @@ class FolderStore:
         """
         for api in apis:
             if api not in snapshot.columns:
-                raise UnknownNameError("API", api, snapshot.columns)
+                raise UnknownNameError("API", api, snapshot.columns.keys() & known_apis().keys())
         return {api: snapshot.columns[api] for api in apis}
 
     def thinned(self, snapshot: RemoteSnapshot, *, mean: float, seed: int) -> tuple[str, int]:
@@ -427,16 +402,16 @@ class FolderStore:
         keys = statement("remote/mix", keep=columns, words=ordered)
         high, low = self._last_key(keys, values, number)
         ends = values | {"high": high, "low": low}
-        return self._statement("remote/first_users", {"columns": columns, "keys": keys}, **ends)
+        return self.engine.text_of("remote/first_users", ends, columns=columns, keys=keys)
 
     def _last_key(self, keys: str, values: Mapping[str, Any], number: int) -> tuple[int, int]:
         """Key of the user at a place of the order, counted from 1, without sorting all."""
-        counts = self._rows("remote/count_keys", values=values, keys=keys).sort("first_bits")
+        counts = self.engine.rows("remote/count_keys", values, keys=keys).sort("first_bits")
         ends = counts["users"].to_numpy().cumsum()
         place = int(np.searchsorted(ends, number))
         bits = int(counts["first_bits"][place])
         between = {"first": bits << 16, "after": (bits + 1) << 16}
-        found = self._rows("remote/keys_between", values={**values, **between}, keys=keys)
+        found = self.engine.rows("remote/keys_between", {**values, **between}, keys=keys)
         before = int(ends[place - 1]) if place else 0
         high, low = found.row(number - before - 1)
         return int(high), int(low)
@@ -464,7 +439,7 @@ class FolderStore:
         self.engine.define_rows("sampled_code", observed.select("number", "code").unique())
         dictionary = [self._path("snapshot", self._of_snapshot(snapshot), "dictionary")]
         self.engine.define_files("dictionary", dictionary)
-        cells = self._rows("remote/sampled_values")
+        cells = self.engine.rows("remote/sampled_values")
         names = {numbers[column]: api for api, column in snapshot.columns.items()}
         keys = pl.col("number", "code").cast(pl.Int64)
         return (
@@ -473,10 +448,10 @@ class FolderStore:
             .select(
                 pl.col("user").cast(pl.String),
                 pl.col("number").replace_strict(names).alias("api"),
-                pl.col("cell").str.split(_SEPARATOR).list.first().alias("status"),
-                pl.col("cell").str.splitn(_SEPARATOR, 2).struct[1].alias("value"),
+                pl.col("cell").str.split(SEPARATOR).list.first().alias("status"),
+                pl.col("cell").str.splitn(SEPARATOR, 2).struct[1].alias("value"),
             )
-            .with_columns(pl.when(pl.col("value") != _NO_TEXT).then("value").alias("value"))
+            .with_columns(pl.when(pl.col("value") != NO_TEXT).then("value").alias("value"))
         )
 
     @staticmethod

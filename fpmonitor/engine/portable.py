@@ -7,8 +7,9 @@ by sqlglot's own quoting, since engines differ in how they bind.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import ModuleType
 
+    import polars as pl
     from numpy.typing import NDArray
+
+    from fpmonitor.engine.spark_files import FileFormat
+    from fpmonitor.logs import ColumnMap
 
 SETS_A_STATEMENT = 20
 _FUNCTIONS = {
@@ -45,10 +50,78 @@ _FUNCTIONS = {
 class Engine(Protocol):
     """What a spectrum needs of an engine: the name of its dialect, and answers."""
 
-    dialect: str
+    @property
+    def dialect(self) -> str:
+        """As sqlglot names it."""
 
     def arrays(self, text: str) -> Mapping[str, NDArray[Any]]:
         """Columns that a query in the engine's dialect returns."""
+
+
+class SqlEngine(ABC):
+    """A session on an engine in which the statements of a store run, in the engine's own dialect.
+
+    Attributes
+    ----------
+    dialect
+        As sqlglot names it.
+    """
+
+    dialect: ClassVar[str]
+
+    @abstractmethod
+    def frame(self, text: str) -> pl.DataFrame:
+        """Rows that a query in the engine's dialect returns."""
+
+    @abstractmethod
+    def define(self, name: str, text: str) -> None:
+        """Let `name` stand for a query in the statements of this session."""
+
+    @abstractmethod
+    def define_rows(self, name: str, rows: pl.DataFrame) -> None:
+        """Let `name` stand for some rows in the statements of this session."""
+
+    @abstractmethod
+    def define_files(
+        self,
+        name: str,
+        paths: Sequence[str],
+        form: FileFormat = "parquet",
+        column_map: ColumnMap | None = None,
+    ) -> dict[str, str]:
+        """Let `name` stand for what was written at some paths, or for logs; columns and types."""
+
+    @abstractmethod
+    def schema_of(self, paths: Sequence[str]) -> dict[str, str]:
+        """Columns and types of what was written at some paths; empty when nothing is there."""
+
+    @abstractmethod
+    def write(self, text: str, folder: str, *, add: bool = False) -> None:
+        """Write what a query returns at a path, in place of what is there or beside it."""
+
+    def arrays(self, text: str) -> Mapping[str, NDArray[Any]]:
+        """Columns that a query in the engine's dialect returns."""
+        return {column.name: column.to_numpy() for column in self.frame(text).get_columns()}
+
+    def translated(self, text: str, values: Mapping[str, Any] | None = None) -> str:
+        """Say a statement of DuckDB in the dialect, with what its parameters stand for."""
+        return transpile(text, self.dialect, **(values or {}))
+
+    def text_of(self, query: str, values: Mapping[str, Any] | None = None, **holes: str) -> str:
+        """Statement `queries/<query>.sql` in the dialect, its holes and parameters filled."""
+        return self.translated(statement(query, **holes), values)
+
+    def rows(
+        self, query: str, values: Mapping[str, Any] | None = None, **holes: str
+    ) -> pl.DataFrame:
+        """Rows that `queries/<query>.sql` returns."""
+        return self.frame(self.text_of(query, values, **holes))
+
+    def define_query(
+        self, name: str, query: str, values: Mapping[str, Any] | None = None, **holes: str
+    ) -> None:
+        """Let `name` stand for `queries/<query>.sql` in the statements of this session."""
+        self.define(name, self.text_of(query, values, **holes))
 
 
 @cache
@@ -102,33 +175,54 @@ def transpile(text: str, dialect: str, **values: Any) -> str:
 
 
 def _translated(tree: Any, dialect: str, values: Mapping[str, Any]) -> Any:
+    # Inner nodes first, so that the arguments of a function are translated before it becomes text.
+    for node in list(tree.walk())[::-1]:
+        translated = _node(node, dialect, values)
+        if translated is not node:
+            node.replace(translated)
+    return tree
+
+
+def _node(node: Any, dialect: str, values: Mapping[str, Any]) -> Any:
+    """Say one node of a statement in a dialect, as far as sqlglot does not do it by itself."""
+    nodes = sqlglot().exp
+    if isinstance(node, nodes.Placeholder):
+        return nodes.convert(values[node.name])
+    if isinstance(node, nodes.Anonymous) and node.name.lower() in _FUNCTIONS:
+        return _of_dialect(node, dialect)
+    if dialect == "clickhouse":
+        return _node_of_clickhouse(node)
+    if isinstance(node, nodes.BitwiseXor):
+        # DuckDB's xor(a, b) becomes a ^ b, and sqlglot forgets what binds closer.
+        return nodes.paren(node.copy(), copy=False)
+    return node
+
+
+def _node_of_clickhouse(node: Any) -> Any:
     nodes = sqlglot().exp
     operators = {
         nodes.BitwiseXor: "bitXor",
         nodes.BitwiseAnd: "bitAnd",
         nodes.BitwiseRightShift: "bitShiftRight",
     }
+    if type(node) in operators:
+        return nodes.func(operators[type(node)], node.this, node.expression)
+    if isinstance(node, nodes.SHA2):
+        return nodes.func("lower", nodes.func("hex", nodes.func("SHA256", node.this)))
+    if _is_selected_column(node):
+        return nodes.alias_(node.copy(), node.name, quoted=True)  # it would be called `t.a`
+    return node
 
-    def translate(node: Any) -> Any:
-        if isinstance(node, nodes.Placeholder):
-            return nodes.convert(values[node.name])
-        if dialect == "clickhouse" and type(node) in operators:
-            return nodes.func(operators[type(node)], node.this, node.expression)
-        if isinstance(node, nodes.BitwiseXor):
-            # DuckDB's xor(a, b) becomes a ^ b, and sqlglot forgets what binds closer.
-            return nodes.paren(node.copy(), copy=False)
-        if dialect == "clickhouse" and isinstance(node, nodes.SHA2):
-            return nodes.func("lower", nodes.func("hex", nodes.func("SHA256", node.this)))
-        if isinstance(node, nodes.Anonymous) and node.name.lower() in _FUNCTIONS:
-            return _of_dialect(node, dialect)
-        return node
 
-    # Inner nodes first, so that the arguments of a function are translated before it becomes text.
-    for node in list(tree.walk())[::-1]:
-        translated = translate(node)
-        if translated is not node:
-            node.replace(translated)
-    return tree
+def _is_selected_column(node: Any) -> bool:
+    nodes = sqlglot().exp
+    return (
+        isinstance(node, nodes.Column)
+        and isinstance(node.parent, nodes.Select)
+        and node.arg_key == "expressions"
+        and bool(node.table)
+        and not isinstance(node.this, nodes.Star)
+    )
 
 
 def _of_dialect(node: Any, dialect: str) -> Any:

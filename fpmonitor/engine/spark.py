@@ -9,25 +9,29 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from fpmonitor.engine.portable import needs_extra, sqlglot
+from fpmonitor.engine.portable import SqlEngine, needs_extra, sqlglot
+from fpmonitor.engine.spark_files import read_files
 from fpmonitor.errors import EngineLostError, InputError, StoreError
 from fpmonitor.logs import excerpt
 from fpmonitor.store.sql import quote_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from numpy.typing import NDArray
+    from fpmonitor.engine.spark_files import FileFormat
+    from fpmonitor.logs import ColumnMap
 
 _RETRIES = 5  # the client's own policy would try for ten minutes, silently
 _LONGEST_PAUSE = 2000  # milliseconds between two tries
 _CONNECT_SECONDS = 30
 _LOST = ("UNAVAILABLE", "RETRIES_EXCEEDED", "Connection refused", "SESSION_CLOSED")
+_NOTHING_THERE = ("NOT_FOUND", "NOT FOUND", "INFER", "NOT A DIRECTORY")
+_GIVEN_UP = r".*RETRIES_EXCEEDED"
 _TIMES = ("timestamp", "timestamp_ntz")
 
 
-class SparkEngine:
+class SparkEngine(SqlEngine):
     """A session on a server of Spark Connect.
 
     Parameters
@@ -48,6 +52,8 @@ class SparkEngine:
         Whether an answer failed to come because nobody is there any more.
     """
 
+    dialect = "spark"
+
     def __init__(self, url: str) -> None:
         if not url.startswith("sc://"):
             raise InputError(
@@ -55,7 +61,6 @@ class SparkEngine:
                 hint="it looks like sc://host:15002",
             )
         self.url = url.split(";", 1)[0]  # what follows may hold a token
-        self.dialect = "spark"
         self.lost = False
         sqlglot()
         self._session = _session(url)
@@ -117,6 +122,8 @@ class SparkEngine:
             name = type(error).__name__
             if name == "RetriesExceeded" or any(word in text for word in _LOST):
                 self.lost = True
+                # The client tries once more when the process ends, and would warn then.
+                warnings.filterwarnings("ignore", _GIVEN_UP, UserWarning)
                 raise EngineLostError(
                     f"the engine at {self.url} does not answer ({name})",
                     hint="is it running? what was stored there is kept; ask again",
@@ -132,10 +139,6 @@ class SparkEngine:
             raise StoreError("the engine did not answer with a table")
         return answer
 
-    def arrays(self, text: str) -> Mapping[str, NDArray[Any]]:
-        """Columns that a query in Spark's dialect returns."""
-        return {column.name: column.to_numpy() for column in self.frame(text).get_columns()}
-
     def define(self, name: str, text: str) -> None:
         """Let `name` stand for a query in the statements of this session."""
         with self._errors("query"):
@@ -148,46 +151,64 @@ class SparkEngine:
             # The client cannot send an empty table: a row of nulls is sent and left out again.
             (frame if len(rows) else frame.limit(0)).createOrReplaceTempView(name)
 
-    def define_files(self, name: str, paths: Sequence[str]) -> dict[str, str]:
-        """Let `name` stand for folders of Parquet, or for one table; its columns and their types.
+    def define_files(
+        self,
+        name: str,
+        paths: Sequence[str],
+        form: FileFormat = "parquet",
+        column_map: ColumnMap | None = None,
+    ) -> dict[str, str]:
+        """Let `name` stand for files, folders or a table; their columns and types.
+
+        Parameters
+        ----------
+        name
+            Of the view.
+        paths, form, column_map
+            As in `spark_files.read_files`.
 
         Raises
         ------
         InputError
             Nothing is there, or it has no column.
         """
-        kinds = self.schema_of(paths)
-        if not kinds:
-            raise InputError(
-                f"{excerpt(', '.join(paths))}: no Parquet folder or table that the engine can read",
-                hint="the path is read by the engine, not by this computer",
-            )
-        with self._errors("query"):
-            self._read(paths).createOrReplaceTempView(name)
+        with self._errors(f"reading {excerpt(', '.join(paths))}"):
+            frame, kinds = self._read(paths, form, column_map)
+            if not kinds:
+                raise InputError(
+                    f"{excerpt(', '.join(paths))}: nothing that the engine can read as {form}",
+                    hint="the engine reads the path, not this computer; --input names what it is",
+                )
+            frame.createOrReplaceTempView(name)
         return kinds
 
     def schema_of(self, paths: Sequence[str]) -> dict[str, str]:
-        """Columns and types of folders of Parquet or of a table; empty when nothing is there."""
-        from pyspark.errors import AnalysisException  # noqa: PLC0415 -- an extra
-
+        """Columns and types of folders of Parquet; empty when nothing is there."""
         with self._errors("query"):
-            try:
-                fields = self._read(paths).schema.fields
-            except AnalysisException as error:
-                if any(word in str(error).upper() for word in ("NOT_FOUND", "NOT FOUND", "INFER")):
-                    return {}
-                raise
-        return {field.name: field.dataType.simpleString() for field in fields}
+            return self._read(paths, "parquet", None)[1]
 
-    def _read(self, paths: Sequence[str]) -> Any:
-        """Read paths as Parquet; a single plain word is the name of a table."""
-        if len(paths) == 1 and not set(paths[0]) & set("/\\:"):
-            names = ".".join(f"`{part.replace('`', '``')}`" for part in paths[0].split("."))
-            return self._session.table(names)
-        return self._session.read.parquet(*paths)
+    def _read(
+        self, paths: Sequence[str], form: FileFormat, column_map: ColumnMap | None
+    ) -> tuple[Any, dict[str, str]]:
+        """Give a frame of Spark, its columns and their types; none when nothing is there."""
+        from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra
+
+        try:
+            frame = read_files(self._session, paths, form, column_map)
+            fields = frame.schema.fields
+        except PySparkException as error:
+            if "DATA_SOURCE_NOT_FOUND" in str(error):
+                raise InputError(
+                    f"the engine at {self.url} cannot read {form}",
+                    hint="Spark reads Delta with the package delta-spark of its version",
+                ) from error
+            if any(word in str(error).upper() for word in _NOTHING_THERE):
+                return None, {}
+            raise
+        return frame, {field.name: field.dataType.simpleString() for field in fields}
 
     def write(self, text: str, folder: str, *, add: bool = False) -> None:
-        """Write what a query returns into a folder of Parquet, in place of it or beside it."""
+        """Write what a query returns into a folder of Parquet."""
         with self._errors(f"writing {folder}"):
             self._session.sql(text).write.mode("append" if add else "overwrite").parquet(folder)
 
@@ -236,7 +257,7 @@ def _quiet() -> Iterator[None]:
     """Keep warnings of the client away: pandas 3 is not used here, and lost engines are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        warnings.filterwarnings("ignore", r".*RETRIES_EXCEEDED", UserWarning)
+        warnings.filterwarnings("ignore", _GIVEN_UP, UserWarning)
         yield
 
 

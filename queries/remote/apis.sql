@@ -1,1 +1,2 @@
-SELECT DISTINCT api FROM observation
+-- The APIs of a long batch.
+SELECT DISTINCT api FROM checked WHERE problem IS NULL

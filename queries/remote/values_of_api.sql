@@ -1,0 +1,1 @@
+SELECT {columns} FROM dictionary WHERE number = {number}
