@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
 
 from fpmonitor.errors import StoreError
+from fpmonitor.store.files import (
+    identity_of,
+    open_patiently,
+    owner_only,
+    remove_spills,
+    trouble_with,
+)
 from fpmonitor.store.sql import parameters_of, schema_statements, statement
 
 if TYPE_CHECKING:
@@ -22,6 +29,15 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 3
 _MEMORY_LIMIT = "1200MB"
+
+
+def _is_text(name: str) -> bool:
+    """Whether DuckDB can be told a name: one that is not UTF-8 on the disk is none."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class ArrowStream:
@@ -47,22 +63,23 @@ class Database:
     Raises
     ------
     StoreError
-        No such file, not a database of fpmonitor, of a newer schema, locked, or not readable.
+        No such file, not a database of fpmonitor, of a newer schema, in use, or not readable.
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
-        if not create and not path.exists():
+        if not _is_text(str(path)):
+            raise StoreError(f"{str(path)!r} cannot name a database", hint="name another with --db")
+        is_new = identity_of(path) is None
+        if is_new and not create:
             raise StoreError(
                 f"no database at {path}",
                 hint="make one with `fpmonitor ingest LOG...`, or name another with --db",
             )
         if not path.parent.is_dir():
             raise StoreError(f"no folder {path.parent}", hint="make it, or name another with --db")
-        is_new = not path.exists()
-        self._connection = self._open(path)
-        if is_new:
-            path.chmod(0o600)
+        self._connection = open_patiently(path, self._connect, duckdb.DuckDBPyConnection.close)
+        remove_spills(path)
         try:
             # A file without a table is one whose maker was killed before its first commit.
             self._prepare(is_new=is_new or create)
@@ -70,26 +87,33 @@ class Database:
             self._connection.close()
             raise
 
-    @staticmethod
-    def _open(path: Path) -> duckdb.DuckDBPyConnection:
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        return duckdb.connect(self.path, config={"memory_limit": _MEMORY_LIMIT})
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Files are made for the owner alone; what goes wrong with them is a `StoreError`."""
         try:
-            return duckdb.connect(path, config={"memory_limit": _MEMORY_LIMIT})
+            with owner_only():
+                yield
         except duckdb.Error as error:
-            reason = " ".join(str(error).split())
-            if "lock" in reason.lower():
-                raise StoreError(
-                    f"{path} is in use by another process",
-                    hint="wait until it has finished, or name another database with --db",
-                ) from error
-            raise StoreError(
-                f"cannot open {path} as a database ({reason[:160]})",
-                hint="check the path and its permissions, or name another with --db",
-            ) from error
+            trouble = trouble_with(self.path, error)
+            if trouble is None:
+                raise
+            raise trouble from error
+
+    def _execute(self, text: str, values: dict[str, Any] | None = None) -> None:
+        with self._watched():
+            self._connection.execute(text, values)
+
+    def _fetch(self, text: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        with self._watched():
+            return self._connection.execute(text, values).fetchall()
 
     def _prepare(self, *, is_new: bool) -> None:
-        self._connection.execute("SET TimeZone = 'UTC'")
-        self._connection.execute("SET enable_progress_bar = false")  # it would go to stdout
-        tables = {row[0] for row in self._connection.execute("SHOW TABLES").fetchall()}
+        self._execute("SET TimeZone = 'UTC'")
+        self._execute("SET enable_progress_bar = false")  # it would go to stdout
+        tables = self.tables()
         if not tables and is_new:
             self._create()
         elif "meta" not in tables:
@@ -102,8 +126,8 @@ class Database:
     def _create(self) -> None:
         with self.transaction():
             for text in schema_statements(1):
-                self._connection.execute(text)
-            self._connection.execute(
+                self._execute(text)
+            self._execute(
                 "INSERT INTO meta VALUES ('schema_version', '1'), ('user_key', $key)",
                 {"key": secrets.token_hex(16)},
             )
@@ -118,31 +142,31 @@ class Database:
         for target in range(version + 1, SCHEMA_VERSION + 1):
             with self.transaction():
                 for text in schema_statements(target):
-                    self._connection.execute(text)
-                self._connection.execute(
+                    self._execute(text)
+                self._execute(
                     "UPDATE meta SET value = $version WHERE name = 'schema_version'",
                     {"version": str(target)},
                 )
 
     def meta(self, name: str) -> str:
         """Give the value of a setting of the database."""
-        row = self._connection.execute(
-            "SELECT value FROM meta WHERE name = $name", {"name": name}
-        ).fetchone()
-        if row is None:
+        found = self._fetch("SELECT value FROM meta WHERE name = $name", {"name": name})
+        if not found:
             raise StoreError(f"{self.path} lacks its setting {name!r}", hint="restore a backup")
-        return str(row[0])
+        return str(found[0][0])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of the block is stored, or nothing of it."""
-        self._connection.execute("BEGIN")
+        self._execute("BEGIN")
         try:
             yield
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            # Without a working connection there is no transaction left to undo.
+            with suppress(duckdb.Error, StoreError):
+                self._execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
+        self._execute("COMMIT")
 
     @contextmanager
     def frame(self, name: str, frame: pl.DataFrame) -> Iterator[None]:
@@ -167,36 +191,42 @@ class Database:
         """
         wanted = parameters_of(name)
         bound = {key: value for key, value in values.items() if key in wanted}
-        self._connection.execute(statement(name, **(fragments or {})), bound)
+        self._execute(statement(name, **(fragments or {})), bound)
 
     def rows(
         self, name: str, *, fragments: dict[str, str] | None = None, **values: Any
     ) -> list[tuple[Any, ...]]:
         """Rows that the statement `queries/<name>.sql` returns; arguments as in `run`."""
         self.run(name, fragments=fragments, **values)
-        return self._connection.fetchall()
+        with self._watched():
+            return self._connection.fetchall()
 
     def arrays(
         self, name: str, *, fragments: dict[str, str] | None = None, **values: Any
     ) -> dict[str, NDArray[np.generic]]:
         """Columns that the statement `queries/<name>.sql` returns, as numpy arrays."""
         self.run(name, fragments=fragments, **values)
-        return self._connection.fetchnumpy()
+        with self._watched():
+            return self._connection.fetchnumpy()
+
+    def tables(self) -> list[str]:
+        """Tables of the file, by name."""
+        return [name for (name,) in self._fetch("SHOW TABLES")]
 
     def has_table(self, name: str) -> bool:
         """Whether a table of this name exists, temporary ones included."""
-        rows = self._connection.execute(
-            "SELECT 1 FROM duckdb_tables() WHERE table_name = $name", {"name": name}
-        ).fetchall()
-        return bool(rows)
+        return bool(
+            self._fetch("SELECT 1 FROM duckdb_tables() WHERE table_name = $name", {"name": name})
+        )
 
     def checkpoint(self) -> None:
         """Move what the log beside the file still holds into the file."""
-        self._connection.execute("CHECKPOINT")
+        self._execute("CHECKPOINT")
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        with self._watched():
+            self._connection.close()
 
     def __enter__(self) -> Self:
         return self

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 By = Literal["script", "site"]
 _SETS: dict[By, str] = {"script": "demand/sets_by_script", "site": "demand/sets_by_site"}
 _BLOCK = 1 << 22
+_MAX_CALLS = 10**9  # that one record may tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +113,12 @@ def store_demand(database: Database, log: LogFile, collector: DemandCollector) -
         return DemandReport(
             source=log.label, collector=collector.name, read=0, stored=0, rejected=0
         )
+    log.check_expansion()
     calls: Counter[tuple[str, str, str]] = Counter()
     read = rejected = 0
     for call in collector.calls(log):
         read += 1
-        if call.site and call.script and call.api and call.calls > 0:
+        if call.site and call.script and call.api and 0 < call.calls <= _MAX_CALLS:
             calls[call.site, call.script, call.api] += call.calls
         else:
             rejected += 1

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 
+from fpmonitor.disclosure import masked_quotes, masked_text
 from fpmonitor.errors import InputError
 from fpmonitor.logs import (
+    MAX_APIS,
     NUMBER_IN_DOUBT,
     ColumnMap,
     Refused,
@@ -23,9 +25,11 @@ from fpmonitor.logs import (
     excerpt,
 )
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
+from fpmonitor.store.digests import digest_staged_values
 from fpmonitor.store.sql import quote_name
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping, Sequence
 
     from fpmonitor.logs import Collector, LogFile, Reject, Scan
@@ -98,13 +102,14 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
 def _seen(log: LogFile) -> str:
     if log.format == "jsonl":
         for line in log.head.splitlines():
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 record = json.loads(line)
-                return describe_names([excerpt(str(name)) for name in record])
+                if isinstance(record, dict):
+                    return describe_names([excerpt(name) for name in record])
         return "no line that is a JSON object"
     if log.format == "csv":
         header = log.head.split(b"\n", 1)[0].decode("utf-8", "replace")
-        return f"header {excerpt(header)!r}"
+        return f"header {masked_text(excerpt(header))!r}"
     return describe_names([name for name, _ in log.parquet_columns])
 
 
@@ -129,16 +134,19 @@ def ingest(
     started = time.perf_counter()
     try:
         progress("reading")
+        before = log.path.stat()
         with ThreadPoolExecutor(max_workers=1) as beside:
-            hashing = beside.submit(_digest, log, collector, column_map)
+            hashing = beside.submit(_digest, log, collector, column_map, before.st_size)
             if database.rows("ingest/batch_of_source", source=log.label)[0][0]:
                 hashing.result()
             repeated = hashing.done() and _repeated(database, log, hashing.result(), started)
             if repeated:
                 return repeated
+            log.check_expansion()
             scan = collector.scan(log, column_map)
             _stage(database, scan)
             digest = hashing.result()
+        _check_same_file(log, before)
         repeated = _repeated(database, log, digest, started)
         if repeated:
             return repeated
@@ -189,12 +197,26 @@ def _unreadable(log: LogFile, error: Exception) -> InputError:
     if log.format == "csv" and isinstance(error, duckdb.InvalidInputException):
         hint += "; CSV lines must all end alike, in LF or in CRLF"
     # The first line of a message of DuckDB tells the cause, the others show data.
-    reason = excerpt(str(error).split("\n", 1)[0])
+    reason = excerpt(masked_quotes(str(error).split("\n", 1)[0]))
     return InputError(f"{log.label}: cannot be read ({reason})", hint=hint)
 
 
-def _digest(log: LogFile, collector: Collector, column_map: ColumnMap) -> str:
-    """Digest of the bytes and of how they are read: another column map makes another batch."""
+def _check_same_file(log: LogFile, before: os.stat_result) -> None:
+    """Check that what was read is what was hashed; a log may grow meanwhile, at its end."""
+    now = log.path.stat()
+    if now.st_ino != before.st_ino or now.st_size < before.st_size:
+        raise InputError(
+            f"{log.label}: was replaced or cut while it was read",
+            hint="nothing of this file was stored; ingest it again",
+        )
+
+
+def _digest(log: LogFile, collector: Collector, column_map: ColumnMap, size: int) -> str:
+    """Digest of the bytes and of how they are read: another column map makes another batch.
+
+    Only the bytes that were there at first count: a digest of lines that came too late to be
+    stored would keep them from ever being stored.
+    """
     digest = hashlib.sha256()
     reading = [
         collector.name,
@@ -204,8 +226,9 @@ def _digest(log: LogFile, collector: Collector, column_map: ColumnMap) -> str:
     ]
     digest.update(json.dumps(reading).encode())
     with log.path.open("rb") as file:
-        while block := file.read(_BLOCK):
+        while size and (block := file.read(min(_BLOCK, size))):
             digest.update(block)
+            size -= len(block)
     return digest.hexdigest()
 
 
@@ -236,7 +259,7 @@ def _store_staged(
     progress: Callable[[str], None],
 ) -> BatchReport:
     rejects, refused = _rejects(database, log, collector)
-    apis = _number_apis(database, scan)
+    apis = _number_apis(database, log, scan)
     progress("coding values")
     _number_values(database, scan, apis)
     progress("storing")
@@ -283,7 +306,8 @@ def _rejects(database: Database, log: LogFile, collector: Collector) -> tuple[li
     """List the first rejects of the log; count the records that the reader itself refused."""
     refused = []
     if database.has_table("reject_errors"):
-        refused = [Refused(*row) for row in database.rows("ingest/refused_records")]
+        found = database.rows("ingest/refused_records", listed=_LISTED_REJECTS)
+        refused = [Refused(*row) for row in found]
         database.run("ingest/forget_refused")
     rows = dict(database.rows("ingest/problem_rows", most=_LISTED_REJECTS))
     listed = collector.locate(log, rows, refused) if rows or refused else []
@@ -296,17 +320,22 @@ def _store_rejects(database: Database, batch: int, rejects: Sequence[Reject]) ->
         batch=batch,
         lines=[reject.line for reject in rejects],
         reasons=[reject.reason for reject in rejects],
-        excerpts=[reject.excerpt for reject in rejects],
+        excerpts=[masked_text(reject.excerpt) for reject in rejects],
     )
 
 
-def _number_apis(database: Database, scan: Scan) -> dict[str, int]:
+def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]:
     names = (
         list(scan.apis)
         if scan.apis is not None
-        else [row[0] for row in database.rows("ingest/staged_api_names")]
+        else [row[0] for row in database.rows("ingest/staged_api_names", most=MAX_APIS + 1)]
     )
     database.run("ingest/add_apis", names=names)
+    if database.rows("ingest/count_apis")[0][0] > MAX_APIS:
+        raise InputError(
+            f"{log.label}: more than {MAX_APIS:,} APIs in one database",
+            hint="nothing of this file was stored; does it name APIs where values should be?",
+        )
     return dict(database.rows("ingest/api_ids", names=names))
 
 
@@ -333,6 +362,7 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
         texts=nested,
         canonical=[canonical_json(text) for text in nested],
     )
+    digest_staged_values(database)
     database.run("ingest/add_values")
     database.run("ingest/code_values")
 
@@ -340,11 +370,13 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
 def canonical_json(text: str) -> str:
     """Give a JSON object or array with sorted members and no white space; other text as it is."""
     try:
-        return json.dumps(
+        canonical = json.dumps(
             json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False
         )
+        canonical.encode()  # half of a character, escaped in the text, cannot be stored
     except (ValueError, RecursionError):
         return text
+    return canonical
 
 
 def _store_observations(

@@ -11,6 +11,7 @@ import polars as pl
 
 from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.store.sql import quote_name
+from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +81,8 @@ class Snapshot:
             No observation of such an API; the message lists the nearest names.
         """
         if api not in self.columns:
-            raise UnknownNameError("API", api, self.columns)
+            # Other names are told by those who know how many users have them.
+            raise UnknownNameError("API", api, self.columns.keys() & known_apis().keys())
         return quote_name(self.columns[api])
 
 
@@ -179,7 +181,7 @@ def _latest_values(
         api_id = int(column.removeprefix("a"))
         values = _latest_of_api(database, visits, api_id)
         codes[column] = values.astype(np.min_scalar_type(int(values.max())))
-        content += _value_words(database, api_id)[values]
+        content += value_words(database, api_id)[values]
     seen = np.zeros(visits.users, dtype=np.bool_)
     for column_codes in codes.values():
         seen |= column_codes != ABSENT
@@ -233,7 +235,7 @@ def _latest_of_api(database: Database, visits: _Visits, api_id: int) -> NDArray[
     return latest
 
 
-def _value_words(database: Database, api_id: int) -> NDArray[np.uint64]:
+def value_words(database: Database, api_id: int) -> NDArray[np.uint64]:
     """Word of each value number of an API; the word of absent is 0."""
     arrays = database.arrays("snapshot/value_words", api=api_id)
     words = np.zeros(int(np.max(arrays["value_id"], initial=0)) + 1, dtype=np.uint64)
@@ -249,11 +251,11 @@ def _user_words(content: NDArray[np.uint64]) -> NDArray[np.uint64]:
     lengths = np.diff(np.append(starts, len(ordered)))
     occurrence = np.arange(len(ordered)) - np.repeat(starts, lengths)
     words = np.empty_like(content)
-    words[order] = _mix(_mix(ordered) + occurrence.astype(np.uint64) * _GOLDEN)
+    words[order] = mix(mix(ordered) + occurrence.astype(np.uint64) * _GOLDEN)
     return words
 
 
-def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Mix 64-bit words one to one (the finaliser of SplitMix, Steele, Lea, Flood 2014)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.documents import read_toml
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -123,11 +123,7 @@ def read_transforms(path: Path) -> Mapping[str, Transform]:
     InputError
         Not readable, not TOML, or with words or values that a transform does not have.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"transforms {path}: {error}") from error
-    return transforms_of(str(path), content)
+    return transforms_of(str(path), read_toml(path, "transforms"))
 
 
 def transforms_of(origin: str, content: Any) -> Mapping[str, Transform]:

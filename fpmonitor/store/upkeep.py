@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import duckdb
 
 from fpmonitor.errors import StoreError
-from fpmonitor.store.sql import quote_text
+from fpmonitor.store.content import read_content
+from fpmonitor.store.files import open_patiently, owner_only, reason_of, spill_folder, sync
+from fpmonitor.store.sql import quote_name, quote_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
     from pathlib import Path
 
+    from fpmonitor.store.content import Content
     from fpmonitor.store.database import Database
 
 
@@ -35,21 +39,29 @@ class Flaw:
     found: int
 
 
-def find_flaws(database: Database) -> list[Flaw]:
-    """Look for rows that contradict each other; reads every table.
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a database says, and what in it contradicts itself: each flaw found 0 times is sound."""
+
+    content: Content
+    flaws: list[Flaw]
+
+
+def verify(database: Database) -> Verification:
+    """Read every row of a database, its snapshots included, and look for contradictions.
 
     Raises
     ------
     StoreError
-        A part of the file cannot be read.
+        A part of the file cannot be read; it says which table cannot.
     """
-    try:
-        return [Flaw(what, found) for what, found in database.rows("upkeep/orphans")]
-    except duckdb.Error as error:
-        reason = " ".join(str(error).split())
-        raise StoreError(
-            f"{database.path} is damaged ({reason[:160]})", hint="restore a backup"
-        ) from error
+    for table in database.tables():
+        try:
+            database.rows("upkeep/read_table", fragments={"table": quote_name(table)})
+        except StoreError as error:
+            raise StoreError(f"table {table}: {error.message}", hint=error.hint) from error
+    content = read_content(database)
+    return Verification(content, [Flaw(*row) for row in database.rows("upkeep/orphans")])
 
 
 def forget_before(database: Database, before: datetime) -> int:
@@ -81,7 +93,8 @@ def _forget(database: Database) -> int:
 def compact(path: Path) -> tuple[int, int]:
     """Write a database anew, without the room of what was deleted; bytes before and after.
 
-    The old file stays until the new one is whole and on disk, and is replaced in one step.
+    The old file stays until the new one is whole and on disk, and is replaced in one step. Nobody
+    else can open it meanwhile.
 
     Raises
     ------
@@ -90,31 +103,35 @@ def compact(path: Path) -> tuple[int, int]:
     """
     before = path.stat().st_size
     made = path.with_name(f"{path.name}.compacting")
-    made.unlink(missing_ok=True)
+    remains = (made, path.with_name(f"{path.name}.compacting.wal"))
+    for remain in remains:
+        remain.unlink(missing_ok=True)
     try:
-        with duckdb.connect() as connection:
-            connection.execute(f"ATTACH {quote_text(str(path))} AS old")
+        with _attached(path) as connection, owner_only():
+            connection.execute("CHECKPOINT old")  # the log of the old file must not outlive it
             connection.execute(f"ATTACH {quote_text(str(made))} AS new")
             connection.execute("COPY FROM DATABASE old TO new")
             connection.execute("CHECKPOINT new")
             connection.execute("DETACH new")
-            connection.execute("DETACH old")
-        made.chmod(0o600)
-        _sync(made)
-        made.replace(path)
+            sync(made)
+            made.replace(path)
+            sync(path.absolute().parent)
     except (duckdb.Error, OSError) as error:
-        made.unlink(missing_ok=True)
-        reason = " ".join(str(error).split())
+        for remain in remains:
+            remain.unlink(missing_ok=True)
         raise StoreError(
-            f"{path} cannot be written anew ({reason[:160]})",
+            f"{path} cannot be written anew ({reason_of(error)[:160]})",
             hint="nothing was changed; another program may have it open",
         ) from error
     return before, path.stat().st_size
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+@contextmanager
+def _attached(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Hold a database that no connection of this process has open, under the name `old`."""
+    with duckdb.connect(config={"temp_directory": str(spill_folder(path))}) as connection:
+        attach = f"ATTACH {quote_text(str(path))} AS old"
+        open_patiently(
+            path, lambda: connection.execute(attach), lambda _: connection.execute("DETACH old")
+        )
+        yield connection

@@ -10,6 +10,7 @@ import polars as pl
 
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.store.browsers import read_automation, read_browsers, texts_of
+from fpmonitor.store.digests import refuse_digests
 from fpmonitor.store.snapshot import ABSENT, Window, read_codes
 from fpmonitor.store.transforms import transforms_of
 from fpmonitor.store.volatile import read_volatility
@@ -100,10 +101,14 @@ def look(database: Database, snapshot: Snapshot, view: View, window: Window) -> 
     UnknownNameError
         A transform of an API that was never observed.
     InputError
-        A transform of values that are kept by their digest.
+        A transform of values that are kept by their digest, or a look for automation in them.
     UndecidableError
         Every user looks automated.
     """
+    if view.transforms:
+        refuse_digests(database, "--what-if")
+    if view.drop_automation:
+        refuse_digests(database, "--drop-automation")
     browsers = read_browsers(database, snapshot)
     volatility = read_volatility(database, snapshot, browsers, window)
     columns = _masked(database, snapshot, browsers, volatility, view.volatile)

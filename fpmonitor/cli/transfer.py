@@ -1,0 +1,65 @@
+"""Commands that move data: export-data, import-data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+
+from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
+from fpmonitor.cli.output import emit_rows, note
+from fpmonitor.monitor import Monitor
+from fpmonitor.store.transfer import read_export
+
+FOLDER = Annotated[Path, typer.Argument(help="The folder of the export.", metavar="FOLDER")]
+
+
+def export_data(
+    folder: FOLDER,
+    db: DB = DEFAULT_DB,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Write all data of a database into a new folder of Parquet files, as secret as it is."""
+    with Monitor(db) as monitor:
+        manifest = monitor.export_data(folder)
+    files = {table: msgspec.to_builtins(file) for table, file in manifest.files.items()}
+
+    def table() -> Table:
+        drawn = Table("table", "rows", "bytes", title=f"Digest {manifest.digest}")
+        for name, file in manifest.files.items():
+            drawn.add_row(name, f"{file.rows:,}", f"{file.bytes:,}")
+        return drawn
+
+    emit_rows(
+        [{"table": name, **file} for name, file in files.items()],
+        table=table,
+        wanted=output_format,
+        output=output,
+        document=msgspec.to_builtins(manifest),
+    )
+    note(f"{folder} holds the key of the user ids: keep it as secret as {db}", quiet=quiet)
+
+
+def import_data(
+    folder: FOLDER,
+    db: DB = DEFAULT_DB,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Store exported data that a database does not have; a new database becomes a copy."""
+    export = read_export(folder)
+    with Monitor(db, create=True) as monitor:
+        row = monitor.import_data(export).to_json()
+
+    def table() -> Table:
+        drawn = Table("what", "stored", title="Imported")
+        for name, number in row.items():
+            drawn.add_row(name.replace("_", " "), f"{number:,}")
+        return drawn
+
+    emit_rows([row], table=table, wanted=output_format, output=output, document=row)

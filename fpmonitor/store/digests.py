@@ -1,0 +1,85 @@
+"""Values kept as keyed digests: chosen for a database before its first value, for all of them."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from fpmonitor.store.database import Database
+
+_DIGEST_BYTES = 16
+_KEY_BYTES = 32
+
+
+def values_are_digested(database: Database) -> bool:
+    """Whether the database keeps digests of values instead of values."""
+    return bool(database.rows("digests/key"))
+
+
+def keep_digests_only(database: Database) -> None:
+    """From now on keep digests of values instead of values.
+
+    Raises
+    ------
+    InputError
+        The database holds values in the clear.
+    """
+    if values_are_digested(database):
+        return
+    if database.rows("digests/count_values")[0][0]:
+        raise InputError(
+            f"{database.path} holds values in the clear",
+            hint="--digest-values is for a new database: name another with --db",
+        )
+    with database.transaction():
+        database.run("digests/add_key", key=secrets.token_hex(_KEY_BYTES))
+
+
+def digest_staged_values(database: Database) -> None:
+    """Replace the values of the log that is being stored, where the database keeps digests."""
+    keys = database.rows("digests/key")
+    if not keys:
+        return
+    key = bytes.fromhex(keys[0][0])
+    rows = database.rows("digests/clear_values")
+    digests = [digest_of(text, api_id=api_id, key=key) for api_id, text in rows]
+    frame = pl.DataFrame(
+        {
+            "api_id": pl.Series([api_id for api_id, _ in rows], dtype=pl.Int32),
+            "text": pl.Series([text for _, text in rows], dtype=pl.String),
+            "digest": pl.Series(digests, dtype=pl.String),
+        }
+    )
+    with database.frame("value_digest", frame):
+        database.run("digests/replace_values")
+
+
+def digest_of(text: str, *, api_id: int, key: bytes) -> str:
+    """Keyed BLAKE2b of a value, 128 bits; equal values of two APIs have different ones.
+
+    RFC 7693, with the number of the API as personalisation.
+    """
+    person = api_id.to_bytes(hashlib.blake2b.PERSON_SIZE, "little")
+    digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=key, person=person)
+    return f"blake2b:{digest.hexdigest()}"
+
+
+def refuse_digests(database: Database, what: str) -> None:
+    """Refuse what has to look into values.
+
+    Raises
+    ------
+    InputError
+        The database keeps digests of values instead of values.
+    """
+    if values_are_digested(database):
+        raise InputError(
+            f"{what} looks into values, and {database.path} keeps only digests of them",
+            hint="use a database that was made without --digest-values",
+        )

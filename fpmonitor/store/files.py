@@ -1,0 +1,215 @@
+"""The file of a database: waiting for it, whose it is, and what DuckDB's errors say about it."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import duckdb
+
+from fpmonitor.errors import BusyError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_RETRY_SECONDS = 0.05
+_HOLDER = re.compile(r"\(PID (\d+)\)")
+_UNWRITTEN = re.compile(
+    r"No space left|File too large|quota exceeded|Could not write|to offload"
+    r"|Read-only file system|Failed to commit: Cannot open"
+)
+_FILE = re.compile(r'file \\?"([^"\\]+)\\?": ([\w -]+)')
+_DAMAGE = re.compile(r"Corrupt (?:database|WAL) file|replaying WAL|enough bytes from file")
+_LOST = re.compile(r"database has been invalidated")
+
+Opened = TypeVar("Opened")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for a database that another process holds, and whom to tell.
+
+    Attributes
+    ----------
+    seconds
+        0 does not wait.
+    tell
+        Called with one line when the waiting begins.
+    """
+
+    seconds: float = 0.0
+    tell: Callable[[str], None] = lambda _text: None
+
+
+PATIENCE: ContextVar[Patience] = ContextVar("PATIENCE", default=Patience())  # noqa: B039 -- frozen
+
+
+def open_patiently(
+    path: Path, connect: Callable[[], Opened], close: Callable[[Opened], object]
+) -> Opened:
+    """Open a database file; while another process holds it, try again as long as `PATIENCE` says.
+
+    What is opened is the file that has the name then, not one that `compact` has just replaced.
+
+    Raises
+    ------
+    BusyError
+        It was held all the time.
+    StoreError
+        It cannot be opened.
+    """
+    patience = PATIENCE.get()
+    deadline = time.monotonic() + patience.seconds
+    told = False
+    while True:
+        try:
+            return _opened(path, connect, close)
+        except BusyError as busy:
+            if time.monotonic() >= deadline:
+                raise
+            if not told:
+                patience.tell(f"waiting for {path}, in use by {busy.holder}")
+                told = True
+            time.sleep(_RETRY_SECONDS)
+
+
+def _opened(path: Path, connect: Callable[[], Opened], close: Callable[[Opened], object]) -> Opened:
+    try:
+        with owner_only():
+            while True:
+                before = identity_of(path)
+                opened = connect()
+                # Whoever replaces a file holds it: after this look nobody can.
+                if before in {None, identity_of(path)}:
+                    return opened
+                close(opened)
+    except duckdb.Error as error:
+        reason = reason_of(error)
+        if "Could not set lock" in reason:
+            found = _HOLDER.search(reason)
+            holder = f"process {found[1]}" if found else "another process"
+            raise BusyError(path, holder) from error
+        raise trouble_with(path, error) or StoreError(
+            f"cannot open {path} as a database ({reason[:160]})",
+            hint="check the path and its permissions, or name another with --db",
+        ) from error
+
+
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Tell a file from another one of the same name; null where there is none.
+
+    Raises
+    ------
+    StoreError
+        Its folder may not be looked into.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(
+            f"cannot open {path} ({error.strerror})", hint="check its folder and its permissions"
+        ) from error
+    return status.st_dev, status.st_ino
+
+
+def trouble_with(path: Path, error: duckdb.Error) -> StoreError | None:
+    """Say what an error of DuckDB means for a database; null where its file is not to blame."""
+    reason = reason_of(error)
+    if _UNWRITTEN.search(reason):
+        of_file = _FILE.search(reason)
+        what = f"{of_file[1]} ({of_file[2]})" if of_file else f"({reason[-160:]})"
+        return StoreError(
+            f"cannot write {what}",
+            hint="what was stored before is unharmed; "
+            "make room on the disk, or see to its permissions, and try again",
+        )
+    if _DAMAGE.search(reason):
+        of_log = "replaying WAL" in reason
+        aside = f"move {path}.wal away to go on without what it holds, or " if of_log else ""
+        return StoreError(
+            f"{path} is damaged ({reason[:160]})",
+            hint=f"{aside}restore a backup with `fpmonitor import-data FOLDER --db NEW.duckdb`, "
+            "or ingest its logs into a new database",
+        )
+    if _LOST.search(reason):
+        return StoreError(
+            f"{path} was lost while it was in use ({reason[:160]})",
+            hint="try again; `fpmonitor verify` tells whether it is sound",
+        )
+    return None
+
+
+def reason_of(error: Exception) -> str:
+    """First line of a message; those below show data, or the inside of DuckDB."""
+    return " ".join(str(error).split("\n", 1)[0].split())
+
+
+class _OwnerOnly:
+    """The mask of the process while any of its threads makes files for its owner."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before = 0
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._before = os.umask(0o077)
+            self._users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                os.umask(self._before)
+
+
+_MASK = _OwnerOnly()
+
+
+@contextmanager
+def owner_only() -> Iterator[None]:
+    """Files that the block makes have mode 0600.
+
+    DuckDB makes the log beside a database, and the files it spills to, when a statement runs.
+    """
+    _MASK.enter()
+    try:
+        yield
+    finally:
+        _MASK.leave()
+
+
+def spill_folder(path: Path) -> Path:
+    """Where DuckDB spills to while it has a database open."""
+    return path.with_name(f"{path.name}.tmp")
+
+
+def remove_spills(path: Path) -> None:
+    """Remove what killed processes have spilled; only for who holds the database: nobody else can.
+
+    DuckDB itself does so only when it spills again, and values of users stand there.
+    """
+    own = f"duckdb_temp_{os.getpid()}_"
+    for spill in spill_folder(path).glob("duckdb_temp_*"):
+        if not spill.name.startswith(own):
+            spill.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

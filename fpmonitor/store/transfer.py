@@ -1,0 +1,361 @@
+"""Backups and moves: the data of a database as a folder of Parquet files, and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import msgspec
+
+import fpmonitor
+from fpmonitor.errors import InputError, StoreError
+from fpmonitor.store.content import read_content
+from fpmonitor.store.database import SCHEMA_VERSION
+from fpmonitor.store.files import owner_only, reason_of, sync
+from fpmonitor.store.sql import quote_name, quote_path, quote_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fpmonitor.store.database import Database
+
+FORMAT = "fpmonitor data"
+MANIFEST = "manifest.json"
+# Every table but those of snapshots, which are made anew.
+TABLES = (
+    "meta",
+    "batch",
+    "reject",
+    "api",
+    "value",
+    "user",
+    "source",
+    "visit",
+    "observation",
+    "demand_batch",
+    "demand",
+    "certified_check",
+    "answered_query",
+    "watched_file",
+    "watched_decision",
+    "notice",
+)
+_FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
+_BLOCK = 1 << 22
+# In this order: each uses what those before have made.
+_MERGE_BATCHES = ("transfer/add_batches", "transfer/add_rejects")
+_MERGE_OBSERVATIONS = (
+    "transfer/take_visits",
+    "transfer/add_users",
+    "transfer/add_sources",
+    "transfer/number_visits",
+    "transfer/add_visits",
+    "transfer/take_observations",
+    "transfer/add_apis",
+    "transfer/add_values",
+    "transfer/number_values",
+    "transfer/add_observations",
+)
+_MERGE_REST = (
+    "transfer/number_demand_batches",
+    "transfer/add_demand_batches",
+    "transfer/add_demand",
+    "transfer/add_checks",
+    "transfer/add_answers",
+)
+_SCRATCH = (
+    "batch_number",
+    "taken_visit",
+    "visit_number",
+    "taken_observation",
+    "value_number",
+    "demand_batch_number",
+)
+
+
+class ExportedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of an export: rows of its table, bytes, SHA-256 of the bytes as hexadecimal digits."""
+
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an export holds.
+
+    Attributes
+    ----------
+    format
+        `FORMAT`.
+    fpmonitor
+        Version of the program that wrote it.
+    schema
+        Schema of the database.
+    made
+        When, ISO 8601, UTC.
+    digest
+        Digest of the data, as `read_content` gives it.
+    files
+        Table -> its file, which is named after it.
+    """
+
+    format: str
+    fpmonitor: str
+    schema: int
+    made: str
+    digest: str
+    files: dict[str, ExportedFile]
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A folder of exported data, whose files are as they were written."""
+
+    folder: Path
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What an import stored: new and known batches, and rows that were not there."""
+
+    batches: int
+    known_batches: int
+    users: int
+    visits: int
+    observations: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the report as the CLI prints it."""
+        return asdict(self)
+
+
+def export_data(database: Database, folder: Path) -> Manifest:
+    """Write all data of a database into a new folder, which is there whole or not at all.
+
+    The folder holds the key of the user digests: it is as secret as the database, and only its
+    owner may read it.
+
+    Raises
+    ------
+    StoreError
+        The folder is there already, or cannot be written; the database cannot be read.
+    """
+    if os.path.lexists(folder):
+        raise StoreError(f"{folder} is there already", hint="name a new folder")
+    scratch = folder.absolute().with_name(f".{folder.name}.exporting")
+    try:
+        with owner_only():
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(mode=0o700)
+            manifest = _write(database, scratch)
+        scratch.rename(folder)
+        sync(folder.absolute().parent)
+    except (duckdb.Error, OSError) as error:
+        raise StoreError(f"cannot write {folder} ({reason_of(error)[:160]})") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return manifest
+
+
+def _write(database: Database, folder: Path) -> Manifest:
+    with database.transaction():
+        content = read_content(database)
+        files = {table: _write_table(database, table, folder) for table in TABLES}
+    manifest = Manifest(
+        format=FORMAT,
+        fpmonitor=fpmonitor.__version__,
+        schema=SCHEMA_VERSION,
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        digest=content.digest,
+        files=files,
+    )
+    text = json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n"
+    (folder / MANIFEST).write_text(text, encoding="utf-8")
+    sync(folder / MANIFEST)
+    sync(folder)
+    return manifest
+
+
+def _write_table(database: Database, table: str, folder: Path) -> ExportedFile:
+    path = folder / f"{table}.parquet"
+    # A path to write to is no pattern.
+    names = {"table": quote_name(table), "file": quote_text(str(path))}
+    database.run("transfer/write_table", fragments=names)
+    sync(path)
+    return ExportedFile(
+        rows=_count(database, table), bytes=path.stat().st_size, sha256=_sha256(path)
+    )
+
+
+def _count(database: Database, table: str) -> int:
+    rows = database.rows("transfer/count_rows", fragments={"table": quote_name(table)})
+    return int(rows[0][0])
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_export(folder: Path) -> Export:
+    """Look whether a folder is an export, and whether its files are as they were written.
+
+    The digests find mistakes and damage; they are no protection from whoever can write there.
+
+    Raises
+    ------
+    InputError
+        It is none; of a newer schema; a file is missing, changed, or does not belong there.
+    """
+    manifest = _read_manifest(folder / MANIFEST)
+    if manifest.schema > SCHEMA_VERSION:
+        raise InputError(
+            f"{folder} has schema {manifest.schema}, this fpmonitor reads up to {SCHEMA_VERSION}",
+            hint="upgrade fpmonitor",
+        )
+    _check_names(folder, manifest)
+    for table, file in manifest.files.items():
+        _check_file(folder / f"{table}.parquet", file)
+    return Export(folder, manifest)
+
+
+def _check_names(folder: Path, manifest: Manifest) -> None:
+    wanted = {f"{table}.parquet" for table in manifest.files}
+    required = TABLES if manifest.schema == SCHEMA_VERSION else _FIRST_TABLES
+    strange = {*manifest.files} - {*TABLES} | {*required} - {*manifest.files}
+    if strange:
+        raise _damaged(folder, f"its manifest is wrong about {min(strange)!r}")
+    present = {entry.name for entry in folder.iterdir()} - {MANIFEST}
+    for name in sorted(present - wanted):
+        raise _damaged(folder, f"{name!r} does not belong there")
+    for name in sorted(wanted - present):
+        raise _damaged(folder, f"{name!r} is missing")
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read ({error.strerror})",
+            hint="name a folder that `fpmonitor export-data` has written",
+        ) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise _damaged(path.parent, f"{path.name!r} is no manifest") from error
+    if manifest.format != FORMAT:
+        raise _damaged(path.parent, f"{path.name!r} is no manifest of exported data")
+    return manifest
+
+
+def _check_file(path: Path, written: ExportedFile) -> None:
+    try:
+        same = path.stat().st_size == written.bytes and _sha256(path) == written.sha256
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from error
+    if not same:
+        raise _damaged(path.parent, f"{path.name!r} is not as it was written")
+
+
+def _damaged(folder: Path, what: str) -> InputError:
+    return InputError(f"{folder} is no sound export: {what}", hint="nothing was stored")
+
+
+def import_data(database: Database, export: Export) -> ImportReport:
+    """Store exported data in one transaction: all that is not there, or nothing.
+
+    An empty database becomes a copy, with the same keys of digests. Another one must have those
+    keys, since its users could not be recognised otherwise. Batches that were stored there before
+    bring nothing: what was forgotten there stays forgotten.
+
+    Raises
+    ------
+    InputError
+        The database has other keys, or the tables do not fit together; nothing is stored.
+    StoreError
+        The database cannot be written; nothing is stored.
+    """
+    with database.transaction(), _shown(database, export):
+        before = {table: _count(database, table) for table in ("user", "visit", "observation")}
+        try:
+            fresh, known = _take_all(database, export)
+        except duckdb.Error as error:
+            # Its message may show values.
+            what = f"its tables do not fit ({type(error).__name__})"
+            raise _damaged(export.folder, what) from error
+        after = {table: _count(database, table) - rows for table, rows in before.items()}
+    return ImportReport(
+        batches=fresh,
+        known_batches=known,
+        users=after["user"],
+        visits=after["visit"],
+        observations=after["observation"],
+    )
+
+
+@contextmanager
+def _shown(database: Database, export: Export) -> Iterator[None]:
+    """Let statements read the files as views `arrived_<table>`."""
+    for table in TABLES:
+        names = {"arrived": f"arrived_{table}", "table": quote_name(table)}
+        if table in export.manifest.files:
+            file = quote_path(export.folder.absolute() / f"{table}.parquet")
+            database.run("transfer/show_file", fragments=names | {"file": file})
+        else:
+            database.run("transfer/show_nothing", fragments=names)
+    yield
+    for table in TABLES:
+        database.run("transfer/hide", fragments={"arrived": f"arrived_{table}"})
+    for table in _SCRATCH:
+        database.run("transfer/drop_scratch", fragments={"scratch": table})
+
+
+def _take_all(database: Database, export: Export) -> tuple[int, int]:
+    """Store what is not there; number of new batches and of known ones."""
+    here, arrived = _settings(database, "meta"), _settings(database, "arrived_meta")
+    is_empty = not any(_count(database, table) for table in TABLES if table != "meta")
+    if here.keys() - arrived.keys() or not (is_empty or here == arrived):
+        raise InputError(
+            f"{database.path} and {export.folder} have different keys of digests: "
+            "their users, or their values, cannot be matched",
+            hint="import into a new database, or ingest the logs themselves",
+        )
+    if not is_empty:
+        return _merge(database)
+    _copy(database, export.folder, export.manifest)
+    return _count(database, "batch"), 0
+
+
+def _settings(database: Database, table: str) -> dict[str, str]:
+    return dict(database.rows("transfer/settings", fragments={"table": table}))
+
+
+def _copy(database: Database, folder: Path, manifest: Manifest) -> None:
+    for table in TABLES[1:]:
+        names = {"table": quote_name(table), "arrived": f"arrived_{table}"}
+        database.run("transfer/copy_table", fragments=names)
+    database.run("transfer/take_settings")
+    if read_content(database).digest != manifest.digest:
+        raise _damaged(folder, "its data are not those that were exported")
+
+
+def _merge(database: Database) -> tuple[int, int]:
+    database.run("transfer/number_batches")
+    fresh, known = database.rows("transfer/count_batches")[0]
+    for statement in (*_MERGE_BATCHES, *_MERGE_OBSERVATIONS) if fresh else ():
+        database.run(statement)
+    for statement in _MERGE_REST:
+        database.run(statement)
+    return fresh, known

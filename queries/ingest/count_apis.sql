@@ -1,0 +1,2 @@
+-- APIs that the database names.
+SELECT count(*) FROM api
