@@ -19,6 +19,8 @@ from fpmonitor.collectors.records import (
     text_lines,
 )
 
+from fpmonitor.documents import strict_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -31,6 +33,7 @@ HEADERS = (
     "Sec-CH-Device-Memory", "Sec-CH-DPR", "Sec-CH-Viewport-Width", "Sec-CH-Prefers-Color-Scheme",
 )  # fmt: skip
 COOKIE = "fpm"
+_MAX_LINE = 64_000  # characters; servers take less than that of headers
 _APACHE = f"%t %{{{COOKIE}}}C " + " ".join(f'"%{{{header}}}i"' for header in HEADERS)
 _FORMATS = (_APACHE, COMBINED, VHOST_COMBINED, COMMON)
 _LINE = re.compile(r'\S+ .*\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] (".*|\S+ ".*)', re.DOTALL)
@@ -107,6 +110,8 @@ def _looks_right(line: str) -> bool:
 
 
 def _parsed(line: str) -> dict[str, str | None]:
+    if len(line) > _MAX_LINE:
+        raise RecordError(f"longer than {_MAX_LINE:,} characters")
     if line.startswith("{"):
         return _parsed_json(line)
     for parser in _parsers():
@@ -123,9 +128,11 @@ def _parsed(line: str) -> dict[str, str | None]:
 
 def _parsed_json(line: str) -> dict[str, str | None]:
     try:
-        members = json.loads(line)
+        members = strict_json(line)
     except (ValueError, RecursionError) as error:
         raise RecordError("not JSON") from error
+    if not isinstance(members, dict):
+        raise RecordError("not a JSON object")
     # nginx writes the empty text for a header that the request lacks.
     return {name: text for name, text in members.items() if isinstance(text, str) and text}
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from fpmonitor.collectors.tables import Column, Survey, Table
+import duckdb
+from fpmonitor.collectors.tables import Column, Survey, Table, too_many_apis
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs import MAX_RECORD_BYTES, Reject, excerpt
+from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, MAX_REFUSED, Reject, excerpt
 from fpmonitor.store.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ _REASONS = {
     "too many columns": "too many fields",
     "invalid encoding": "not UTF-8",
     "unquoted value": "quotes do not match",
+    "line size over maximum": LONG_LINE,
 }
 
 
@@ -45,27 +48,62 @@ def read_table(
 ) -> Table:
     """Read the fields; records that do not fit the header go to DuckDB's reject table."""
     names = _header(log)
-    columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(names)))
-    relation = (
+    _check_refusals(log, len(names))
+    cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
+    return Table(_read(log, len(names), "store_rejects = true, rejects_limit = 0"), cells, cells)
+
+
+def _read(log: LogFile, width: int, on_error: str) -> str:
+    columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(width))
+    return (
         f"read_csv({quote_path(log.path)}, columns = {{{columns}}}, header = true, "
         f"auto_detect = false, delim = {quote_text(_delimiter(log))}, quote = '\"', "
         f"escape = '\"', nullstr = '', allow_quoted_nulls = false, "
         f"max_line_size = {MAX_RECORD_BYTES}, buffer_size = {2 * MAX_RECORD_BYTES}, "
-        f"store_rejects = true, rejects_limit = 0, "
-        f"compression = '{log.compression}')"
+        f"{on_error}, compression = '{log.compression}')"
     )
-    cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
-    return Table(relation, cells, cells)
+
+
+def _check_refusals(log: LogFile, width: int) -> None:
+    """Check that not too many records are broken: DuckDB takes 1 kB of memory to say of each why.
+
+    Raises
+    ------
+    InputError
+        They are.
+    """
+    with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")  # it would go to stdout
+        relation = _read(log, width, "ignore_errors = true")
+        [(read,)] = connection.execute(f"SELECT count(*) FROM {relation}").fetchall()  # noqa: S608 -- quoted
+    if _count_lines(log) - read <= MAX_REFUSED:
+        return
+    if sum(1 for _ in _records(log)) - read > MAX_REFUSED:
+        raise InputError(
+            f"{log.label}: more than {MAX_REFUSED:,} records cannot be split into fields",
+            hint="look for a quote that is not closed",
+        )
+
+
+def _count_lines(log: LogFile) -> int:
+    with log.open() as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b""))
 
 
 def locate(log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]) -> list[Reject]:
     """Find the lines on which the records begin."""
     lines = _lines_at(log, [record.offset for record in refused])
     found = [
-        Reject(line, _REASONS.get(record.reason, record.reason), excerpt(record.text))
+        Reject(line, _reason(record), excerpt(record.text))
         for line, record in zip(lines, refused, strict=True)
     ]
     return found + _find_rows(log, rows, set(lines))
+
+
+def _reason(record: Refused) -> str:
+    if record.text == LONG_LINE:
+        return LONG_LINE
+    return _REASONS.get(record.reason, record.reason)
 
 
 def _find_rows(log: LogFile, rows: Mapping[int, str], refused_lines: set[int]) -> list[Reject]:
@@ -101,15 +139,19 @@ def _lines_at(log: LogFile, offsets: Sequence[int]) -> list[int]:
 def _records(log: LogFile) -> Iterator[tuple[int, str]]:
     """Give the records below the header and the lines on which they begin; blank lines are none."""
     delimiter = _delimiter(log)
+    csv.field_size_limit(MAX_RECORD_BYTES)
     with log.open() as file:
         text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
         reader = csv.reader(text, delimiter=delimiter)
         next(reader)
         line = reader.line_num + 1
-        for fields in reader:
-            if fields:
-                yield line, delimiter.join(fields)
-            line = reader.line_num + 1
+        try:
+            for fields in reader:
+                if fields:
+                    yield line, delimiter.join(fields)
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise InputError(f"{log.label}: line {line}: a field is {LONG_LINE}") from error
 
 
 def _header(log: LogFile) -> list[str]:
@@ -118,7 +160,9 @@ def _header(log: LogFile) -> list[str]:
         names = next(csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(log)))
     except csv.Error as error:
         raise InputError(f"{log.label}: the first line is no header ({error})") from error
-    twice = sorted({name for name in names if names.count(name) > 1})
+    if len(names) > MAX_APIS:
+        raise too_many_apis(log)
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise InputError(f"{log.label}: column {excerpt(twice[0])!r} occurs twice in the header")
     return names

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 from fpmonitor.collectors.tables import Column, Survey, Table
 
-from fpmonitor.logs import MAX_RECORD_BYTES, Reject, excerpt
+from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, excerpt
 from fpmonitor.store.sql import quote_name, quote_path, quote_text
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fpmonitor.logs import LogFile, Refused
 
 ATTRIBUTES = "attributes"
+_MOST_MEMBERS = 2 * MAX_APIS  # more than enough to refuse the log
 _LIKE_A_NUMBER = re.compile(r"[-+0-9.eE]*[0-9][-+0-9.eE]*")
 
 
@@ -86,6 +87,7 @@ def _members(
         )
         GROUP BY name
         ORDER BY name
+        LIMIT {_MOST_MEMBERS}
         """  # noqa: S608 -- the path is quoted where it is read
     ).fetchall()
     records = sum(first or 0 for _, _, first, _ in rows)
@@ -199,6 +201,8 @@ def _flaw(connection: duckdb.DuckDBPyConnection, line: bytes) -> str | None:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
         return "not UTF-8"
+    if text.rstrip("\r\n") == LONG_LINE:
+        return LONG_LINE
     kind = connection.execute(
         "SELECT CASE WHEN json_valid($text) THEN json_type($text) END", {"text": text}
     ).fetchall()[0][0]

@@ -35,6 +35,7 @@ class LongCollector:
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log."""
+        log = log.shortened
         reader = reader_of(log)
         # Any line of JSON may bring another member; the other formats show theirs at once.
         present = None if log.format == "jsonl" else set(reader.head_columns(log))
@@ -66,4 +67,4 @@ class LongCollector:
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
     ) -> list[Reject]:
         """Find the records that could not be stored."""
-        return reader_of(log).locate(log, rows, refused)
+        return reader_of(log).locate(log.shortened, rows, refused)

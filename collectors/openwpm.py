@@ -11,7 +11,7 @@ from fpmonitor.collectors.calls import script_of, site_of
 
 from fpmonitor.errors import InputError
 from fpmonitor.store.demand import Call
-from fpmonitor.store.sql import quote_text
+from fpmonitor.store.sql import quote_path, quote_text
 from fpmonitor.vocabulary import api_of_instrumented
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class OpenwpmCollector:
     def recognises(self, log: LogFile) -> bool:
         """Whether the file is an SQLite database, or a Parquet file with symbols of scripts."""
         if log.head[:4] == b"PAR1":
-            return {"symbol", "script_url", "operation"} <= set(_parquet_columns(log))
+            names = {name for name, _ in log.parquet_columns}
+            return {"symbol", "script_url", "operation"} <= names
         return log.head.startswith(b"SQLite format 3\0")
 
     def calls(self, log: LogFile) -> Iterator[Call]:
@@ -49,24 +50,18 @@ class OpenwpmCollector:
         """
         try:
             rows = _parquet_rows(log) if log.head[:4] == b"PAR1" else _sqlite_rows(log)
-        except (sqlite3.Error, duckdb.Error) as error:
-            raise InputError(f"{log.label}: cannot be read ({error})") from error
+        except (sqlite3.Error, duckdb.Error, UnicodeDecodeError) as error:
+            raise InputError(f"{log.label}: cannot be read as a log of OpenWPM") from error
         for site, script, symbol, calls in rows:
             api = api_of_instrumented("openwpm", symbol or "") if symbol else ""
             yield Call(site_of(site or ""), script_of(script or ""), api, calls)
 
 
-def _parquet_columns(log: LogFile) -> list[str]:
-    with duckdb.connect() as connection:
-        relation = f"read_parquet({quote_text(str(log.path))})"
-        rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()  # noqa: S608 -- quoted
-    return [row[0] for row in rows]
-
-
 def _parquet_rows(log: LogFile) -> list[tuple[Any, ...]]:
-    relation = f"read_parquet({quote_text(str(log.path))})"
+    relation = f"read_parquet({quote_path(log.path)})"
+    columns = [name for name, _ in log.parquet_columns]
     with duckdb.connect() as connection:
-        return connection.execute(_statement(relation, _parquet_columns(log), "")).fetchall()
+        return connection.execute(_statement(relation, columns, "")).fetchall()
 
 
 def _sqlite_rows(log: LogFile) -> list[tuple[Any, ...]]:
@@ -87,6 +82,7 @@ def _statement(relation: str, columns: Sequence[str], complete: str) -> str:
     site = next((name for name in _SITES if name in columns), "NULL")
     writes = ", ".join(quote_text(word) for word in _WRITES)
     return (
-        f"SELECT {site}, script_url, symbol, count(*) FROM {relation} "  # noqa: S608 -- fixed names, the relation is quoted
+        f"SELECT CAST({site} AS TEXT), CAST(script_url AS TEXT), CAST(symbol AS TEXT), count(*) "  # noqa: S608 -- fixed names, the relation is quoted
+        f"FROM {relation} "
         f"WHERE operation NOT IN ({writes}) {complete} GROUP BY 1, 2, 3"
     )

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
+from fpmonitor import documents
 from fpmonitor.errors import InputError
-from fpmonitor.logs import MAX_RECORD_BYTES, Reject, Scan, excerpt
+from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, Scan, excerpt
 from fpmonitor.store.sql import quote_text
 from fpmonitor.vocabulary import aliases_of, api_of, known_apis
 
@@ -34,7 +35,8 @@ UNDEFINED = "undefined"
 _ERROR = "error:"
 _LARGE_VALUE_BYTES = 256
 _MAX_DOCUMENT_BYTES = 256_000_000
-_MAX_APIS = 4000
+_MAX_ELEMENTS = 10_000_000  # of 100 bytes in memory and more
+_STARTS = (b",", b"[", b"{")
 _ADDRESSES = {"http:x-forwarded-for"}
 _PART_RECORDS = 10_000
 _PART_BYTES = 64_000_000
@@ -167,7 +169,7 @@ def text_lines(log: LogFile) -> Iterator[tuple[int, bytes]]:
 
 def _parsed(raw: bytes) -> tuple[Any, str | None]:
     if len(raw) > MAX_RECORD_BYTES:
-        return None, f"longer than {MAX_RECORD_BYTES // 1_000_000} MB"
+        return None, LONG_LINE
     try:
         return strict_json(raw), None
     except UnicodeDecodeError:
@@ -179,18 +181,14 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
 
 
 def strict_json(raw: bytes) -> Any:
-    """Parse JSON without the words NaN and Infinity, which are not JSON.
+    """Parse JSON as `documents.strict_json` does.
 
     Raises
     ------
     ValueError
         It is not JSON, or not UTF-8.
     """
-    return json.loads(raw.decode(), parse_constant=_refuse_constant)
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+    return documents.strict_json(raw.decode())
 
 
 def _document(log: LogFile) -> Any:
@@ -199,10 +197,10 @@ def _document(log: LogFile) -> Any:
         return None
     with log.open() as file:
         raw = file.read(_MAX_DOCUMENT_BYTES + 1)
-    if len(raw) > _MAX_DOCUMENT_BYTES:
+    if len(raw) > _MAX_DOCUMENT_BYTES or sum(map(raw.count, _STARTS)) > _MAX_ELEMENTS:
         return None
     try:
-        return json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        return documents.strict_json(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return None
 
@@ -451,8 +449,8 @@ class RowTable:
             It brings more APIs than a log may have.
         """
         fresh = [api for api in visit.values if api not in self._columns]
-        if len(self._columns) + len(fresh) > _MAX_APIS:
-            raise RecordError(f"more than {_MAX_APIS} APIs in one log")
+        if len(self._columns) + len(fresh) > MAX_APIS:
+            raise RecordError(f"more than {MAX_APIS} APIs in one log")
         for api in fresh:
             self._columns[api] = len(self._columns)
         self._append(line, None, visit, sum(map(len, visit.values.values())))

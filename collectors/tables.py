@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from fpmonitor.errors import InputError
+from fpmonitor.logs import MAX_APIS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -60,6 +63,14 @@ class Table:
     text: Mapping[Column, str]
     value: Mapping[Column, str]
     plain: frozenset[Column] = frozenset()
+
+
+def too_many_apis(log: LogFile) -> InputError:
+    """Error of a wide log with more columns than a table can have."""
+    return InputError(
+        f"{log.label}: more than {MAX_APIS:,} columns in a wide log",
+        hint="write one observation a record: user, api, value",
+    )
 
 
 class Reader(Protocol):

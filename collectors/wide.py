@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.tables import Column
+from fpmonitor.collectors.tables import Column, too_many_apis
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs import Scan
+from fpmonitor.logs import MAX_APIS, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +51,7 @@ class WideCollector:
         InputError
             An API stands both beside and in `attributes`, or there is no API.
         """
+        log = log.shortened
         survey = reader_of(log).survey(log)
         if column_map.null == "absent":
             survey = replace(survey, plain=frozenset())  # plain text hides which null is a string
@@ -59,7 +61,7 @@ class WideCollector:
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
     ) -> list[Reject]:
         """Find the records that could not be stored."""
-        return reader_of(log).locate(log, rows, refused)
+        return reader_of(log).locate(log.shortened, rows, refused)
 
 
 def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
@@ -67,7 +69,9 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
     names = [column.name for column in apis]
     if not names:
         raise InputError(f"{log.label}: no column is an API")
-    twice = sorted({name for name in names if names.count(name) > 1})
+    if len(names) > MAX_APIS:
+        raise too_many_apis(log)
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise InputError(f"{log.label}: {twice[0]!r} stands both beside and in `{ATTRIBUTES}`")
     fields = {field: Column(column_map.name_of(field)) for field in ("user", "time", "source")}

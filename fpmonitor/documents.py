@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import tomllib
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 MAX_TEXT_BYTES = 256_000_000
 MAX_TOML_BYTES = 4_000_000
+_MAX_TOML_DEPTH = 20
 
 
 def read_text(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYTES) -> str:
@@ -48,17 +51,48 @@ def read_text(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYT
 
 def read_json(path: Path, kind: str, *, hint: str = "") -> Any:
     """Read a JSON file; arguments and errors as of `read_text`, and where it is not JSON."""
-    return _parsed(json.loads, path, kind, read_text(path, kind, hint=hint), hint)
+    return _parsed(strict_json, path, kind, read_text(path, kind, hint=hint), hint)
 
 
 def read_toml(path: Path, kind: str, *, hint: str = "") -> dict[str, Any]:
     """Read a TOML file; arguments and errors as of `read_text`, and where it is not TOML."""
     text = read_text(path, kind, hint=hint, most=MAX_TOML_BYTES)
     content: dict[str, Any] = _parsed(tomllib.loads, path, kind, text, hint)
+    if _is_deeper(content, _MAX_TOML_DEPTH):  # dotted keys nest without brackets
+        raise InputError(f"{kind} {path}: nested too deeply", hint=hint)
     return content
 
 
-def _parsed(parse: Any, path: Path, kind: str, text: str, hint: str) -> Any:
+def _is_deeper(content: Any, most: int) -> bool:
+    level = [content]
+    for _ in range(most):
+        tables = [list(outer.values()) for outer in level if isinstance(outer, dict)]
+        lists = [outer for outer in level if isinstance(outer, list)]
+        level = list(chain.from_iterable(tables + lists))
+    return bool(level)
+
+
+def strict_json(text: str) -> Any:
+    """Parse JSON without the words NaN and Infinity, and without halves of characters.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON, or holds a lone surrogate, which could be written nowhere.
+    RecursionError
+        It is nested too deeply.
+    """
+    content = json.loads(text, parse_constant=_refuse_constant)
+    if "\\ud" in text or "\\uD" in text:
+        json.dumps(content, ensure_ascii=False).encode()
+    return content
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _parsed(parse: Callable[[str], Any], path: Path, kind: str, text: str, hint: str) -> Any:
     try:
         return parse(text)
     except ValueError as error:

@@ -5,6 +5,7 @@ FpmonitorError
 │   ├── PolicyError   a number of the policy is out of its range
 │   └── UnknownNameError  an API, collector or exporter that nobody knows
 ├── StoreError        the database cannot be opened, read or written   exit code 2
+│   ├── BusyError         another process holds the database
 │   └── EngineLostError   another engine does not answer any more
 ├── RefusedError      a reader has had too many exact counts answered   exit code 1
 └── UndecidableError  the data cannot decide the question              exit code 3
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 
 class FpmonitorError(Exception):
@@ -76,6 +78,18 @@ class UnknownNameError(InputError):
 
 class StoreError(FpmonitorError):
     """The database cannot be opened, read or written."""
+
+
+class BusyError(StoreError):
+    """Another process holds the database; `holder` names it as far as it is known."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        super().__init__(
+            f"{path} is in use by {holder}",
+            hint="wait until it has finished, longer with `fpmonitor --wait SECONDS ...`, "
+            "or name another database with --db",
+        )
+        self.holder = holder
 
 
 class EngineLostError(StoreError):

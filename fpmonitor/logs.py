@@ -7,18 +7,25 @@ import re
 import shutil
 import sys
 import tempfile
-import tomllib
+import weakref
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from glob import escape, glob, has_magic
+from glob import escape, has_magic
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 import duckdb
 
+from fpmonitor.documents import read_toml
 from fpmonitor.errors import InputError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,14 +34,17 @@ Format = Literal["jsonl", "csv", "parquet"]
 _HEAD_BYTES = 1 << 18
 _BUFFER_BYTES = 1 << 20
 MAX_RECORD_BYTES = 16_000_000
+MAX_REFUSED = 100_000
+MAX_APIS = 4000
+LONG_LINE = f"longer than {MAX_RECORD_BYTES // 1_000_000} MB"
 # Text that stands for a number in several ways: 1 is written 1.0, and 100000 is written 1e5.
 NUMBER_IN_DOUBT = re.compile(r"-?[0-9]+\.0|-?[0-9.]+[eE][-+]?[0-9]+")
-# Python before 3.14 has no zstd: DuckDB reads the lines, by a delimiter that text does not hold.
-_ZSTD_LINES = (
-    "read_csv($source, columns = {'line': 'VARCHAR'}, delim = chr(31), quote = '', escape = '', "
-    "header = false, auto_detect = false, strict_mode = false, compression = 'zstd', "
-    "max_line_size = $most, ignore_errors = true)"
-)
+# Logs that repeat themselves much, one observation a record, pack to a fiftieth.
+MAX_EXPANSION = 300
+_FREE_EXPANSION_BYTES = 64_000_000
+_BROKEN_FILE = (OSError, EOFError, zlib.error, zstd.ZstdError)
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 _COMPRESSED_ENDINGS = ("", ".gz", ".zst")
@@ -72,10 +82,7 @@ class ColumnMap:
         InputError
             Not readable, not TOML, or with words that a column map does not have.
         """
-        try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"column map {path}: {error}") from error
+        content = read_toml(path, "column map")
         columns = content.pop("columns", {})
         ignore = content.pop("ignore", [])
         null = content.pop("null", "value")
@@ -97,7 +104,7 @@ class ColumnMap:
             )
         if not all(isinstance(name, str) for name in (*columns.values(), *ignore)):
             raise InputError(f"column map {path}: names must be strings")
-        if null not in {"value", "absent"}:
+        if null not in ("value", "absent"):  # a list has no hash
             raise InputError(f'column map {path}: null must be "value" or "absent", got {null!r}')
         return cls(columns, frozenset(ignore), null)
 
@@ -193,9 +200,9 @@ class LogFile:
         """How the file is packed, by its first bytes."""
         with self.path.open("rb") as file:
             magic = file.read(4)
-        if magic[:2] == b"\x1f\x8b":
+        if magic[:2] == _GZIP:
             return "gzip"
-        return "zstd" if magic == b"\x28\xb5\x2f\xfd" else "none"
+        return "zstd" if magic == _ZSTD else "none"
 
     @cached_property
     def head(self) -> bytes:
@@ -207,15 +214,66 @@ class LogFile:
             The file cannot be read, or its packing is broken.
         """
         try:
-            if self.compression == "zstd":
-                return self._zstd_head()
-            opener = gzip.open if self.compression == "gzip" else open
-            with cast("IO[bytes]", opener(self.path, "rb")) as file:
+            with self.open() as file:
                 head = file.read(_HEAD_BYTES)
                 return head if b"\n" in head else head + file.readline(MAX_RECORD_BYTES)
-        except (OSError, EOFError, zlib.error, duckdb.Error) as error:
-            reason = excerpt(str(error).split("\n", 1)[0])
-            raise InputError(f"{self.label}: cannot be read ({reason})") from error
+        except _BROKEN_FILE as error:
+            raise self._unreadable(error) from error
+
+    def check_expansion(self) -> None:
+        """Check that a packed log does not unpack to far more than logs do.
+
+        Raises
+        ------
+        InputError
+            It does, or its packing is broken.
+        """
+        if self.compression == "none":
+            return
+        most = max(_FREE_EXPANSION_BYTES, MAX_EXPANSION * self.path.stat().st_size)
+        try:
+            with self.open() as file:
+                while file.read(_BUFFER_BYTES):
+                    if file.tell() > most:
+                        raise InputError(
+                            f"{self.label}: unpacks to more than {MAX_EXPANSION} times its size",
+                            hint="if that is right, unpack it before",
+                        )
+        except _BROKEN_FILE as error:
+            raise self._unreadable(error) from error
+
+    @cached_property
+    def shortened(self) -> LogFile:
+        """The log, or where it has lines too long for any reader, a copy with a mark for each."""
+        if not self._may_have_long_lines():
+            return self
+        folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
+        copy = LogFile(folder / "log", self.label)
+        weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
+        with self.open() as file, copy.path.open("wb") as target:
+            while line := file.readline(MAX_RECORD_BYTES + 1):
+                if len(line) <= MAX_RECORD_BYTES:
+                    target.write(line)
+                    continue
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(_BUFFER_BYTES)
+                target.write(LONG_LINE.encode() + (b"\r\n" if line.endswith(b"\r\n") else b"\n"))
+        return copy
+
+    def _may_have_long_lines(self) -> bool:
+        """Whether a whole block of half the limit is one line; the log is read through."""
+        if self.format == "parquet":
+            return False
+        size = MAX_RECORD_BYTES // 2
+        with self.open() as file:
+            while len(block := file.read(size)) == size:
+                if b"\n" not in block:
+                    return True
+        return False
+
+    def _unreadable(self, error: Exception) -> InputError:
+        reason = excerpt(str(error).split("\n", 1)[0])
+        return InputError(f"{self.label}: cannot be read ({reason})")
 
     @cached_property
     def parquet_columns(self) -> list[tuple[str, str]]:
@@ -236,14 +294,6 @@ class LogFile:
             raise InputError(f"{self.label}: not a readable Parquet file") from error
         return [(name, row[1]) for name, row in zip(names, types, strict=True)]
 
-    def _zstd_head(self) -> bytes:
-        with duckdb.connect() as connection:
-            rows = connection.execute(
-                f"SELECT line FROM {_ZSTD_LINES} LIMIT 200",  # noqa: S608 -- a constant
-                _zstd_source(self.path),
-            ).fetchall()
-        return "\n".join(row[0] or "" for row in rows).encode()[:_HEAD_BYTES]
-
     @cached_property
     def format(self) -> Format:
         """What the bytes are.
@@ -258,6 +308,10 @@ class LogFile:
             return "parquet"
         if not head.strip():
             raise InputError(f"{self.label}: the file is empty")
+        if head[:2] in _MARKS_OF_UTF_16 or head[1:2] == b"\0":
+            raise InputError(f"{self.label}: UTF-16", hint="convert it to UTF-8")
+        if head[:2] == _GZIP or head[:4] == _ZSTD:
+            raise InputError(f"{self.label}: packed twice", hint="unpack it once")
         if b"\0" in head:
             raise InputError(
                 f"{self.label}: binary data, neither JSON lines, CSV nor Parquet",
@@ -274,31 +328,13 @@ class LogFile:
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Open the unpacked bytes for reading from the start."""
-        if self.compression == "gzip":
-            with gzip.open(self.path, "rb") as file:
-                yield cast("IO[bytes]", file)
-        elif self.compression == "zstd":
-            with tempfile.TemporaryDirectory() as folder:
-                unpacked = Path(folder) / "log"
-                _unpack_zstd(self.path, unpacked)
-                with unpacked.open("rb", buffering=_BUFFER_BYTES) as file:
-                    yield file
-        else:
+        if self.compression == "none":
             with self.path.open("rb", buffering=_BUFFER_BYTES) as file:
                 yield file
-
-
-def _unpack_zstd(source: Path, target: Path) -> None:
-    with duckdb.connect() as connection:
-        connection.execute(
-            f"COPY (SELECT line FROM {_ZSTD_LINES}) TO $target "  # noqa: S608 -- a constant
-            "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x1f')",
-            {**_zstd_source(source), "target": str(target)},
-        )
-
-
-def _zstd_source(path: Path) -> dict[str, str | int]:
-    return {"source": escape(str(path)), "most": MAX_RECORD_BYTES}
+            return
+        opener = gzip.open if self.compression == "gzip" else zstd.open
+        with cast("IO[bytes]", opener(self.path, "rb")) as file:
+            yield file
 
 
 @contextmanager
@@ -327,6 +363,10 @@ def _expand(text: str, scratch: Path) -> list[LogFile]:
             shutil.copyfileobj(sys.stdin.buffer, file)
         return [_log_file(spooled, "<stdin>", scratch)]
     path = Path(text)
+    try:
+        is_there = path.exists()
+    except OSError as error:
+        raise InputError(f"{excerpt(text)}: {error.strerror}") from error
     if path.is_dir():
         logs = [
             _log_file(file, str(file), scratch) for file in sorted(path.rglob("*")) if is_log(file)
@@ -337,14 +377,36 @@ def _expand(text: str, scratch: Path) -> list[LogFile]:
                 hint=f"logs end in {', '.join(_ENDINGS)}, also with .gz or .zst",
             )
         return logs
-    if not path.exists() and has_magic(text):
-        matches = [Path(match) for match in sorted(glob(text, recursive=True))]  # noqa: PTH207 -- Path.glob takes no absolute pattern
+    if not is_there and has_magic(text):
+        matches = [file for file in sorted(_matches(path)) if file.is_file()]
         if not matches:
             raise InputError(f"{text}: no file matches")
-        return [_log_file(file, str(file), scratch) for file in matches if file.is_file()]
-    if not path.exists():
+        return [_log_file(file, str(file), scratch) for file in matches]
+    if not is_there:
         raise InputError(f"{path}: no such file or folder")
+    if path.is_fifo():  # such as the output of a command, which can be read once only
+        spooled = Path(tempfile.mkstemp(dir=scratch)[1])
+        with path.open("rb") as source, spooled.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        return [_log_file(spooled, str(path), scratch)]
+    if not path.is_file():
+        raise InputError(f"{path}: neither a file nor a folder")
     return [_log_file(path, str(path), scratch)]
+
+
+def _matches(pattern: Path) -> list[Path]:
+    """Files that match, but hidden ones; `**` does not follow links, which may lead in circles."""
+    plain = list(takewhile(lambda part: not has_magic(part), pattern.parts))
+    folder = Path(*plain)
+    try:
+        found = list(folder.glob(str(Path(*pattern.parts[len(plain) :]))))
+    except (ValueError, OSError) as error:
+        raise InputError(f"{pattern}: no pattern of files ({error})") from error
+    return [file for file in found if not _is_hidden(file.relative_to(folder))]
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _log_file(path: Path, label: str, scratch: Path) -> LogFile:
@@ -352,7 +414,7 @@ def _log_file(path: Path, label: str, scratch: Path) -> LogFile:
     try:
         with path.open("rb") as file:
             if file.read(3) != _BYTE_ORDER_MARK or file.read(1) != b"{":
-                return LogFile(path, label)
+                return _named(path, label, scratch)
             file.seek(len(_BYTE_ORDER_MARK))
             descriptor, copy = tempfile.mkstemp(dir=scratch)
             with open(descriptor, "wb") as target:  # noqa: PTH123 -- a descriptor has no path
@@ -360,6 +422,17 @@ def _log_file(path: Path, label: str, scratch: Path) -> LogFile:
     except OSError as error:
         raise InputError(f"{label}: cannot be read ({error.strerror})") from error
     return LogFile(Path(copy), label)
+
+
+def _named(path: Path, label: str, scratch: Path) -> LogFile:
+    """Give the log of a file; one whose name is no text, which SQL could not take, by a link."""
+    try:
+        label.encode()
+    except UnicodeEncodeError:
+        link = Path(tempfile.mkdtemp(dir=scratch)) / "log"
+        link.symlink_to(path.resolve())
+        return LogFile(link, label.encode("utf-8", "backslashreplace").decode())
+    return LogFile(path, label)
 
 
 def is_log(file: Path) -> bool:

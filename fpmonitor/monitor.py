@@ -14,6 +14,7 @@ import polars as pl
 
 from fpmonitor.decide.decision import decide, recheck
 from fpmonitor.decide.horizon import identity_of, place_of, share_delta
+from fpmonitor.disclosure import check_users, masked_text, may_name, told_count
 from fpmonitor.engine.duckdb import DuckDBSource
 from fpmonitor.engine.memory import MemorySource, has_room_for
 from fpmonitor.errors import InputError, UndecidableError
@@ -67,8 +68,10 @@ from fpmonitor.store.demand import (
     read_sites,
     store_demand,
 )
+from fpmonitor.store.digests import keep_digests_only, refuse_digests, values_are_digested
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest, list_batches
 from fpmonitor.store.snapshot import (
+    ABSENT,
     Snapshot,
     Window,
     read_codes,
@@ -76,7 +79,8 @@ from fpmonitor.store.snapshot import (
     restrict_to_present,
     take_snapshot,
 )
-from fpmonitor.store.upkeep import Flaw, find_flaws, forget_before, forget_user
+from fpmonitor.store.transfer import Export, ImportReport, Manifest, export_data, import_data
+from fpmonitor.store.upkeep import Verification, forget_before, forget_user, verify
 from fpmonitor.store.views import View, Viewed, look
 from fpmonitor.store.windows import Period, count_timeless, list_spans
 
@@ -165,20 +169,29 @@ class Monitor:
         *,
         collector: str | None = None,
         column_map: ColumnMap | None = None,
+        digest_values: bool = False,
         progress: Callable[[str, str], None] = lambda _source, _stage: None,
     ) -> list[BatchReport]:
         """Store logs: files, folders, glob patterns, or `-` for standard input.
 
         All logs are recognised before the first is stored.
 
+        Parameters
+        ----------
+        digest_values
+            Keep digests of values instead of values, in this database for ever.
+
         Raises
         ------
         InputError
-            A path that is not there, or a log that no collector recognises.
+            A path that is not there, a log that no collector recognises, or a database with values
+            in the clear that is to keep digests.
         """
         column_map = column_map or ColumnMap()
         with log_files(paths) as logs:
             recognised = [(log, choose_collector(log, column_map, collector)) for log in logs]
+            if digest_values:
+                keep_digests_only(self._database)
             return [
                 ingest(
                     self._database,
@@ -233,7 +246,7 @@ class Monitor:
         check_threshold(k, max(k, 2) if population is None else population)
         demands = read_demand(self._database, by, most=most)
         has_users = self._database.rows("snapshot/last_batch")[0][0] > 0
-        known = self.snapshot().apis if has_users else ()
+        known = self.told_apis(k=k) if has_users else ()
         observed = [observed_apis(demand.apis, known) for demand in demands]
         distinct = sorted({apis for apis in observed if apis})
         reports = (
@@ -264,7 +277,7 @@ class Monitor:
             raise UndecidableError(
                 "no log of API calls to weigh by", hint="store one with `fpmonitor demand LOG...`"
             )
-        known = self.snapshot().apis
+        known = self.told_apis()
         weights = dict.fromkeys(known, 0.0)
         for api, number in sites.items():
             for observed in observed_apis((api,), known):
@@ -275,9 +288,17 @@ class Monitor:
         """List the logs that were stored, in the order of ingest."""
         return list_batches(self._database)
 
+    @property
+    def values_are_digested(self) -> bool:
+        """Whether the database keeps digests of values instead of values."""
+        return values_are_digested(self._database)
+
     def rejects(self, *, most: int = 100) -> list[RejectedRecord]:
-        """List records that were not stored, the first of each batch."""
-        return [RejectedRecord(*row) for row in self._database.rows("report/rejects", most=most)]
+        """List records that were not stored, the first of each batch; excerpts show their form."""
+        return [
+            RejectedRecord(source, line, reason, masked_text(excerpt))
+            for source, line, reason, excerpt in self._database.rows("report/rejects", most=most)
+        ]
 
     def observations(self) -> list[tuple[int, str, str, str | None, str | None]]:
         """Everything that is stored: number of the user, API, status, source, value.
@@ -359,15 +380,42 @@ class Monitor:
                 add_answered(self._database, reader, fresh, at=now)
         return AskedQueries(verdict, len(known) + len(fresh), policy.refuse_above)
 
-    def verify(self) -> list[Flaw]:
-        """Look through the whole database for what contradicts itself; all counts 0 is sound.
+    def verify(self) -> Verification:
+        """Read the whole database: what it says, and what in it contradicts itself.
 
         Raises
         ------
         StoreError
             A part of the file cannot be read.
         """
-        return find_flaws(self._database)
+        return verify(self._database)
+
+    def export_data(self, folder: Path) -> Manifest:
+        """Write all data into a new folder of Parquet files, as secret as the database.
+
+        Raises
+        ------
+        StoreError
+            The folder is there already or cannot be written, or the database cannot be read.
+        """
+        return export_data(self._database, folder)
+
+    def import_data(self, export: Export) -> ImportReport:
+        """Store what an export holds and what is not there yet, in one transaction.
+
+        Parameters
+        ----------
+        export
+            As `store.transfer.read_export` gives it for a folder.
+
+        Raises
+        ------
+        InputError
+            The export has another key of user digests, or is not sound.
+        StoreError
+            The database cannot be written; nothing is stored.
+        """
+        return import_data(self._database, export)
 
     def forget_before(self, before: datetime) -> int:
         """Forget all visits before a time (UTC); how many. `store.upkeep.compact` erases them."""
@@ -427,19 +475,43 @@ class Monitor:
             alpha=alpha,
         )
 
-    def mixed_sources(self) -> dict[str, list[str]]:
+    def mixed_sources(self, *, k: int = 10) -> dict[str, list[str]]:
         """APIs whose values come from several sources, and which these are.
 
         Libraries and their versions shape values, so that pooled values may differ in one browser.
+        A source of fewer than k users is not named.
         """
         if self._window.source is not None or len(self._database.rows("report/sources")) < 2:
             return {}
-        return dict(self._database.rows("report/mixed_sources"))
+        told = set(self.told_apis(k=k))
+        mixed = self._database.rows("report/mixed_sources", k=k)
+        return {api: sources for api, sources in mixed if api in told}
+
+    def told_apis(self, *, k: int = 10) -> tuple[str, ...]:
+        """Observed APIs whose names may be told: see `disclosure.may_name`."""
+        snapshot = self.snapshot()
+        counts = self._users_of_apis(snapshot)
+        return tuple(api for api in snapshot.apis if may_name(api, counts[api], snapshot.users, k))
+
+    def _users_of_apis(self, snapshot: Snapshot) -> dict[str, int]:
+        counts = ", ".join(
+            f"count(*) FILTER ({snapshot.column(api)} <> {ABSENT})" for api in snapshot.apis
+        )
+        fragments = {"counts": counts, "snapshot": snapshot.table}
+        [found] = self._database.rows("snapshot/users_of_apis", fragments=fragments)
+        return dict(zip(snapshot.apis, found, strict=True))
 
     def automation(
         self, sets: Iterable[Sequence[str]] = (), *, k: int = 10, show_counts_below_k: bool = False
     ) -> AutomationReport:
-        """Users that look automated, by sign, and what leaving them out does to some API sets."""
+        """Users that look automated, by sign, and what leaving them out does to some API sets.
+
+        Raises
+        ------
+        InputError
+            The database keeps digests of values.
+        """
+        refuse_digests(self._database, "automation")
         snapshot = self._look(replace(self._view, drop_automation=False)).snapshot
         signs = read_automation(self._database, take_snapshot(self._database, self._window))
         human = np.flatnonzero(~np.any(list(signs.values()), axis=0))
@@ -459,19 +531,19 @@ class Monitor:
         )
 
     def apis(self, *, k: int = 10, show_counts_below_k: bool = False) -> list[ApiOverview]:
-        """Overview of every API, the most exposing first."""
+        """Overview of every API whose name may be told, the most exposing first."""
         viewed = self._look(self._view)
         snapshot = viewed.snapshot
         source = DuckDBSource(self._database, snapshot)
         overview = []
-        for api in snapshot.apis:
-            fragments = {"snapshot": snapshot.table, "column": snapshot.column(api)}
-            absent = self._database.rows("snapshot/absent_users", fragments=fragments)[0][0]
+        for api, users in self._users_of_apis(snapshot).items():
+            if not (show_counts_below_k or may_name(api, users, snapshot.users, k)):
+                continue
             overview.append(
                 overview_of_api(
                     api,
                     source.spectrum([api]),
-                    absent=absent,
+                    absent=snapshot.users - users,
                     volatile=viewed.volatile[api],
                     k=k,
                     show_counts_below_k=show_counts_below_k,
@@ -492,6 +564,7 @@ class Monitor:
         supports: Sequence[int] = (),
         trust: Knowledge | None = None,
         entropies: bool = False,
+        show_counts_below_k: bool = False,
     ) -> list[ExposureReport]:
         """Exposure of API sets, each limit holding for its set alone.
 
@@ -516,6 +589,8 @@ class Monitor:
             What the marginals, the pairs and the joint law can each promise, up to this level.
         entropies
             Every measure and estimator of the entropy.
+        show_counts_below_k
+            Tell fewer than k exposed users as they are, not as k - 1.
 
         Raises
         ------
@@ -533,19 +608,30 @@ class Monitor:
         texts = {api: self._value_texts(api) for api in cohort}
         reports = []
         for apis, support in zip(wanted, declared, strict=True):
-            report = report_exposure(sample, apis, given=cohort, support=support)
+            report = report_exposure(
+                sample,
+                apis,
+                given=cohort,
+                support=support,
+                show_counts_below_k=show_counts_below_k,
+            )
             together = sorted({*apis, *cohort})
             if bounds:
                 report = replace(report, bounds=report_bounds(sample, report, support=support))
             if entropies:
-                report = replace(report, entropies=report_entropies(sample.full.spectrum(together)))
+                report = replace(report, entropies=report_entropies(sample, report))
             if trust is not None:
                 levels = price_of_trust(sample, together, trust, joint_upper=report.upper)
                 report = replace(report, trust=levels)
             if cohort:
-                report = replace(report, cohorts=report_cohorts(sample, apis, cohort, texts))
+                cohorts = report_cohorts(
+                    sample, apis, cohort, texts, show_counts_below_k=show_counts_below_k
+                )
+                report = replace(report, cohorts=cohorts)
             reports.append(report)
-        return self._beside_volatile(reports, missing)
+        return self._beside_volatile(
+            reports, missing, show_counts_below_k=show_counts_below_k
+        )
 
     def explorer(
         self,
@@ -591,7 +677,7 @@ class Monitor:
         )
 
     def _beside_volatile(
-        self, reports: list[ExposureReport], missing: Missing
+        self, reports: list[ExposureReport], missing: Missing, *, show_counts_below_k: bool
     ) -> list[ExposureReport]:
         """Put the exposure without the volatile APIs beside the one where they share a token."""
         verdicts = self._look(self._view).volatile
@@ -601,8 +687,9 @@ class Monitor:
         first, sets = reports[0], [(*report.apis, *report.given) for report in reports]
         view = replace(self._view, volatile="left-out")
         sample = self._sample(sets, first.k, first.population, first.delta, missing, view=view)
+        alone = partial(report_exposure, sample, show_counts_below_k=show_counts_below_k)
         return [
-            replace(report, volatile=volatile, left_out=report_exposure(sample, sorted(set(apis))))
+            replace(report, volatile=volatile, left_out=alone(sorted(set(apis))))
             if (volatile := tuple(api for api in apis if verdicts[api]))
             else report
             for report, apis in zip(reports, sets, strict=True)
@@ -626,7 +713,7 @@ class Monitor:
         sets
             The API sets; when there is none, all sets of up to `size` of the candidates.
         size, candidates
-            See `sets`; all APIs that were observed by default.
+            See `sets`; all of `told_apis` by default.
         k, population
             Anonymity threshold and `n`, users; `n` is the number of observed users by default.
         delta
@@ -643,12 +730,13 @@ class Monitor:
         """
         wanted = _sets(sets)
         if not wanted:
-            chosen = self.snapshot().apis if candidates is None else sorted(set(candidates))
+            chosen = self.told_apis(k=k) if candidates is None else sorted(set(candidates))
             sizes = range(1, size + 1)
             wanted = [apis for s in sizes for apis in itertools.combinations(chosen, s)]
         together = sorted({api for apis in wanted for api in apis})
         snapshot = self.snapshot(missing=missing, apis=together)
         population = snapshot.users if population is None else population
+        check_users(snapshot.users, k)
         check_threshold(k, population)
         source = self._source(snapshot, together)
         if population <= snapshot.users:
@@ -693,6 +781,8 @@ class Monitor:
         """
         [wanted] = _sets([apis])
         snapshot = self.snapshot(missing=missing, apis=wanted)
+        if not show_counts_below_k:
+            check_users(snapshot.users, k)
         spectrum = DuckDBSource(self._database, snapshot).spectrum(wanted)
         return report_curve(
             wanted, spectrum, k=k, delta=delta, show_counts_below_k=show_counts_below_k
@@ -734,7 +824,7 @@ class Monitor:
         UndecidableError
             No visit has a time, or no window has k users.
         """
-        wanted = _sets(sets) or [(name,) for _, name in self._database.rows("snapshot/apis")]
+        wanted = _sets(sets) or [(api,) for api in self.told_apis(k=k)]
         return report_trend(
             self._database,
             wanted,
@@ -782,7 +872,7 @@ class Monitor:
         population
             `n`, users; the number of observed users by default.
         candidates
-            The APIs to decide on; all that were observed by default.
+            The APIs to decide on; all of `told_apis` by default.
         engine
             What counts the groups: rows in memory, queries of DuckDB, or rows if they have room.
 
@@ -791,7 +881,7 @@ class Monitor:
         PolicyError, UnknownNameError, UndecidableError
             A number out of range, an API never observed, no user left.
         """
-        chosen = self.snapshot().apis if candidates is None else candidates
+        chosen = self.told_apis(k=k) if candidates is None else candidates
         snapshot = self.snapshot(missing=missing, apis=chosen)
         exact = setting == "sample"
         policy = Policy(
@@ -883,7 +973,7 @@ class Monitor:
         return CheckReport(
             decision=decision,
             verdicts=asked.check(tested),
-            users=snapshot.users if snapshot.users >= decision.policy.k else None,
+            users=told_count(snapshot.users, decision.policy.k),
             since=asked._window.since,  # noqa: SLF001
             until=asked._window.until,  # noqa: SLF001
             place=place,
@@ -981,7 +1071,7 @@ class Monitor:
             missing=missing,
         )
         has_demand = bool(read_sites(self._database))
-        mixed = asked.mixed_sources().values()
+        mixed = asked.mixed_sources(k=k).values()
         return Findings(
             decision=decision,
             alone=alone,
@@ -994,7 +1084,7 @@ class Monitor:
             overview=asked.apis(k=k),
             demand=asked.demand(k=k, population=population, delta=delta) if has_demand else [],
             coverage=coverage,
-            automation=asked.automation(k=k),
+            automation=None if self.values_are_digested else asked.automation(k=k),
             sources=sorted({name for names in mixed for name in names}),
             visits=take_snapshot(self._database, asked._window).visits,  # noqa: SLF001
             trend=asked._trend_of(recommended, policy),  # noqa: SLF001
@@ -1042,8 +1132,10 @@ class Monitor:
         Raises
         ------
         InputError, PolicyError, UnknownNameError, UndecidableError
-            As in `release.histogram.make_release` and `read_values`.
+            As in `release.histogram.make_release` and `read_values`; or the database keeps digests
+            of values.
         """
+        refuse_digests(self._database, "release")
         [wanted] = _sets([apis])
         snapshot = take_snapshot(self._database, self._window)
         return make_release(
@@ -1116,6 +1208,7 @@ class Monitor:
         check_threshold(k, max(k, 2) if population is None else population)
         together = sorted({api for apis in sets for api in apis})
         snapshot = self._snapshot(missing, together, view or self._view)
+        check_users(snapshot.users, k)
         population = snapshot.users if population is None else population
         return take_sample(self._database, snapshot, k=k, population=population, delta=delta)
 

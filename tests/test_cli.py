@@ -99,14 +99,14 @@ def test_apis_hides_counts_of_fewer_than_k_users(
 ) -> None:
     log = tmp_path / "log.csv"
     rows = "".join(f"u{i},v,{'x' if i < 3 else ''}\n" for i in range(50))
-    log.write_text("user,common,rare\n" + rows)
+    log.write_text("user,common,Screen.height\n" + rows)
     path = str(tmp_path / "x.duckdb")
     assert run(["ingest", str(log), "--db", path]) == 0
     hidden = {line["api"]: line for line in output_of(capsys, "apis", "--k", "10", "--db", path)}  # type: ignore[attr-defined]
-    assert hidden["rare"]["users"] is None
-    assert hidden["rare"]["coverage"] is None
+    assert hidden["Screen.height"]["users"] is None
+    assert hidden["Screen.height"]["coverage"] is None
     shown = output_of(capsys, "apis", "--k", "10", "--unsafe-counts", "--db", path)
-    assert {line["api"]: line["users"] for line in shown}["rare"] == 3  # type: ignore[attr-defined]
+    assert {line["api"]: line["users"] for line in shown}["Screen.height"] == 3  # type: ignore[attr-defined]
 
 
 def test_exposure_has_the_members_of_the_contract(
@@ -368,7 +368,7 @@ def test_a_database_in_use_is_an_error_in_one_line(
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        assert "in use" in error_of(capsys, "apis", "--db", str(path))
+        assert "in use" in error_of(capsys, "--wait", "0", "apis", "--db", str(path))
         holder.communicate()
 
 
@@ -380,8 +380,11 @@ def test_a_database_in_use_is_an_error_in_one_line(
         ("[]", "not a decision"),
         ("{}", "missing"),
         (
-            '{"policy": {"k": 1, "population": 5, "budget": 0.1, "delta": 0.1, "candidates": []}}',
-            "k",
+            '{"policy": {"k": 1, "population": 5, "budget": 0.1, "delta": 0.1, "candidates": ["a"]},'
+            '"setting": "population", "missing": "value", "data": {"users": 9, "digest": ""},'
+            '"guarantee": "", "allow": [], "block": [], "undecided": [], "recommended": [],'
+            '"complete": true, "evaluated": 1, "seconds": 0}',
+            "k: must be at least 2",
         ),
     ],
 )

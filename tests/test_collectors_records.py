@@ -455,7 +455,7 @@ def test_parts_of_a_long_log_keep_their_order_and_their_columns(
 def test_too_many_apis_are_rejected_and_not_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "_MAX_APIS", 3)
+    monkeypatch.setattr(records, "MAX_APIS", 3)
     lines = [{"user": "u", "components": {f"c{i}": {"value": i, "duration": 0}}} for i in range(5)]
     report, _, rejects = stored(tmp_path, "\n".join(json.dumps(line) for line in lines))
     assert (report.stored, report.rejected, report.apis) == (3, 2, 3)

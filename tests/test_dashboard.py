@@ -211,7 +211,7 @@ def test_without_a_token_only_this_machine_by_its_own_name_is_answered(monitor: 
     assert "Users" not in foreign.text
 
 
-@pytest.mark.parametrize("name", ["collector.js", "collector-ldp.js"])
+@pytest.mark.parametrize("name", ["collector.js", "collector-ldp.js", "collector-sealed.js"])
 def test_scripts_are_cached_for_ever_under_their_content_and_checked_otherwise(
     monitor: Monitor, name: str
 ) -> None:

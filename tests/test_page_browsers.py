@@ -24,11 +24,23 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from fpmonitor.monitor import Monitor
+from fpmonitor.private.keys import KeyRing
+from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.services import shuffler_app
+from fpmonitor.private.shuffler import Shuffler
+from fpmonitor.private.study import Study, first_ask
+from fpmonitor.private.tokens import token_of
 from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.keys import add_key
-from fpmonitor.serve.snippet import KEY_HERE, page_lines, script_named
+from fpmonitor.serve.snippet import (
+    KEY_HERE,
+    SealedAnswers,
+    page_lines,
+    script_named,
+    sealing_lines,
+)
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
@@ -236,7 +248,11 @@ def page_of(
 ) -> Starlette:
     """A site of its own origin with the snippet; its title tells the outcome."""
     lines = page_lines(f"http://localhost:{port}", apis, script_named("collector.js"))
-    lines = lines.replace(KEY_HERE, key).replace("=> false, //", f"=> {consent}, //")
+    return site_with(lines.replace(KEY_HERE, key), consent, before)
+
+
+def site_with(lines: str, consent: str = "true", before: str = SPY) -> Starlette:
+    lines = lines.replace("=> false, //", f"=> {consent}, //")
     lines = re.sub(r"\}\);\n</script>", "}).then((done) => { document.title = "
                    "JSON.stringify(done); });\n</script>", lines)  # fmt: skip
     text = f'<!doctype html><link rel="icon" href="data:,"><title></title>{before}{lines}'
@@ -411,3 +427,59 @@ def test_a_record_goes_from_a_page_through_the_service_to_the_dashboard(
     with Monitor(tmp_path / "d.duckdb") as monitor:
         sources = {row[3] for row in monitor.observations()}
     assert "shop" in sources
+
+
+def stable_apis() -> list[str]:
+    """Names of the vocabulary whose values do not change from one page to the next."""
+    shapes = re.compile(r"(Navigator|Screen|NavigatorUAData|Intl|css|WebGLRendering\w+)[.:]")
+    found = [name for name in known_apis() if shapes.match(name)][:120]
+    return sorted([*found, "HTMLCanvasElement.toDataURL#fpmonitor", "http:user-agent"])
+
+
+@pytest.mark.parametrize("kind", ["chromium", "firefox"])
+def test_sealed_answers_go_from_a_page_through_the_shuffler_to_the_curator(
+    kind: str, service: Service, tmp_path: Path
+) -> None:
+    """The curator counts what the same browser's ingested record would be counted as."""
+    apis = stable_apis()
+    study = Study(
+        name="t", apis=tuple(apis), population=1000, k=2, budget=0.5, minimum_batch=2,
+        report_bytes=8192,
+    )  # fmt: skip
+    ask = first_ask(study)
+    shuffler = Shuffler(tmp_path / "shuffler.db", study, KeyRing.generate("shuffler"))
+    curator = Recipient(tmp_path / "curator.db", study, KeyRing.generate("curator"))
+    shuffler.add_ask(ask)
+    curator.add_ask(ask)
+    opened = chromium() if kind == "chromium" else firefox(tmp_path)
+    with (
+        opened as browser,
+        serving(service.app()) as port,
+        serving(shuffler_app(shuffler, token="t", origins=["*"])) as gate,
+        serving(page_of(port, apis, before="")) as plain,
+    ):
+        answers = SealedAnswers(
+            to=f"http://127.0.0.1:{gate}", study=study.to_bytes(), ask=ask.to_bytes(),
+            shuffler_keys=shuffler.ring.configs, recipient_keys=curator.ring.configs,
+        )  # fmt: skip
+        lines = sealing_lines(f"http://localhost:{port}", answers)
+        with serving(site_with(lines)) as site:
+            address = f"http://127.0.0.1:{site}/"
+            for outcome, uploads in (("sent", len(apis)), ("answered", 0)):
+                done = outcome_of(browser, address)
+                assert (done["outcome"], done["uploads"]) == (outcome, uploads)
+            seen = json.loads(browser.run(REPORT))
+            assert (seen["sends"], seen["stored"]) == ([], 1)
+            browser.run("localStorage.clear()")
+            assert outcome_of(browser, address)["outcome"] == "sent"
+            assert set(json.loads(browser.run(REPORT))["sends"]) == {"fetch"}
+        assert outcome_of(browser, f"http://127.0.0.1:{plain}/")["outcome"] == "sent"
+        service.beacons.get(timeout=SECONDS)
+    shuffler.close_ask(ask.id)
+    for batch in shuffler.unsent():
+        assert curator.take(shuffler.batch(batch)).refused == {}
+    rows = service.monitor.observations()
+    visitor = max(row[0] for row in rows)
+    held = {row[1]: token_of(row[2], row[4]) for row in rows if row[0] == visitor}
+    assert len(held) > 60
+    assert curator.counts(ask) == {(api,): {(held.get(api, "absent"),): 2} for api in apis}

@@ -310,7 +310,7 @@ def test_releases_that_are_none_or_of_other_data_are_refused(
     with pytest.raises(InputError, match="columns"):
         read_release(path)
     manifest_path(path).write_text("{}")
-    with pytest.raises(InputError, match="'policy' is missing"):
+    with pytest.raises(InputError, match="missing required"):
         read_release(path)
 
 

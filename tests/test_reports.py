@@ -119,7 +119,7 @@ def test_the_promise_of_the_marginals_is_the_same_each_time(monitor: Monitor) ->
 
 
 def test_cohorts_of_fewer_than_k_users_are_pooled(monitor: Monitor) -> None:
-    [report] = monitor.exposure([["colour"]], k=K, given=["family"])
+    [report] = monitor.exposure([["colour"]], k=K, given=["family"], show_counts_below_k=True)
     content = report.to_json()
     users = {cohort["given"]["family"]: cohort["users"] for cohort in content["cohorts"]}
     assert users == {"large": 1200, "other": 757, "small": 30}
@@ -136,16 +136,19 @@ def test_pooled_users_cannot_be_counted_by_subtraction(monitor: Monitor) -> None
 
 
 def test_cohorts_mix_to_the_exposure_of_both_sets_together(monitor: Monitor) -> None:
-    [report] = monitor.exposure([["colour", "rare"]], k=K, given=["family"])
+    [report] = monitor.exposure(
+        [["colour", "rare"]], k=K, given=["family"], show_counts_below_k=True
+    )
     [together] = monitor.exposure([["colour", "family", "rare"]], k=K)
     assert (report.lower, report.upper) == (together.lower, together.upper)
     assert report.empirical == together.empirical
     assert report.cohorts is not None
     assert report.cohorts.others is not None
-    exposed = sum(cohort.users * cohort.empirical for cohort in report.cohorts.cohorts)
-    exposed += report.cohorts.others.users * report.cohorts.others.empirical
+    parts = [*report.cohorts.cohorts, report.cohorts.others]
+    exposed = sum(part.users * (part.empirical or 0) for part in parts)
     assert exposed == pytest.approx(report.empirical * report.users)
     for cohort in report.cohorts.cohorts:
+        assert cohort.empirical is not None
         assert cohort.lower <= cohort.empirical <= cohort.upper
         assert cohort.estimate == pytest.approx(cohort.empirical), "n = m"
 

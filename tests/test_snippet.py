@@ -1,7 +1,7 @@
 """The page snippet: what it reads, when, and what leaves the page; in a made-up browser of Node.js.
 
-The test that builds it again needs npm's `esbuild` and `typescript` in the folder that
-FPMONITOR_NODE_MODULES names.
+The test that builds it again needs npm's `esbuild`, `typescript` and `@hpke/core` in the folder
+that FPMONITOR_NODE_MODULES names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scipy import stats
 from fpmonitor.cli import run as main
 from fpmonitor.monitor import Monitor
 from fpmonitor.private.ldp.mechanisms import RandomisedResponse, optimised_unary_encoding
-from fpmonitor.serve.snippet import KEY_HERE, script_named
+from fpmonitor.serve.snippet import KEY_HERE, SCRIPTS, script_named
 from fpmonitor.vocabulary import known_apis
 
 ROOT = Path(__file__).parents[1]
@@ -167,23 +167,24 @@ def test_the_command_refuses_what_makes_no_page(
 
 @pytest.mark.node
 @pytest.mark.skipif(
-    not (NODE and MODULES and (Path(MODULES) / "esbuild").is_dir()),
-    reason="needs esbuild and typescript in FPMONITOR_NODE_MODULES",
+    not (NODE and MODULES and (Path(MODULES) / "@hpke" / "core").is_dir()),
+    reason="needs esbuild, typescript and @hpke/core in FPMONITOR_NODE_MODULES",
 )
 def test_the_built_snippet_comes_from_its_source(tmp_path: Path) -> None:
     wanted = json.loads((BROWSER / "package.json").read_text(encoding="utf-8"))
-    for name, version in wanted["devDependencies"].items():
+    for name, version in (wanted["dependencies"] | wanted["devDependencies"]).items():
         package = json.loads((Path(MODULES) / name / "package.json").read_text(encoding="utf-8"))
         assert package["version"] == version
     for name in ("src", "package.json", "tsconfig.json"):
         source = BROWSER / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
+    (tmp_path / "node_modules").symlink_to(MODULES)
     search = f"{MODULES}/.bin{os.pathsep}{os.environ['PATH']}"
     subprocess.run(
         ["npm", "run", "build"], cwd=tmp_path, env=os.environ | {"PATH": search}, check=True,
         capture_output=True, timeout=60,
     )  # fmt: skip
-    for name in ("collector.js", "collector-ldp.js"):
+    for name in SCRIPTS:
         assert (tmp_path / name).read_bytes() == (BROWSER / name).read_bytes(), "npm run build"
 
 

@@ -50,7 +50,7 @@ def crowd(count: int, *, agent: str, canvas: str) -> list[dict[str, Any]]:
 
 def exposure_of(path: Path, apis: list[str], **view: Any) -> float:
     with Monitor(path, view=View(**view)) as monitor:
-        return monitor.exposure([apis], k=5)[0].empirical
+        return monitor.exposure([apis], k=5, show_counts_below_k=True)[0].empirical
 
 
 def test_six_sessions_with_a_randomised_canvas_do_not_make_a_browser_unique(tmp_path: Path) -> None:

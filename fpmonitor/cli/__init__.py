@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import tomllib
 import traceback
+from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +19,25 @@ from fpmonitor.cli import (
     lists,
     monitoring,
     page,
+    private,
     questions,
     release,
     remote,
     report,
+    sealing,
     serve,
     start,
     statistics,
+    transfer,
     upkeep,
 )
-from fpmonitor.cli.options import VERSION
+from fpmonitor.cli.options import FOR_OTHERS_OPTION, VERSION, WAIT
+from fpmonitor.cli.output import note
+from fpmonitor.disclosure import FOR_OTHERS
+from fpmonitor.documents import read_toml
 from fpmonitor.errors import FpmonitorError, InputError
+from fpmonitor.export.exporter import printable
+from fpmonitor.store.files import PATIENCE, Patience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,16 +86,26 @@ app.add_typer(release.audit, name="audit")
 app.command("verify")(upkeep.verify)
 app.command("forget")(upkeep.forget)
 app.command("compact")(upkeep.compact)
+app.command("seal-file")(sealing.seal_file)
+app.command("open-file")(sealing.open_file)
+app.command("export-data")(transfer.export_data)
+app.command("import-data")(transfer.import_data)
 app.command("serve")(serve.serve)
 app.add_typer(serve.keys, name="keys")
 app.add_typer(remote.app, name="remote")
 
 app.add_typer(ldp.app, name="ldp")
+app.add_typer(private.app, name="private")
 
 
 @app.callback()
-def _main(version: VERSION = False) -> None:
+def _main(
+    version: VERSION = False, wait: WAIT = 10.0, for_others: FOR_OTHERS_OPTION = False
+) -> None:
     del version
+    if for_others:
+        FOR_OTHERS.set(True)
+    PATIENCE.set(Patience(wait, note))
 
 
 def main() -> None:
@@ -105,17 +123,19 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments or bool(os.environ.get("FPMONITOR_DEBUG"))
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        outcome = app(arguments, standalone_mode=False, default_map=_settings())
+        # In a context of its own: the patience of this command is not that of the next one.
+        context = copy_context()
+        outcome = context.run(app, arguments, standalone_mode=False, default_map=_settings())
     except (typer.Abort, KeyboardInterrupt):
         print("fpmonitor: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except FpmonitorError as error:
         if debug:
             traceback.print_exc()
-        print(f"fpmonitor: error: {error}", file=sys.stderr)
+        print(f"fpmonitor: error: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except typer.TyperException as error:
-        print(f"fpmonitor: error: {error.format_message()}", file=sys.stderr)
+        print(f"fpmonitor: error: {printable(error.format_message())}", file=sys.stderr)
         return EXIT_USAGE
     except BrokenPipeError:
         sys.stderr.close()
@@ -136,12 +156,14 @@ def _settings() -> dict[str, Any]:
         The file is not TOML.
     """
     path = Path(SETTINGS_FILE)
-    if not path.is_file():
-        return {}
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}") from error
+        if not path.is_file():
+            return {}
+    except OSError as error:
+        raise InputError(
+            f"cannot look for {path} ({error.strerror})", hint="work in a folder that you may read"
+        ) from error
+    settings = read_toml(path, "settings")
     shared = {name: value for name, value in settings.items() if not isinstance(value, dict)}
     commands = {command.name or "" for command in app.registered_commands}
     commands |= {group.name or "" for group in app.registered_groups}
@@ -159,4 +181,4 @@ def _settings() -> dict[str, Any]:
         defaults[group.name or ""] = {
             command.name: shared | table.get(command.name, {}) for command in within
         }
-    return defaults
+    return shared | defaults

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor import vocabulary
@@ -23,7 +22,7 @@ from fpmonitor.cli.options import (
     K,
     OutputFormat,
 )
-from fpmonitor.cli.output import emit_rows, note, percent, progress_line
+from fpmonitor.cli.output import emit_rows, note, percent, plain, progress_line
 from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask
 from fpmonitor.cli.views import (
     DROP_AUTOMATION,
@@ -63,6 +62,13 @@ def ingest(
     time: Annotated[
         str | None, typer.Option("--time", help="Column that holds the time.", metavar="COLUMN")
     ] = None,
+    digest_values: Annotated[
+        bool,
+        typer.Option(
+            "--digest-values",
+            help="Keep keyed digests instead of values; for a new database, and all that follows.",
+        ),
+    ] = False,
     output_format: FORMAT = None,
     output: OUTPUT = None,
     quiet: QUIET = False,
@@ -76,6 +82,7 @@ def ingest(
             paths,
             collector=collector,
             column_map=column_map,
+            digest_values=digest_values,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
     rows = [report.to_json() for report in reports]
@@ -107,7 +114,7 @@ def batch_table(reports: Sequence[BatchReport]) -> Table:
         table.add_column(name, justify="right")
     for report in reports:
         table.add_row(
-            report.source,
+            plain(report.source),
             report.collector,
             f"{report.read:,}",
             f"{report.stored:,}",
@@ -154,7 +161,10 @@ def rejects(
             drawn.add_column(name, overflow="fold")
         for reject in listed:
             drawn.add_row(
-                reject.source, str(reject.line or "–"), reject.reason, escape(reject.excerpt)
+                plain(reject.source),
+                str(reject.line or "–"),
+                plain(reject.reason),
+                plain(reject.excerpt),
             )
         return drawn
 
@@ -187,10 +197,13 @@ def apis(
         return
     view = view_of(volatile, drop_automation)
     with Monitor(db, window=Window(since, until, source), view=view) as monitor:
-        note_view(monitor)
+        note_view(monitor, k)
         overview = monitor.apis(k=k, show_counts_below_k=unsafe_counts)
+        unnamed = len(monitor.snapshot().apis) - len(overview)
         counts = [name_exposure([line.api], k) for line in overview]
         ask(monitor, reader, query_limit, [*counts, *(f"users of {x.api}" for x in overview)])
+    if unnamed:
+        note(f"{unnamed:,} APIs that fewer than {k} users have are not named")
     emit_rows(
         [line.to_json() for line in overview],
         table=lambda: _overview_table(overview, k),
@@ -212,7 +225,7 @@ def _resolve(name: str, output_format: OutputFormat | None, output: Path | None)
         )
         for row in rows:
             *cells, families = row.values()
-            drawn.add_row(*(escape(cell) for cell in cells), ", ".join(families) or "–")
+            drawn.add_row(*(plain(cell) for cell in cells), ", ".join(families) or "–")
         return drawn
 
     emit_rows(rows, table=table, wanted=output_format, output=output)
@@ -225,7 +238,7 @@ def _overview_table(overview: Sequence[ApiOverview], k: int) -> Table:
         table.add_column(name, justify="right")
     for line in overview:
         table.add_row(
-            escape(line.api),
+            plain(line.api),
             "–" if line.users is None else f"{line.users:,}",
             percent(line.coverage, 1),
             "–" if line.values is None else f"{line.values:,}",

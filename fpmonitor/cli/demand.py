@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor.cli.options import (
@@ -23,7 +22,7 @@ from fpmonitor.cli.options import (
     K,
     split_names,
 )
-from fpmonitor.cli.output import emit, emit_rows, note, percent
+from fpmonitor.cli.output import emit, emit_rows, note, percent, plain
 from fpmonitor.collectors.accesslog import log_line as make_log_line
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.snapshot import Window
@@ -98,7 +97,7 @@ def _demand_table(lines: Sequence[DemandLine], k: int) -> Table:
     for line in lines:
         row = line.to_json()
         table.add_row(
-            escape("\n".join(line.demand.apis)),
+            "\n".join(map(plain, line.demand.apis)),
             f"{line.demand.scripts:,}",
             f"{line.demand.sites:,}",
             *(percent(row[name]) for name in ("lower", "plug_in", "upper")),
@@ -141,7 +140,7 @@ def _automation_table(report: AutomationReport) -> Table:
         table.add_row(name, "–" if count is None else f"{count:,}")
     for apis, (everybody, human) in report.exposures.items():
         table.add_row(
-            escape(f"exposure of {', '.join(apis)}"),
+            plain(f"exposure of {', '.join(apis)}"),
             f"{percent(everybody)}, without automation {percent(human)}",
         )
     return table

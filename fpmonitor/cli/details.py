@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Table
 
-from fpmonitor.cli.output import percent
+from fpmonitor.cli.output import percent, plain
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def _bounds_table(of: str, report: BoundsReport) -> Table:
     for line in report.bounds:
         interval = line.interval
         table.add_row(
-            *(escape(text) for text in (line.bound, line.concerns, interval.reason)),
+            *(plain(text) for text in (line.bound, line.concerns, interval.reason)),
             *(percent(share) for share in (interval.lower, interval.upper, interval.width)),
         )
     return table
@@ -113,7 +112,7 @@ def _cohort_table(of: str, given: Sequence[str], report: CohortReport, delta: fl
 
 def _cohort_cells(cohort: Cohort) -> Iterator[str]:
     for text in cohort.given.values():
-        yield "(absent)" if text is None else escape(text)
+        yield "(absent)" if text is None else plain(text)
     yield f"{cohort.users:,}"
     yield from (percent(share) for share in (cohort.empirical, cohort.lower, cohort.upper))
 
@@ -126,9 +125,9 @@ def _entropy_table(of: str, lines: Sequence[EntropyLine]) -> Table:
 
 
 def _table(title: str, caption: str, *, text: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(title=escape(title), caption=escape(caption) or None, caption_justify="left")
+    table = Table(title=plain(title), caption=plain(caption) or None, caption_justify="left")
     for name in text:
-        table.add_column(escape(name), overflow="fold")
+        table.add_column(plain(name), overflow="fold")
     for name in numbers:
         table.add_column(name, justify="right")
     return table

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor.cli.lists import DECISION, SITE, TARGETS
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET, SINCE, UNTIL
-from fpmonitor.cli.output import emit, emit_rows, note, percent
+from fpmonitor.cli.output import emit, emit_rows, note, percent, plain
 from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.documents import read_text
 from fpmonitor.errors import InputError
 from fpmonitor.export.controls import effect_of
 from fpmonitor.export.effect import left_readable
@@ -82,7 +82,7 @@ def plan(
             title=f"{shown.verdict}: {', '.join(shown.left) or 'nothing'} left",
         )
         for control in shown.controls:
-            rows.add_row(escape(control.name), escape(", ".join(control.effects)))
+            rows.add_row(plain(control.name), plain(", ".join(control.effects)))
         return rows
 
     emit_rows([answer], table=drawn, wanted=output_format, output=output, document=answer)
@@ -113,7 +113,7 @@ def import_list(
     if db is not None and decision is None:
         raise InputError("import: exposure of what?", hint="name a decision by --decision")
     exporter = _product(product)
-    reading = exporter.read(_text_of(source), site)
+    reading = exporter.read(read_text(source, "list"), site)
     for problem in reading.problems:
         note(f"problem: {problem}", quiet=quiet)
     document = _effects(reading, exporter.absent)
@@ -124,7 +124,7 @@ def import_list(
     def drawn() -> Table:
         table = Table("API", "effect", title=_title(document))
         for row in rows:
-            table.add_row(escape(row["api"]), row["effect"])
+            table.add_row(plain(row["api"]), row["effect"])
         return table
 
     emit_rows(rows, table=drawn, wanted=output_format, output=output, document=document)
@@ -142,13 +142,6 @@ def _product(name: str) -> ControlExporter:
             f"{name} sets no controls in a product", hint=f"formats: {', '.join(known)}"
         )
     return exporter
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from error
 
 
 def _states(
@@ -188,7 +181,7 @@ def _exposure_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     )
     for row in rows:
         shares = (percent(row[name]) for name in ("lower", "plug_in", "upper"))
-        table.add_row(row["state"], row["verdict"], *shares, escape(", ".join(row["left"])) or "–")
+        table.add_row(row["state"], row["verdict"], *shares, plain(", ".join(row["left"])) or "–")
     return table
 
 
@@ -225,7 +218,7 @@ def _judged(
 def _title(document: Mapping[str, Any]) -> str:
     if "verdict" not in document:
         return "What the list changes"
-    left = escape(", ".join(document["left"])) or "nothing"
+    left = plain(", ".join(document["left"])) or "nothing"
     exposure = "".join(
         f"; exposure {row['state']} at most {percent(row['upper'])}"
         for row in document.get("exposure", ())

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor.cli.options import FORMAT, OUTPUT, QUIET, OutputFormat
-from fpmonitor.cli.output import emit, emit_rows, note, to_json
+from fpmonitor.cli.output import emit, emit_rows, note, plain, to_json
 from fpmonitor.decide.decision import Decision, read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.coverage import coverage
@@ -115,11 +114,11 @@ def _print_coverage(
             drawn.add_column(name, overflow="fold")
         for row in document["apis"]:
             words = (_SHORT[row[name]] for name in found.verdicts)
-            drawn.add_row(escape(row["api"]), row["action"], *words)
+            drawn.add_row(plain(row["api"]), row["action"], *words)
         drawn.caption = (
             "yes: exact; yes+: over-blocking; header: header-only; -: impossible. "
             f"Together: {', '.join(found.together) or 'nothing to do'}. "
-            f"Missed by all: {escape(', '.join(found.missed)) or 'none'}."
+            f"Missed by all: {plain(', '.join(found.missed)) or 'none'}."
         )
         return drawn
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor.cli.options import (
@@ -32,6 +31,7 @@ from fpmonitor.cli.output import (
     emit_rows,
     note,
     percent,
+    plain,
     progress_line,
     render,
     to_csv,
@@ -99,6 +99,10 @@ class CheckFormat(StrEnum):
     GITHUB = "github"
 
 
+CHECK_FORMAT = Annotated[
+    CheckFormat | None,
+    typer.Option("--format", help="Form of output: a table on a terminal, JSON when piped."),
+]
 _FILES = {CheckFormat.JUNIT: to_junit, CheckFormat.SARIF: to_sarif, CheckFormat.GITHUB: to_github}
 HORIZON = Annotated[
     int | None,
@@ -209,7 +213,7 @@ def _trend_table(report: TrendReport) -> Table:
             table.add_row(
                 start if i == 0 else "",
                 f"{window.users:,}" if i == 0 else "",
-                escape(", ".join(line.apis)),
+                plain(", ".join(line.apis)),
                 f"{line.values:,}",
                 f"{line.entropy_bits:.2f}",
                 *(percent(s) for s in (line.plug_in, line.unbiased, line.lower, line.upper)),
@@ -234,7 +238,7 @@ def _alarm_table(report: TrendReport) -> Table:
         table.add_column(name, overflow="fold")
     for alarm in report.alarms:
         values = [
-            f"{escape(_short(value.value))}: {_share(value.before, report.k)} to "
+            f"{plain(_short(value.value))}: {_share(value.before, report.k)} to "
             f"{_share(value.after, report.k)}"
             for value in alarm.values[:_SHOWN_VALUES]
         ]
@@ -242,7 +246,7 @@ def _alarm_table(report: TrendReport) -> Table:
             values.append("...")
         table.add_row(
             f"{alarm.since:%Y-%m-%d}",
-            escape(", ".join(alarm.apis)),
+            plain(", ".join(alarm.apis)),
             alarm.compared,
             percent(alarm.moved),
             f"{alarm.p_value:.1g}" if alarm.p_value > _SMALLEST_P else f"< {_SMALLEST_P:.0e}",
@@ -270,10 +274,7 @@ def check(
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
-    output_format: Annotated[
-        CheckFormat | None,
-        typer.Option("--format", help="Form of output: a table on a terminal, JSON when piped."),
-    ] = None,
+    output_format: CHECK_FORMAT = None,
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> int:
@@ -283,10 +284,17 @@ def check(
             read_decision(decision), horizon=horizon, by=None if by is None else by.value
         )
     note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))
+    return emit_check(report, decision, output_format, output)
+
+
+def emit_check(
+    report: CheckReport, decision: Path, output_format: CheckFormat | None, output: Path | None
+) -> int:
+    """Write a check in the form that was asked for, and give its exit code."""
     if output_format in _FILES:
         emit(_FILES[output_format](report, str(decision)), output)
     else:
-        _emit_check(report, output_format, output)
+        _emit_verdicts(report, output_format, output)
     return _EXITS[report.outcome]
 
 
@@ -308,7 +316,7 @@ def _circumstances(report: CheckReport) -> list[str]:
     return parts
 
 
-def _emit_check(
+def _emit_verdicts(
     report: CheckReport, output_format: CheckFormat | None, output: Path | None
 ) -> None:
     rows = [{"verdict": verdict, "apis": list(apis)} for apis, verdict in report.verdicts.items()]
@@ -316,7 +324,7 @@ def _emit_check(
     def table() -> Table:
         drawn = Table("verdict now", "set on the allow list")
         for apis, verdict in report.verdicts.items():
-            drawn.add_row(f"[{_COLOURS[verdict]}]{verdict}[/]", escape(", ".join(apis)))
+            drawn.add_row(f"[{_COLOURS[verdict]}]{verdict}[/]", plain(", ".join(apis)))
         return drawn
 
     wanted = None if output_format is None else OutputFormat(output_format.value)

@@ -56,6 +56,23 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+WAIT = Annotated[
+    float,
+    typer.Option(
+        "--wait",
+        envvar="FPMONITOR_WAIT",
+        help="Wait so long for a database that another process has open.",
+        metavar="SECONDS",
+        min=0,
+    ),
+]
+FOR_OTHERS_OPTION = Annotated[
+    bool,
+    typer.Option(
+        "--for-others",
+        help="Withhold also what gives counts below k away, as reports and the service do.",
+    ),
+]
 VERSION = Annotated[
     bool,
     typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from fpmonitor.cli.options import OutputFormat
 from fpmonitor.errors import InputError
+from fpmonitor.export.csv import csv_rows
+from fpmonitor.export.exporter import printable
 
 Row = Mapping[str, Any]
+# Besides what JSON escapes by itself: more controls, marks that turn the direction of text.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """Say something on stderr."""
+    """Say something on stderr, where names cannot command the terminal."""
     if not quiet:
-        print(text, file=sys.stderr)
+        print("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
+
+
+def plain(text: str) -> str:
+    """Text for the cell of a table: neither markup nor characters that command the terminal."""
+    return escape(printable(text))
 
 
 def chosen_format(wanted: OutputFormat | None, output: Path | None) -> OutputFormat:
@@ -74,18 +86,18 @@ def emit_rows(
 
 def to_json(content: Any) -> str:
     """JSON with an end of line; not-a-number is an error rather than a word nobody can read."""
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    return _UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n"
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """CSV with a header; lists are joined by commas, nested members named with dots."""
+    """CSV with a header; lists are joined by commas, nested members named with dots.
+
+    Texts are marked as in `fpmonitor.export.csv.csv_rows`.
+    """
     flat = [_flat(row) for row in rows]
-    output = io.StringIO()
-    if flat:
-        writer = csv.DictWriter(output, fieldnames=list(flat[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(flat)
-    return output.getvalue()
+    header = list(dict.fromkeys(chain.from_iterable(flat)))
+    return csv_rows([header, *([row.get(name) for name in header] for row in flat)]) if flat else ""
 
 
 def _flat(row: Row, prefix: str = "") -> dict[str, Any]:
@@ -100,11 +112,18 @@ def _flat(row: Row, prefix: str = "") -> dict[str, Any]:
     return cells
 
 
+class _Console(Console):
+    """A console on which no text of a table commands the terminal, wherever it comes from."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str("\n".join(map(printable, text.split("\n"))), **options)
+
+
 def render(table: Table, *, to_file: bool = False) -> str:
     """Draw a table; as wide as the terminal, in colour only on one."""
     on_terminal = sys.stdout.isatty() and not to_file
     buffer = io.StringIO()
-    console = Console(
+    console = _Console(
         file=buffer,
         force_terminal=on_terminal,
         no_color=bool(os.environ.get("NO_COLOR")) or not on_terminal,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -12,7 +12,17 @@ from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat, split_names
 from fpmonitor.cli.output import emit, to_json
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
-from fpmonitor.serve.snippet import SCRIPTS, page_lines, script_named
+from fpmonitor.serve.snippet import (
+    SCRIPTS,
+    SEALED,
+    SealedAnswers,
+    page_lines,
+    script_named,
+    sealing_lines,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 def snippet(
@@ -29,18 +39,50 @@ def snippet(
     script: Annotated[str, typer.Option("--script", help=f"One of {', '.join(SCRIPTS)}.")] = (
         "collector.js"
     ),
+    to: Annotated[
+        str | None, typer.Option("--to", help="Sealed: address of the shuffler.", metavar="URL")
+    ] = None,
+    study: Annotated[
+        Path | None, typer.Option("--study", help="Sealed: the study.", metavar="FILE")
+    ] = None,
+    ask: Annotated[
+        Path | None, typer.Option("--ask", help="Sealed: what is answered.", metavar="FILE")
+    ] = None,
+    shuffler_key: Annotated[
+        Path | None,
+        typer.Option("--shuffler-key", help="Sealed: its public keys.", metavar="FILE.pub"),
+    ] = None,
+    recipient_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--recipient-key",
+            help="Sealed: public keys of the ask's recipient.",
+            metavar="FILE.pub",
+        ),
+    ] = None,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
     """Print the lines of HTML that put the page snippet into a page, with its integrity."""
-    if (decision is None) == (apis is None):
-        raise InputError("name a decision file or --apis, one of the two")
-    parts = urlsplit(address)
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
-        raise InputError(f"--address: {address!r} is no address", hint="https://logs.example")
-    wanted = split_names(apis) if apis else read_decision(decision or Path()).policy.candidates
+    _check_address("--address", address)
     chosen = script_named(script)
-    text = page_lines(address, wanted, chosen)
+    files = {
+        "--study": study, "--ask": ask, "--shuffler-key": shuffler_key,
+        "--recipient-key": recipient_key,
+    }  # fmt: skip
+    if script == SEALED:
+        if decision is not None or apis is not None:
+            raise InputError(f"{SEALED} reads what the ask names", hint="leave out the APIs")
+        answers = _answers(to, files)
+        wanted: Sequence[str] = answers.apis
+        text = sealing_lines(address, answers)
+    else:
+        if to is not None or any(files.values()):
+            raise InputError(f"--to and the files are for --script {SEALED}")
+        if (decision is None) == (apis is None):
+            raise InputError("name a decision file or --apis, one of the two")
+        wanted = split_names(apis) if apis else read_decision(decision or Path()).policy.candidates
+        text = page_lines(address, wanted, chosen)
     if output_format is OutputFormat.JSON:
         content = {
             "path": chosen.path, "integrity": chosen.integrity, "apis": list(wanted), "html": text,
@@ -50,3 +92,28 @@ def snippet(
         emit(text, output)
     else:
         raise InputError("--format: html or JSON only", hint="leave --format out, or json")
+
+
+def _check_address(option: str, address: str) -> None:
+    parts = urlsplit(address)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise InputError(f"{option}: {address!r} is no address", hint="https://logs.example")
+
+
+def _answers(to: str | None, files: Mapping[str, Path | None]) -> SealedAnswers:
+    missing = [name for name, path in files.items() if path is None]
+    if to is None or missing:
+        raise InputError(f"{SEALED} needs --to, {', '.join(files)}")
+    _check_address("--to", to)
+    contents = [_read(option, path) for option, path in files.items() if path is not None]
+    study, ask, shuffler_keys, recipient_keys = contents
+    return SealedAnswers(
+        to=to, study=study, ask=ask, shuffler_keys=shuffler_keys, recipient_keys=recipient_keys
+    )
+
+
+def _read(option: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{option} {path}: cannot be read ({error.strerror})") from error

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor.cli.details import exposure_details, exposure_rows
+from fpmonitor.cli.engines import COUNTER, SOURCE_OR_PATH, STORE_OF_LOGS, deciding, opened
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -22,7 +21,6 @@ from fpmonitor.cli.options import (
     QUIET,
     SINCE,
     UNTIL,
-    Engine,
     K,
     Knowledge,
     Missing,
@@ -36,6 +34,7 @@ from fpmonitor.cli.output import (
     emit_rows,
     note,
     percent,
+    plain,
     progress_line,
     render,
     to_csv,
@@ -52,7 +51,9 @@ from fpmonitor.cli.views import (
     view_of,
 )
 from fpmonitor.decide.decision import read_decision
+from fpmonitor.documents import read_toml
 from fpmonitor.errors import InputError
+from fpmonitor.export.exporter import printable
 from fpmonitor.export.lists import api_actions
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import name_exposure
@@ -62,9 +63,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import Decision
+    from fpmonitor.remote import RemoteMonitor
     from fpmonitor.report.exposure import ExposureReport
 
 _SHOWN_SETS = 5
+_MAX_WEIGHT = 1e15
 _COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
 _EXPOSURE_COLUMNS = (
     "values",
@@ -129,7 +132,7 @@ def exposure(
     """Estimate the exposure of API sets, with limits that hold."""
     view = view_of(volatile, drop_automation, what_if)
     with Monitor(db, window=Window(since, until, source), view=view) as monitor:
-        note_view(monitor)
+        note_view(monitor, k)
         reports = monitor.exposure(
             [split_names(names) for names in apis],
             k=k,
@@ -180,13 +183,15 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
     for name in _EXPOSURE_COLUMNS:
         table.add_column(name, justify="right")
     for report in reports:
-        given = f"\ngiven {', '.join(report.given)}" if report.given else ""
+        given = f"\ngiven {plain(', '.join(report.given))}" if report.given else ""
+        most = "≤ " if report.suppressed else ""
         table.add_row(
-            _plain("\n".join(report.apis) + given),
+            "\n".join(map(plain, report.apis)) + given,
             f"{report.values:,}",
-            percent(report.empirical),
-            percent(report.plug_in),
-            percent(report.unbiased),
+            *(
+                "–" if share is None else most + percent(share)
+                for share in (report.empirical, report.plug_in, report.unbiased)
+            ),
             percent(report.lower),
             percent(report.upper),
             f"{report.entropy_bits:.2f}",
@@ -240,13 +245,12 @@ def decide(
             metavar="DECISION.json",
         ),
     ] = None,
-    engine: Annotated[
-        Engine, typer.Option("--engine", help="What counts groups: rows in memory, or DuckDB.")
-    ] = Engine.AUTO,
+    engine: COUNTER = "auto",
+    store: STORE_OF_LOGS = None,
     volatile: VOLATILE = Volatile.SHARED,
     drop_automation: DROP_AUTOMATION = False,
     what_if: WHAT_IF = None,
-    source: SOURCE = None,
+    source: SOURCE_OR_PATH = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -258,14 +262,14 @@ def decide(
     known = None if resume is None else read_decision(resume)
     view = view_of(volatile, drop_automation, what_if)
     with (
-        Monitor(db, window=Window(since, until, source), view=view) as monitor,
+        opened(engine, db, Window(since, until, source), view, store) as monitor,
         progress_line(quiet) as progress,
     ):
         progress("preparing")
         names = None if candidates is None else split_names(candidates)
-        if not quiet:
-            note_view(monitor)
-        decision = monitor.decide(
+        if isinstance(monitor, Monitor) and not quiet:
+            note_view(monitor, k)
+        decision = deciding(monitor, engine)(
             k=k,
             budget=budget,
             population=population,
@@ -281,7 +285,6 @@ def decide(
             forecast=forecast,
             progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
             known=known,
-            engine=engine.value,
         )
     emit_decision(decision, output_format, output, quiet=quiet)
 
@@ -298,24 +301,28 @@ def emit_decision(
         case OutputFormat.TABLE:
             emit(decision_text(decision), output)
     if output is not None:
-        note(f"{decision_text(decision)}written to {output}", quiet=quiet)
+        note(f"{decision_text(decision, to_file=True)}written to {output}", quiet=quiet)
 
 
-def _weights(monitor: Monitor, weights: str | None) -> Mapping[str, float] | None:
-    if weights is None:
-        return None
-    return monitor.demand_weights() if weights == "demand" else read_weights(Path(weights))
+def _weights(monitor: Monitor | RemoteMonitor, weights: str | None) -> Mapping[str, float] | None:
+    if weights != "demand":
+        return None if weights is None else read_weights(Path(weights))
+    if not isinstance(monitor, Monitor):
+        raise InputError("--weights demand: demand is kept in the database file only")
+    return monitor.demand_weights()
 
 
 def read_weights(path: Path) -> Mapping[str, float]:
     """Read the utility of each API from a TOML file."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-        return {str(api): float(weight) for api, weight in content.items()}
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(
-            f"weights {path}: {error}", hint='a line an API, for example "Navigator.language" = 2'
-        ) from error
+    hint = 'a line an API, for example "Navigator.language" = 2'
+    content = read_toml(path, "weights", hint=hint)
+    for api, weight in content.items():
+        if type(weight) not in {int, float} or not 0 <= weight <= _MAX_WEIGHT:
+            raise InputError(
+                f"weights {path}: the weight of {api!r} is no number from 0 to {_MAX_WEIGHT:g}",
+                hint=hint,
+            )
+    return {api: float(weight) for api, weight in content.items()}
 
 
 def _set_rows(decision: Decision) -> list[dict[str, Any]]:
@@ -331,14 +338,14 @@ def _set_rows(decision: Decision) -> list[dict[str, Any]]:
     ]
 
 
-def decision_text(decision: Decision) -> str:
+def decision_text(decision: Decision, *, to_file: bool = False) -> str:
     """Decision for people: the guarantee, an action per API, and the beginning of each border."""
     actions = Table(title="What one site may read together", caption_justify="left")
     for name in ("API", "action", "why"):
         actions.add_column(name, overflow="fold")
     for entry in api_actions(decision):
         colour = "green" if entry.action == "allow" else "red"
-        actions.add_row(_plain(entry.api), f"[{colour}]{entry.action}[/]", _plain(entry.reason))
+        actions.add_row(plain(entry.api), f"[{colour}]{entry.action}[/]", plain(entry.reason))
     sets = Table(title="Borders", caption=_borders_caption(decision), caption_justify="left")
     sets.add_column("verdict", overflow="fold")
     sets.add_column("sets", justify="right")
@@ -348,12 +355,13 @@ def decision_text(decision: Decision) -> str:
     smallest_first = sorted(decision.block, key=len)
     _add_examples(sets, "block, with all supersets", map(", ".join, smallest_first))
     _add_examples(sets, "undecided", _undecided_lines(decision))
-    return decision.guarantee + "\n\n" + render(actions) + render(sets)
+    tables = (render(table, to_file=to_file) for table in (actions, sets))
+    return printable(decision.guarantee) + "\n\n" + "".join(tables)
 
 
 def _add_examples(table: Table, verdict: str, lines: Iterable[str]) -> None:
     lines = list(lines)
-    shown = [_plain(line) for line in lines[:_SHOWN_SETS]]
+    shown = [plain(line) for line in lines[:_SHOWN_SETS]]
     more = [f"... and {len(lines) - len(shown):,} more"] if len(lines) > len(shown) else []
     table.add_row(verdict, f"{len(lines):,}", "\n".join(shown + more) or "–")
     table.add_section()
@@ -382,11 +390,6 @@ def _borders_caption(decision: Decision) -> str:
     )
 
 
-def _plain(text: str) -> str:
-    """Text without the markup that rich would read."""
-    return escape(text)
-
-
 def gate(
     decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
     want: Annotated[str, typer.Option("--want", help="APIs that the site asks for now.")],
@@ -400,7 +403,7 @@ def gate(
 
     def table() -> Table:
         drawn = Table("verdict", "because of the set")
-        drawn.add_row(verdict, _plain(", ".join(because)) or "–")
+        drawn.add_row(verdict, plain(", ".join(because)) or "–")
         return drawn
 
     emit_rows([answer], table=table, wanted=output_format, output=output, document=answer)

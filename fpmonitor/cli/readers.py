@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
-from fpmonitor.cli.output import emit_rows, note
+from fpmonitor.cli.output import emit_rows, note, plain
 from fpmonitor.errors import RefusedError
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import QueryPolicy, isolation_within_reach
@@ -100,7 +99,7 @@ def queries(
             drawn.add_column(name)
         for row in rows:
             drawn.add_row(
-                escape(str(row["reader"])),
+                plain(str(row["reader"])),
                 f"{row['answered']:,}",
                 f"{row['limit']:,}",
                 str(row["last"]),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor.cli.lists import product_exporters
@@ -26,8 +25,9 @@ from fpmonitor.cli.options import (
     OutputFormat,
     split_names,
 )
-from fpmonitor.cli.output import emit, emit_rows, note, percent, progress_line
+from fpmonitor.cli.output import emit, emit_rows, note, percent, plain, progress_line
 from fpmonitor.decide.decision import read_decision
+from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.errors import InputError
 from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
@@ -73,6 +73,7 @@ def report(
     quiet: QUIET = False,
 ) -> None:
     """Write a report that people read: one HTML file, with figures and their data."""
+    FOR_OTHERS.set(True)
     with (
         Monitor(db, window=Window(since, until)) as monitor,
         progress_line(quiet) as progress,
@@ -114,6 +115,7 @@ def plot(
     if output.suffix not in {".svg", ".png"}:
         raise InputError(f"{output}: only .svg and .png are written")
     sets = [split_names(names) for names in apis or ()]
+    FOR_OTHERS.set(True)
     with Monitor(db, window=Window(since, until)) as monitor:
         figure = _figure(monitor, kind, sets, k, population, delta)
     drawn = standalone(figure.svg)
@@ -155,7 +157,7 @@ def _figure(
     if kind is Plot.ENTROPY:
         return of_ranking(monitor.rank(sets, size=2, k=k, population=population, delta=delta))
     if kind is Plot.EXPOSURE:
-        wanted = sets or [(api,) for api in monitor.snapshot().apis]
+        wanted = sets or [(api,) for api in monitor.told_apis(k=k)]
         reports = monitor.exposure(wanted, k=k, population=population, delta=delta)
         return of_exposures(reports, title="Exposure")
     if len(sets) != 1:
@@ -199,7 +201,7 @@ def compare(
         sets = [split_names(names) for names in apis or ()]
         if decision is not None:
             sets += read_decision(decision).allow
-        wanted = sets or [(api,) for api in first.snapshot().apis]
+        wanted = sets or [(api,) for api in first.told_apis(k=k)]
         users = first.snapshot().users if population is None else population
         earlier = first.exposure(wanted, k=k, population=users, delta=delta)
     with Monitor(after, window=windows[1]) as second:
@@ -238,7 +240,7 @@ def _compare_decisions(
         drawn.add_column("before")
         drawn.add_column("after")
         for line in changed[:_MOST_RANKED]:
-            drawn.add_row(escape(", ".join(line.apis)), line.before or "–", line.after or "–")
+            drawn.add_row(plain(", ".join(line.apis)), line.before or "–", line.after or "–")
         if len(changed) > _MOST_RANKED:
             drawn.add_row(f"... and {len(changed) - _MOST_RANKED:,} more: --format csv")
         return drawn
@@ -261,7 +263,7 @@ def _comparison_table(compared: list[ComparedSet], users: int, k: int) -> Table:
             for side in (line.before, line.after)
         ]
         table.add_row(
-            escape(", ".join(line.before.apis)),
+            plain(", ".join(line.before.apis)),
             *sides,
             *(f"{100 * share:+.2f} %" for share in (line.difference, line.lower, line.upper)),
             line.change,

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
-from fpmonitor.cli.output import emit, emit_rows, note
+from fpmonitor.cli.output import emit, emit_rows, note, plain
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def list_keys(
     def table() -> Table:
         drawn = Table("kind", "name")
         for row in rows:
-            drawn.add_row(row["kind"], escape(row["name"]))
+            drawn.add_row(row["kind"], plain(row["name"]))
         return drawn
 
     emit_rows(rows, table=table, wanted=output_format, output=output)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fpmonitor.cli.options import (
@@ -25,7 +24,7 @@ from fpmonitor.cli.options import (
     Missing,
     split_names,
 )
-from fpmonitor.cli.output import emit_rows, percent
+from fpmonitor.cli.output import emit_rows, percent, plain
 from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask
 from fpmonitor.cli.views import (
     DROP_AUTOMATION,
@@ -35,6 +34,7 @@ from fpmonitor.cli.views import (
     note_view,
     view_of,
 )
+from fpmonitor.documents import read_text
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import name_exposure
@@ -85,7 +85,7 @@ def rank(
         named += _read_sets(sets)
     view = view_of(volatile, drop_automation)
     with Monitor(db, window=Window(since, until, source), view=view) as monitor:
-        note_view(monitor)
+        note_view(monitor, k)
         ranking = monitor.rank(
             named,
             size=size,
@@ -113,10 +113,7 @@ def _read_sets(path: Path) -> list[tuple[str, ...]]:
     InputError
         The file cannot be read, or holds no set.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"sets {path}: {error}") from error
+    lines = read_text(path, "sets").splitlines()
     sets = [split_names(line) for line in lines if line.strip() and not line.startswith("#")]
     if not sets:
         raise InputError(f"sets {path}: no set in it", hint="a line a set: A,B")
@@ -143,7 +140,7 @@ def _ranking_table(ranking: Ranking) -> Table:
         table.add_column(name, justify="right")
     for line in ranking.sets[:_SHOWN_SETS]:
         table.add_row(
-            escape(", ".join(line.apis)),
+            plain(", ".join(line.apis)),
             percent(line.exposure),
             f"{line.place_by_exposure}",
             f"{line.entropy_bits:.2f}",
@@ -177,7 +174,7 @@ def curve(
     """Give the whole exposure curve of an API set, with a band that holds everywhere."""
     view = view_of(volatile, drop_automation)
     with Monitor(db, window=Window(since, until, source), view=view) as monitor:
-        note_view(monitor)
+        note_view(monitor, k)
         report = monitor.curve(
             split_names(apis),
             k=k,
@@ -200,7 +197,7 @@ def _curve_table(report: CurveReport) -> Table:
     step = -(-len(report.points) // _SHOWN_POINTS)
     left_out = f" One point of {step} is shown: --format csv for all." if step > 1 else ""
     table = Table(
-        title=escape(f"Exposure curve: {', '.join(report.apis)}"),
+        title=plain(f"Exposure curve: {', '.join(report.apis)}"),
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "
             f"whose value is rarer than the threshold, all together with probability "

@@ -23,16 +23,25 @@ _USER_VARIABLE = "FPMONITOR_FORGET_USER"
 def verify(db: DB = DEFAULT_DB, output_format: FORMAT = None, output: OUTPUT = None) -> int:
     """Read all of a database and look for what contradicts itself: 0 sound, 1 not."""
     with Monitor(db) as monitor:
-        flaws = monitor.verify()
+        found = monitor.verify()
+    flaws = [asdict(flaw) for flaw in found.flaws]
 
     def table() -> Table:
-        drawn = Table("flaw", "found")
-        for flaw in flaws:
+        drawn = Table("rows or flaw", "found", title=f"Digest {found.content.digest}")
+        for name, number in found.content.rows.items():
+            drawn.add_row(name, f"{number:,}", end_section=name == max(found.content.rows))
+        for flaw in found.flaws:
             drawn.add_row(flaw.what, f"{flaw.found:,}")
         return drawn
 
-    emit_rows([asdict(flaw) for flaw in flaws], table=table, wanted=output_format, output=output)
-    return EXIT_FLAWED if any(flaw.found for flaw in flaws) else 0
+    emit_rows(
+        flaws,
+        table=table,
+        wanted=output_format,
+        output=output,
+        document=asdict(found.content) | {"flaws": flaws},
+    )
+    return EXIT_FLAWED if any(flaw.found for flaw in found.flaws) else 0
 
 
 def forget(

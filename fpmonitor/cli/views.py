@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor.cli.output import note
+from fpmonitor.disclosure import told_count
 from fpmonitor.store.transforms import read_transforms
 from fpmonitor.store.views import View
 
@@ -61,16 +62,20 @@ def view_of(
     )
 
 
-def note_view(monitor: Monitor) -> None:
+def note_view(monitor: Monitor, k: int) -> None:
     """Say on stderr who was left out, what was changed, and which values are pooled."""
     view = monitor.view
     if view.drop_automation:
-        note(f"{monitor.dropped:,} users that look automated are left out")
+        dropped = told_count(monitor.dropped, k)
+        number = f"fewer than {k}" if dropped is None else f"{dropped:,}"
+        note(f"{number} users that look automated are left out")
     if view.transforms:
         note(f"values changed before the question: {', '.join(sorted(view.transforms))}")
     if view.volatile == "raw":
         note("values that browsers randomise count as they were logged: they name nobody for long")
-    mixed = monitor.mixed_sources()
+    if monitor.values_are_digested:
+        note("values are kept as digests: browsers, and what they randomise, are not recognised")
+    mixed = monitor.mixed_sources(k=k)
     for api, sources in list(mixed.items())[:5]:
         note(f"{api}: values of {', '.join(sources)} are read together; --source NAME takes one")
     if len(mixed) > 5:

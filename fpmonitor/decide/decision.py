@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from fpmonitor.decide.decision_file import check_decision
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import recommend, weight_bound
+from fpmonitor.documents import read_json
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.certificate import decision_criteria
 from fpmonitor.estimate.criterion import Criterion
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 Setting = Literal["population", "sample"]
 Missing = Literal["value", "drop"]
 Verdict = Literal["allow", "block", "undecided"]
-_LISTS = ("allow", "block", "undecided")
 
 
 class UserSource(SpectrumSource, Protocol):
@@ -167,37 +168,35 @@ class Decision:
         PolicyError
             A number of its policy is out of range.
         """
-        try:
-            policy = content["policy"]
-            return cls(
-                policy=Policy(
-                    k=policy["k"],
-                    population=policy["population"],
-                    budget=policy["budget"],
-                    delta=policy["delta"],
-                    candidates=tuple(policy["candidates"]),
-                ),
-                setting=_one_of("setting", content["setting"], ("population", "sample")),
-                missing=_one_of("missing", content["missing"], ("value", "drop")),
-                users=int(content["data"]["users"]),
-                digest=str(content["data"]["digest"]),
-                guarantee=str(content["guarantee"]),
-                **{name: _sets(content[name]) for name in _LISTS},
-                recommended=tuple(content["recommended"]),
-                complete=bool(content["complete"]),
-                evaluated=int(content["evaluated"]),
-                seconds=float(content["seconds"]),
-                users_needed=tuple(content["users_needed"]) if "users_needed" in content else None,
-                engine=_text(content.get("engine")),
-                utility=_number(content.get("utility")),
-                utility_bound=_number(content.get("utility_bound")),
-                view=View.from_json(content["view"]) if "view" in content else View(),
-                source=_text(content["view"]["source"]) if "view" in content else None,
-            )
-        except KeyError as error:
-            raise InputError(f"not a decision: {error.args[0]!r} is missing") from error
-        except (TypeError, AttributeError) as error:
-            raise InputError(f"not a decision: {error}") from error
+        read = check_decision(content)
+        policy, view = read.policy, content.get("view")
+        return cls(
+            policy=Policy(
+                k=policy.k,
+                population=policy.population,
+                budget=policy.budget,
+                delta=policy.delta,
+                candidates=tuple(policy.candidates),
+            ),
+            setting=read.setting,
+            missing=read.missing,
+            users=read.data.users,
+            digest=read.data.digest,
+            guarantee=read.guarantee,
+            allow=_sets(read.allow),
+            block=_sets(read.block),
+            undecided=_sets(read.undecided),
+            recommended=tuple(read.recommended),
+            complete=read.complete,
+            evaluated=read.evaluated,
+            seconds=read.seconds,
+            users_needed=None if read.users_needed is None else tuple(read.users_needed),
+            engine=read.engine,
+            utility=read.utility,
+            utility_bound=read.utility_bound,
+            view=View() if view is None else View.from_json(view),
+            source=None if read.view is None else read.view.source,
+        )
 
 
 def read_decision(path: Path) -> Decision:
@@ -208,13 +207,8 @@ def read_decision(path: Path) -> Decision:
     InputError
         No such file, not JSON, or not a decision.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path}: no readable decision file ({error})",
-            hint="make one with `fpmonitor decide ... -o decision.json`",
-        ) from error
+    hint = "make one with `fpmonitor decide ... -o decision.json`"
+    content = read_json(path, "no readable decision file:", hint=hint)
     try:
         return Decision.from_json(content)
     except InputError as error:
@@ -502,19 +496,5 @@ def _without_empty(sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
     return tuple(apis for apis in sets if apis)
 
 
-def _one_of(name: str, word: Any, words: tuple[str, ...]) -> Any:
-    if word not in words:
-        raise InputError(f"not a decision: {name} is none of {', '.join(words)}")
-    return word
-
-
-def _text(content: Any) -> str | None:
-    return None if content is None else str(content)
-
-
-def _number(content: Any) -> float | None:
-    return None if content is None else float(content)
-
-
-def _sets(content: Any) -> tuple[ApiSet, ...]:
+def _sets(content: Iterable[Iterable[str]]) -> tuple[ApiSet, ...]:
     return tuple(tuple(apis) for apis in content)

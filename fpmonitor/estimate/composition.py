@@ -187,7 +187,7 @@ def composition_bounds(
     if pairs:
         known = _with_pairs(marginals, pairs)
         tails = {apis: law.tails() for apis, law in known.items()}
-        bounds.append(_join_size(tails, threshold, "join size"))
+        bounds.append(join_size(tails, threshold, "join size"))
     return tuple(bounds)
 
 
@@ -264,9 +264,7 @@ def top_r_composition(marginals: Sequence[MarginalLaw], *, threshold: float) -> 
     `Q_J(T) <= sum_j tail_j(r_j) + T prod r_j`.
     """
     _check_composition(marginals, threshold)
-    return _join_size(
-        {(api,): law.tails() for api, law in enumerate(marginals)}, threshold, "top-r"
-    )
+    return join_size({(api,): law.tails() for api, law in enumerate(marginals)}, threshold, "top-r")
 
 
 def composition_from_sample(
@@ -318,10 +316,12 @@ def composition_from_sample(
         apis: sampled_tails(spectrum, delta=delta / len(known), rng=rng)
         for apis, spectrum in known.items()
     }
-    return _join_size(tails, (k - 1) / population, "join size" if pairs else "top-r")
+    return join_size(tails, (k - 1) / population, "join size" if pairs else "top-r")
 
 
-def sampled_tails(spectrum: CountSpectrum, *, delta: float, rng: np.random.Generator) -> SizedTails:
+def sampled_tails(
+    spectrum: CountSpectrum, *, delta: float, rng: np.random.Generator, least: int = 1
+) -> SizedTails:
     """Upper limits of the probability outside of `r` values, for a grid of `r` together.
 
     Parameters
@@ -332,6 +332,9 @@ def sampled_tails(spectrum: CountSpectrum, *, delta: float, rng: np.random.Gener
         Tolerated probability that any limit fails, in (0, 1).
     rng
         Splits the sample.
+    least
+        Users of the ranking half that a value must have to be kept: what happened to values of
+        fewer users makes no difference then.
 
     Raises
     ------
@@ -346,20 +349,48 @@ def sampled_tails(spectrum: CountSpectrum, *, delta: float, rng: np.random.Gener
     of the binomial", on users that had no part in the ranking, with a union bound over the grid.
     Tossing a coin for every user of the spectrum has the law of tossing it for the users.
     """
-    check_share("delta", delta)
     if spectrum.users < 2:
         raise InputError("spectrum: one user says nothing about a population")
-    counts = np.repeat(spectrum.counts, spectrum.values)
+    # In random order, or the held out half would have a say in the rank of equals.
+    counts = rng.permutation(np.repeat(spectrum.counts, spectrum.values))
+    return ranked_tails(counts, delta=delta, rng=rng, least=least)[1]
+
+
+def ranked_tails(
+    counts: NDArray[np.int64], *, delta: float, rng: np.random.Generator, least: int = 1
+) -> tuple[NDArray[np.intp], SizedTails]:
+    """Rank values by one half of a sample, and bound what each number of them leaves out.
+
+    Parameters
+    ----------
+    counts
+        int64, shape (s,): users of each value, in an order that has nothing to do with them.
+    delta, rng, least
+        As in `sampled_tails`.
+
+    Returns
+    -------
+    Positions of the values from the most frequent on, and the tails outside of the first ones.
+
+    Raises
+    ------
+    PolicyError
+        `delta` outside (0, 1).
+    """
+    check_share("delta", delta)
     ranking = rng.binomial(counts, 0.5)
-    held_out = (counts - ranking)[np.argsort(-ranking, kind="stable")]
-    seen = max(int(np.count_nonzero(ranking)), 1)
+    order = np.argsort(-ranking, kind="stable")
+    held_out = (counts - ranking)[order]
+    seen = int(np.count_nonzero(ranking >= least))
+    if not seen:
+        return order, SizedTails(sizes=np.ones(1), tails=np.ones(1))
     sizes = np.unique(np.geomspace(1, seen, 4 * seen.bit_length()).round())
     users = int(held_out.sum())
     outside = users - np.cumsum(held_out)[sizes.astype(np.int64) - 1]
     tails = np.ones(sizes.shape)
     some = outside < users
     tails[some] = betaincinv(outside[some] + 1, users - outside[some], 1 - delta / sizes.size)
-    return SizedTails(sizes=sizes, tails=tails)
+    return order, SizedTails(sizes=sizes, tails=tails)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -468,11 +499,22 @@ def _total(terms: Sequence[_Term], factors: Sequence[float]) -> float:
     )
 
 
-def _join_size(
+def join_size(
     known: Mapping[tuple[int, ...], SizedTails], cell: float, rule: str
 ) -> CompositionBound:
     """Best sum of tails plus `cell` times the number of joint values that remain.
 
+    Parameters
+    ----------
+    known
+        Tails by the APIs that each is about, numbered from 0; every API stands in one of them.
+    cell
+        What one joint value adds to the exposure at most, a share.
+    rule
+        Name of the bound.
+
+    Notes
+    -----
     Joint values whose projections lie in sets of `r_e` values number at most `prod r_e^x_e` for
     any weights `x` that cover every API at least once (Atserias, Grohe, Marx 2008, "Size bounds
     and query plans for relational joins"). Marginals of weight 0 are not used.

@@ -54,7 +54,7 @@ def read(text: str, site: str | None) -> Reading:
             for name in entry["exceptions"]
             if name not in _NAMES
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         return Reading(controls=(), problems=(f"no list of exceptions: {error}",))
     kept = [
         control for control in controls_of([FAMILY]) if not {control.name, _EVERYTHING} & lifted

@@ -37,7 +37,7 @@ def read(text: str, site: str | None) -> Reading:
     """Read a file of managed policies; those that are not about APIs are passed over."""
     try:
         policies = dict(json.loads(text))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         problem = f"Chromium ignores the whole file: no JSON object ({error})"
         return Reading(controls=(), problems=(problem,))
     known = controls_of([FAMILY])

@@ -10,23 +10,41 @@ from fpmonitor.export.exporter import PlainExporter
 from fpmonitor.export.lists import api_actions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from fpmonitor.decide.decision import Decision
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+# Spreadsheets run a text with such a beginning; the wide forms are those of East Asian keyboards.
+_FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
+_MARK = "'"
 _HEADER = ["api", "action", "reason"]
 
 
-def write(decision: Decision) -> str:
-    """Write the list as CSV, one API a row: `api,action,reason`."""
+def csv_rows(rows: Iterable[Iterable[object]]) -> str:
+    """CSV that spreadsheets do not run: texts that begin like a formula stand behind a mark.
+
+    The mark is an apostrophe; texts that begin with one get another, so that whoever takes one
+    apostrophe from the beginning of every text has the texts as they were.
+    """
     output = io.StringIO()
     plain = csv.writer(output, lineterminator="\n")
     # Python before 3.13 does not quote a lone carriage return, which would end the row.
     quoted = csv.writer(output, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    plain.writerow(_HEADER)
-    for entry in api_actions(decision):
-        row = [_cell(entry.api), entry.action, _cell(entry.reason)]
-        (quoted if "\r" in "".join(row) else plain).writerow(row)
+    for row in rows:
+        cells = [_marked(cell) if isinstance(cell, str) else cell for cell in row]
+        has_return = any("\r" in cell for cell in cells if isinstance(cell, str))
+        (quoted if has_return else plain).writerow(cells)
     return output.getvalue()
+
+
+def _marked(text: str) -> str:
+    return _MARK + text if text.startswith((*_FORMULA_STARTS, _MARK)) else text
+
+
+def write(decision: Decision) -> str:
+    """Write the list as CSV, one API a row: `api,action,reason`."""
+    entries = api_actions(decision)
+    return csv_rows([_HEADER, *([entry.api, entry.action, entry.reason] for entry in entries)])
 
 
 def check(text: str) -> list[str]:
@@ -39,13 +57,9 @@ def check(text: str) -> list[str]:
     for number, row in enumerate(rows, start=2):
         if len(row) != len(_HEADER) or row[1] not in {"allow", "block"}:
             problems.append(f"row {number}: not an API, allow or block, and a reason")
-        problems += [f"row {number}: runs as a formula" for cell in row if cell != _cell(cell)]
+        formulas = (cell for cell in row if cell.startswith(_FORMULA_STARTS))
+        problems += [f"row {number}: runs as a formula" for _ in formulas]
     return problems
-
-
-def _cell(text: str) -> str:
-    """Keep spreadsheets from running a name as a formula."""
-    return "'" + text if text.startswith(_FORMULA_STARTS) else text
 
 
 CSV = PlainExporter(

@@ -53,7 +53,7 @@ def read(text: str, site: str | None) -> Reading:
             for path, change in changes.items()
             if not _is_change(change)
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return Reading(controls=(), problems=(f"no privacy configuration: {error}",))
     controls = tuple(
         control

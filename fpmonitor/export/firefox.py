@@ -94,7 +94,7 @@ def read_policies(text: str, site: str | None) -> Reading:
             name: entry if isinstance(entry, dict) else {"Value": entry}
             for name, entry in entries.items()
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         problem = f"Firefox ignores the whole file: not JSON of policies ({error})"
         return Reading(controls=(), problems=(problem,))
     problems = [
@@ -208,7 +208,7 @@ def _granular(text: Any, on: set[str], site: str | None, problems: list[str]) ->
             for scope in json.loads(text)
             if "thirdPartyDomain" not in scope and not scope.get("isBaseline")
         ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         problems.append(f"{_GRANULAR}: Firefox ignores it ({error})")
         return on
     result = on

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+import lzma
 import re
 import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from fpmonitor.documents import read_json
 from fpmonitor.errors import InputError, UnknownNameError
 
 _TARGETS = "modules/RFPTargetConstants.sys.mjs"
 _CONSTANTS = "modules/AppConstants.sys.mjs"
+_MAX_MEMBER_BYTES = 16_000_000
+# RuntimeError: encrypted; NotImplementedError: packed in a way that Python does not know.
+_BROKEN_ARCHIVE = (
+    OSError, KeyError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error,
+    lzma.LZMAError,
+)  # fmt: skip
 _NO_TARGETS = {"AllTargets", "IsAlwaysEnabledForPrecompute"}
 
 
@@ -56,13 +67,8 @@ class TargetTable:
             Not a table of targets.
         """
         try:
-            return cls(
-                version=str(content["version"]),
-                targets=frozenset(content["targets"]),
-                baseline=tuple(content["baseline"]),
-                protection=tuple(content["protection"]),
-            )
-        except (KeyError, TypeError) as error:
+            return msgspec.convert(content, cls)
+        except msgspec.ValidationError as error:
             raise InputError(
                 f"not a table of Firefox targets: {error}", hint="make one with `fpmonitor targets`"
             ) from error
@@ -88,11 +94,12 @@ def target_table(source: str | Path) -> TargetTable:
     if (version := str(source)) in shipped_tables():
         return shipped_tables()[version]
     try:
-        return TargetTable.from_json(json.loads(Path(source).read_text(encoding="utf-8")))
-    except FileNotFoundError as error:
-        raise UnknownNameError("Firefox version or file", version, shipped_tables()) from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{source}: no table of Firefox targets ({error})") from error
+        is_file = Path(source).exists()
+    except (OSError, ValueError):
+        is_file = False
+    if not is_file:
+        raise UnknownNameError("Firefox version or file", version, shipped_tables())
+    return TargetTable.from_json(read_json(Path(source), "table of Firefox targets"))
 
 
 def installed_targets(path: Path) -> TargetTable:
@@ -105,15 +112,25 @@ def installed_targets(path: Path) -> TargetTable:
     """
     archive = path / "omni.ja" if path.is_dir() else path
     try:
+        if not archive.is_file():
+            raise FileNotFoundError("no such file")
         with zipfile.ZipFile(archive) as omni:
-            targets = omni.read(_TARGETS).decode()
-            constants = omni.read(_CONSTANTS).decode()
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
+            targets = _member(omni, _TARGETS)
+            constants = _member(omni, _CONSTANTS)
+    except _BROKEN_ARCHIVE as error:
         raise InputError(
             f"{archive}: no targets of Firefox ({error})",
             hint="name the folder of an installed Firefox, such as /usr/lib/firefox",
         ) from error
     return _parse(targets, constants)
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> str:
+    with archive.open(name) as member:
+        content = member.read(_MAX_MEMBER_BYTES + 1)
+    if len(content) > _MAX_MEMBER_BYTES:
+        raise zipfile.BadZipFile(f"{name} is larger than {_MAX_MEMBER_BYTES // 1_000_000} MB")
+    return content.decode()
 
 
 def _parse(targets: str, constants: str) -> TargetTable:

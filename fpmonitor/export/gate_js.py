@@ -31,8 +31,10 @@ def check(text: str) -> list[str]:
         return ["the code is not the one of this version of fpmonitor"]
     try:
         content: Any = json.loads(text[len(before) : -len(after)])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return [f"no lists of a decision: {error}"]
+    if not isinstance(content, dict):
+        return ["no lists of a decision"]
     return [f"no list {name!r}" for name in _LISTS if not isinstance(content.get(name), list)]
 
 

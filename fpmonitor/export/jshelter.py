@@ -65,7 +65,7 @@ def read(text: str, site: str | None) -> Reading:
             and _in_range(control.name, level.get(control.name))
             and level[control.name] >= control.value
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return Reading(controls=(), problems=(f"no configuration of JShelter: {error}",))
     return Reading(controls=controls, problems=tuple(problems))
 

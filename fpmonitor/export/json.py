@@ -32,7 +32,7 @@ def check(text: str) -> list[str]:
     """Problems of a list."""
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return [f"not JSON: {error}"]
     if not isinstance(content, dict):
         return ["not a JSON object"]

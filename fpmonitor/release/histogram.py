@@ -7,19 +7,22 @@ import json
 import os
 import tempfile
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime  # noqa: TC003 -- msgspec reads the annotation
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 import polars as pl
 
+from fpmonitor.disclosure import may_tell, told_count
+from fpmonitor.documents import read_json
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import check_k
 from fpmonitor.release.suppression import USERS, drop_apis, suppress_cells, truncated_histogram
 from fpmonitor.store.snapshot import read_codes
-from fpmonitor.store.transforms import Transform
+from fpmonitor.store.transforms import Transform  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +66,8 @@ class Manifest:
         Users without a row: without any of the APIs, or suppressed; one number for both, because
         the number of either alone must not be known. Null where it is below k.
     lost_share
-        Share of the cells of users with values that were suppressed.
+        Share of the cells of users with values that were suppressed; as for k - 1 users without a
+        row where they are fewer, but not none.
     lost_share_by_dropping
         The same for the best choice of whole APIs within the budget; null for a histogram, and
         where no choice is within it.
@@ -110,28 +114,62 @@ class Manifest:
             Not a manifest: a member is missing or of the wrong kind.
         """
         try:
-            policy, suppressed = content["policy"], content["suppressed"]
-            if content["mechanism"] not in MECHANISMS:
-                raise InputError(f"not a manifest: no mechanism {content['mechanism']!r}")
-            return cls(
-                mechanism=content["mechanism"],
-                apis=tuple(policy["apis"]),
-                k=check_k(policy["k"]),
-                budget=policy["budget"],
-                transforms={api: Transform(**rule) for api, rule in content["transforms"].items()},
-                digest=str(content["data"]["digest"]),
-                made=datetime.fromisoformat(content["date"]),
-                patterns=tuple(tuple(kept) for kept in content["patterns"]),
-                rows=int(content["published"]["rows"]),
-                users=int(content["published"]["users"]),
-                withheld=suppressed["users"],
-                lost_share=float(suppressed["cells_share"]),
-                lost_share_by_dropping=suppressed["cells_share_by_dropping_apis"],
-            )
-        except KeyError as error:
-            raise InputError(f"not a manifest: {error.args[0]!r} is missing") from error
-        except (TypeError, AttributeError) as error:
+            read = msgspec.convert(content, _ManifestFile)
+        except msgspec.ValidationError as error:
             raise InputError(f"not a manifest: {error}") from error
+        return cls(
+            mechanism=read.mechanism,
+            apis=tuple(read.policy.apis),
+            k=check_k(read.policy.k),
+            budget=read.policy.budget,
+            transforms=read.transforms,
+            digest=read.data.digest,
+            made=read.date,
+            patterns=read.patterns,
+            rows=read.published.rows,
+            users=read.published.users,
+            withheld=read.suppressed.users,
+            lost_share=read.suppressed.cells_share,
+            lost_share_by_dropping=read.suppressed.cells_share_by_dropping_apis,
+        )
+
+
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class _ReleasePolicy(msgspec.Struct):
+    apis: list[str]
+    k: int
+    budget: _Share | None
+
+
+class _Data(msgspec.Struct):
+    digest: str
+
+
+class _Published(msgspec.Struct):
+    rows: _Count
+    users: _Count
+
+
+class _Suppressed(msgspec.Struct):
+    users: _Count | None
+    cells_share: _Share
+    cells_share_by_dropping_apis: _Share | None
+
+
+class _ManifestFile(msgspec.Struct):
+    """Members of a manifest's file, as `Manifest.to_json` gives them."""
+
+    mechanism: Mechanism
+    policy: _ReleasePolicy
+    transforms: dict[str, Transform]
+    data: _Data
+    date: datetime
+    patterns: tuple[tuple[str, ...], ...]
+    published: _Published
+    suppressed: _Suppressed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,7 +266,10 @@ def make_release(
             hint="release fewer APIs, make values coarser by --what-if, or lower k",
         )
     published = int(outcome.table[USERS].sum())
-    withheld, cells = len(values) - published, len(present) * len(apis)
+    withheld, lost = len(values) - published, len(present) - published
+    # Of 1 to k - 1 suppressed users the shares tell as of k - 1.
+    blurred = 0 if may_tell(lost, k) else (k - 1 - lost) * len(apis)
+    cells = len(present) * len(apis) + blurred
     manifest = Manifest(
         mechanism=mechanism,
         apis=apis,
@@ -240,8 +281,8 @@ def make_release(
         patterns=outcome.patterns,
         rows=len(outcome.table),
         users=published,
-        withheld=withheld if withheld == 0 or withheld >= k else None,
-        lost_share=outcome.lost_cells / cells,
+        withheld=told_count(withheld, k),
+        lost_share=(outcome.lost_cells + blurred) / cells,
         lost_share_by_dropping=None if dropping is None else dropping.lost_cells / cells,
     )
     return Release(outcome.table, manifest)
@@ -273,15 +314,16 @@ def read_release(path: Path) -> Release:
     """
     hint = "make one with `fpmonitor release --apis ... --k ... -o table.parquet`"
     try:
-        table = pl.read_parquet(path)
-        content = json.loads(manifest_path(path).read_text(encoding="utf-8"))
+        table = pl.read_parquet(path, glob=False)
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise InputError(
             f"{path}: no readable release ({_first_line(error)})", hint=hint
         ) from error
-    manifest = Manifest.from_json(content)
+    manifest = Manifest.from_json(read_json(manifest_path(path), "manifest", hint=hint))
     if table.columns != [*manifest.apis, USERS]:
         raise InputError(f"{path}: the columns are not those of its manifest", hint=hint)
+    if not table[USERS].dtype.is_integer() or set(table.drop(USERS).dtypes) != {pl.String}:
+        raise InputError(f"{path}: not text in all columns but {USERS!r}", hint=hint)
     if not len(table):
         raise InputError(f"{path}: the release is empty", hint=hint)
     return Release(table, manifest)

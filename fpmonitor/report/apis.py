@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.disclosure import most_exposing, told_part
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure
 
@@ -29,7 +30,8 @@ class ApiOverview:
     entropy_bits
         Shannon entropy over all users, absent a value of its own, bits.
     exposure
-        Share of all users in groups smaller than k, absent a value of its own.
+        Share of all users in groups smaller than k, absent a value of its own; that of k - 1 users
+        where they are fewer, but not none.
     volatile
         Whether its value changes between visits of one user by design; null when not known.
     """
@@ -74,13 +76,14 @@ def overview_of_api(
         Show them all the same.
     """
     users = spectrum.users - absent
-    shown = show_counts_below_k or min(users, absent or k) >= k
+    shown = show_counts_below_k or told_part(users, spectrum.users, k) is not None
+    told = spectrum if show_counts_below_k else most_exposing(spectrum, k)
     return ApiOverview(
         api=api,
         users=users if shown else None,
         coverage=users / spectrum.users if shown else None,
         values=spectrum.support - (absent > 0) if users >= k or shown else None,
-        entropy_bits=entropy_bits(spectrum) if users >= k or shown else None,
-        exposure=empirical_exposure(spectrum, k) if users >= k or shown else None,
+        entropy_bits=entropy_bits(told) if users >= k or shown else None,
+        exposure=empirical_exposure(told, k) if users >= k or shown else None,
         volatile=volatile,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.disclosure import most_exposing, told_count, told_total
 from fpmonitor.estimate.exposure import empirical_exposure
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class AutomationReport:
     users
         Observed users.
     automated
-        Those that show any sign.
+        Those that show any sign; null also where the count of one sign is.
     share
         The same as a share of the observed users.
     signs
@@ -76,21 +77,22 @@ def report_automation(
     show_counts_below_k
         Show them all the same.
     """
-
-    def shown(count: int) -> int | None:
-        return count if show_counts_below_k or count == 0 or count >= k else None
-
-    visible = shown(automated)
+    least = 0 if show_counts_below_k else k
+    visible = told_total(automated, [*signs.values(), users - automated], least)
     return AutomationReport(
         users=users,
         automated=visible,
         share=None if visible is None else visible / users,
-        signs={sign: shown(count) for sign, count in signs.items()},
+        signs={sign: told_count(count, least) for sign, count in signs.items()},
         exposures={
             apis: (
-                empirical_exposure(everybody, k),
-                None if human is None else empirical_exposure(human, k),
+                _told_exposure(everybody, k, least),
+                None if human is None else _told_exposure(human, k, least),
             )
             for apis, (everybody, human) in exposures.items()
         },
     )
+
+
+def _told_exposure(spectrum: CountSpectrum, k: int, least: int) -> float:
+    return empirical_exposure(most_exposing(spectrum, k) if least else spectrum, k)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.disclosure import least_exposing, most_exposing
 from fpmonitor.estimate.bounds import Interval, proposition9, theorem5, theorem8
 from fpmonitor.estimate.entropy import entropy_bits, exposure_bound_from_entropy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fpmonitor.spectrum import CountSpectrum
 
 STATISTICAL = "statistical exposure Q(n, k)"
@@ -54,6 +57,7 @@ def compare_bounds(
     population: int,
     delta: float,
     support: int | None = None,
+    suppressed: bool = False,
 ) -> tuple[NamedBound, ...]:
     """Put the certificate and the bounds of "Statistical anonymity" side by side.
 
@@ -69,6 +73,8 @@ def compare_bounds(
         Tolerated probability that a limit fails, in (0, 1).
     support
         Number of values that users can have, declared beforehand; None when unknown.
+    suppressed
+        Whether the number of exposed users must not be told.
 
     Raises
     ------
@@ -81,10 +87,55 @@ def compare_bounds(
         ("theorem 5", CURVE, theorem5),
         ("proposition 9", CURVE, proposition9),
     ):
-        interval = theorem(spectrum, k=k, population=population, delta=delta, support=support)
+        interval = told_interval(
+            theorem,
+            spectrum,
+            k=k,
+            population=population,
+            delta=delta,
+            support=support,
+            suppressed=suppressed,
+        )
         bounds.append(NamedBound(bound=name, concerns=concerns, interval=interval))
     if k < population:
-        read = exposure_bound_from_entropy(entropy_bits(spectrum), k / population)
+        told = most_exposing(spectrum, k) if suppressed else spectrum
+        read = exposure_bound_from_entropy(entropy_bits(told), k / population)
         interval = Interval(lower=0.0, upper=read)
         bounds.append(NamedBound(bound="proposition 9", concerns=OBSERVED_CURVE, interval=interval))
     return tuple(bounds)
+
+
+def told_interval(
+    theorem: Callable[..., Interval],
+    spectrum: CountSpectrum,
+    *,
+    k: int,
+    population: int,
+    delta: float,
+    support: int | None,
+    suppressed: bool,
+) -> Interval:
+    """Limits of a theorem; wider where the number of exposed users must not be told.
+
+    They are then the upper limit of the most and the lower one of the least exposing case: both
+    hold, because all limits grow with the exposure.
+
+    Raises
+    ------
+    InputError
+        `support` is smaller than the number of values seen.
+    """
+    interval = theorem(spectrum, k=k, population=population, delta=delta, support=support)
+    if not suppressed:
+        return interval
+    most, least = (
+        theorem(
+            told,
+            k=k,
+            population=population,
+            delta=delta,
+            support=None if support is None else max(support, told.support),
+        )
+        for told in (most_exposing(spectrum, k), least_exposing(spectrum, k))
+    )
+    return Interval(lower=least.lower, upper=most.upper, reason=most.reason and least.reason)

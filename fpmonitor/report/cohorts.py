@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.disclosure import FOR_OTHERS, complement_of, may_tell, most_exposing
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.cohorts import cohort_exposure, cohort_limits
 from fpmonitor.estimate.entropy import conditional_entropy_bits
+from fpmonitor.estimate.exposure import empirical_exposure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +29,9 @@ class Cohort:
     users, share
         Observed users of the cohort, and the same as a share of all observed users.
     empirical
-        Share of them in groups smaller than k, of equal values of the given APIs and the set.
+        Share of them in groups smaller than k, of equal values of the given APIs and the set; that
+        of k - 1 users, also in the estimate, where they are fewer, but not none. Null, as is the
+        estimate, where it would give that of another cohort away.
     estimate
         Estimate of the cohort's statistical exposure; null for a population above the users.
     lower, upper
@@ -37,7 +41,7 @@ class Cohort:
     given: Mapping[str, str | None]
     users: int
     share: float
-    empirical: float
+    empirical: float | None
     estimate: float | None
     lower: float
     upper: float
@@ -51,7 +55,8 @@ class PooledCohorts:
     ----------
     cohorts, users, empirical
         How many there are, their observed users, and the share of those in groups smaller than k.
-        One larger cohort joins them when they have fewer than k users together.
+        One larger cohort joins them when they have fewer than k users together, and those in which
+        1 to k - 1 users are exposed when no cohort exposes more.
     """
 
     cohorts: int
@@ -97,6 +102,8 @@ def report_cohorts(
     apis: Sequence[str],
     given: Sequence[str],
     texts: Mapping[str, Mapping[int, str | None]],
+    *,
+    show_counts_below_k: bool = False,
 ) -> CohortReport:
     """Estimate the exposure of an API set within each cohort of the given APIs.
 
@@ -108,6 +115,8 @@ def report_cohorts(
         The set, and the APIs that cannot be hidden.
     texts
         For each given API, what its value numbers stand for.
+    show_counts_below_k
+        Tell fewer than k exposed users as they are.
 
     Raises
     ------
@@ -119,26 +128,44 @@ def report_cohorts(
     if not given:
         raise InputError("given: name at least one API")
     spectra = sample.thinned.cohorts(given, apis)
-    listed, pooled = _split(spectra, sample.k)
-    cohorts = [_cohort(sample, cohort, given, texts) for cohort in listed]
+    least = sample.k if FOR_OTHERS.get() and not show_counts_below_k else 0
+    listed, pooled = _split(spectra, sample.k, least)
+    cohorts = [_cohort(sample, cohort, given, texts, least) for cohort in listed]
+    # The exposure of all users is told, and the users of small cohorts are all exposed.
+    hidden = complement_of([_exposed([cohort], sample.k) for cohort in listed], least)
+    if hidden is not None:
+        cohorts[hidden] = replace(cohorts[hidden], empirical=None, estimate=None)
     return CohortReport(
         cohorts=tuple(sorted(cohorts, key=lambda cohort: (-cohort.upper, -cohort.users))),
-        others=_pool(pooled, sample.k),
+        others=_pool(pooled, sample.k, least),
         conditional_entropy_bits=conditional_entropy_bits(
-            sample.full.spectrum([*given, *apis]), sample.full.spectrum(given)
+            most_exposing(sample.full.spectrum([*given, *apis]), least),
+            most_exposing(sample.full.spectrum(given), least),
         ),
     )
 
 
 def _split(
-    spectra: Iterable[CohortSpectra], k: int
+    spectra: Iterable[CohortSpectra], k: int, least: int
 ) -> tuple[list[CohortSpectra], list[CohortSpectra]]:
     """Cohorts that may be listed, and the others: none of either can be told by subtraction."""
     ordered = sorted(spectra, key=lambda cohort: cohort.spectrum.users)
     small = sum(cohort.spectrum.users < k for cohort in ordered)
     if small and sum(cohort.spectrum.users for cohort in ordered[:small]) < k:
         small += 1
-    return ordered[small:], ordered[:small]
+    listed, pooled = ordered[small:], ordered[:small]
+    exposed = [_exposed([cohort], k) for cohort in listed]
+    if pooled and not any(count >= least for count in exposed):
+        # No exposed users hide how many are so in these.
+        pooled += [
+            cohort
+            for cohort, count in zip(listed, exposed, strict=True)
+            if not may_tell(count, least)
+        ]
+        listed = [
+            cohort for cohort, count in zip(listed, exposed, strict=True) if may_tell(count, least)
+        ]
+    return listed, pooled
 
 
 def _cohort(
@@ -146,25 +173,32 @@ def _cohort(
     cohort: CohortSpectra,
     given: Sequence[str],
     texts: Mapping[str, Mapping[int, str | None]],
+    least: int,
 ) -> Cohort:
     users = cohort.spectrum.users
+    told = most_exposing(cohort.spectrum, least)
     limits = cohort_limits(sample.certificate, cohort.kept, seen=users)
     return Cohort(
         given={api: texts[api].get(code) for api, code in zip(given, cohort.codes, strict=True)},
         users=users,
         share=users / sample.users,
-        empirical=cohort.spectrum.users_below(sample.k) / users,
+        empirical=empirical_exposure(told, sample.k),
         estimate=cohort_exposure(
-            cohort.spectrum, k=sample.k, population=sample.population, users=sample.users
+            told, k=sample.k, population=sample.population, users=sample.users
         ),
         lower=limits.lower,
         upper=limits.upper,
     )
 
 
-def _pool(pooled: Sequence[CohortSpectra], k: int) -> PooledCohorts | None:
+def _pool(pooled: Sequence[CohortSpectra], k: int, least: int) -> PooledCohorts | None:
     users = sum(cohort.spectrum.users for cohort in pooled)
     if not users:
         return None
-    exposed = sum(cohort.spectrum.users_below(k) for cohort in pooled)
+    exposed = _exposed(pooled, k)
+    exposed = exposed if may_tell(exposed, least) else min(k - 1, users)
     return PooledCohorts(cohorts=len(pooled), users=users, empirical=exposed / users)
+
+
+def _exposed(cohorts: Sequence[CohortSpectra], k: int) -> int:
+    return sum(cohort.spectrum.users_below(k) for cohort in cohorts)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fpmonitor.disclosure import least_exposing, most_exposing
 from fpmonitor.estimate.exposure import exposure_curve, gamma_dkw, limits_within
 from fpmonitor.policy import MAX_POPULATION, check_threshold
 
@@ -73,6 +74,9 @@ def report_curve(
 ) -> CurveReport:
     """Exposure curve with limits that hold at all thresholds together.
 
+    Where 1 to k - 1 users are in groups smaller than k, the curve is the most exposing one, with
+    the lower limits of the least exposing.
+
     Parameters
     ----------
     apis
@@ -93,12 +97,16 @@ def report_curve(
         A number is out of its range.
     """
     check_threshold(k, MAX_POPULATION)
-    curve = exposure_curve(spectrum)
+    curve = least = exposure_curve(spectrum)
+    if not show_counts_below_k:
+        curve = exposure_curve(most_exposing(spectrum, k))
+        least = exposure_curve(least_exposing(spectrum, k))
     thresholds = np.union1d(curve.thresholds, [k])
     if not show_counts_below_k:
         thresholds = thresholds[thresholds >= k]
     shares = thresholds / spectrum.users
-    lower, upper = limits_within(curve, gamma_dkw(spectrum.users, delta), shares)
+    gamma = gamma_dkw(spectrum.users, delta)
+    lower, upper = limits_within(least, gamma, shares)[0], limits_within(curve, gamma, shares)[1]
     empirical = curve.exposure[curve.position(thresholds)]
     columns = (thresholds, shares, empirical, lower, upper)
     return CurveReport(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fpmonitor.disclosure import is_withheld, most_exposing
 from fpmonitor.engine.memory import (
     KEY_BITS,
     CodeTable,
@@ -50,6 +51,8 @@ class Explored:
         Estimate for the population; null for one above the number of users.
     lower, upper
         Limits of the certificate, each wrong with probability at most delta.
+    suppressed
+        Whether 1 to k - 1 users are exposed: the estimates are then those of k - 1 users.
     """
 
     apis: tuple[str, ...]
@@ -57,6 +60,7 @@ class Explored:
     unbiased: float | None
     lower: float
     upper: float
+    suppressed: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,13 +106,15 @@ class Explorer:
         if not wanted:
             raise InputError("apis: name at least one")
         full, thinned = self.spectra(wanted)
+        told = most_exposing(full, self.k)
         limits = self.certificate
         return Explored(
             apis=tuple(wanted),
-            empirical=empirical_exposure(full, self.k),
-            unbiased=unbiased_exposure(full, k=self.k, population=self.population),
+            empirical=empirical_exposure(told, self.k),
+            unbiased=unbiased_exposure(told, k=self.k, population=self.population),
             lower=0.0 if thinned is None else limits.lower(thinned),
             upper=1.0 if thinned is None else limits.upper(thinned),
+            suppressed=is_withheld(full, self.k),
         )
 
     def spectra(self, apis: Sequence[str]) -> tuple[CountSpectrum, CountSpectrum | None]:

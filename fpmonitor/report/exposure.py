@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.disclosure import is_withheld, most_exposing
 from fpmonitor.estimate.bounds import Interval, theorem5, theorem6_floor, theorem8
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
@@ -20,7 +21,7 @@ from fpmonitor.estimate.exposure import (
     plug_in_exposure,
     unbiased_exposure,
 )
-from fpmonitor.report.bounds import NamedBound, compare_bounds
+from fpmonitor.report.bounds import NamedBound, compare_bounds, told_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from fpmonitor.report.cohorts import CohortReport
     from fpmonitor.report.sample import Sample
     from fpmonitor.report.trust import TrustLevel
-    from fpmonitor.spectrum import CountSpectrum
 
 
 _ESTIMATES = ("empirical", "plug_in", "unbiased", "lower", "upper")
@@ -96,6 +96,9 @@ class ExposureReport:
     bounds, entropies, trust, cohorts
         What was asked for beside: all bounds, all measures of entropy, what less knowledge could
         promise, and the exposure within the cohorts of the given APIs.
+    suppressed
+        Whether 1 to k - 1 users are exposed: estimates and entropies are then those of the most
+        exposing case, k - 1 users (see `disclosure.most_exposing`).
     volatile, left_out
         APIs of the set whose value some browsers randomise, which counts as one token for each
         browser family here; and the same question without these APIs.
@@ -122,6 +125,7 @@ class ExposureReport:
     entropies: tuple[EntropyLine, ...] = ()
     trust: tuple[TrustLevel, ...] = ()
     cohorts: CohortReport | None = None
+    suppressed: bool = False
     volatile: tuple[str, ...] = ()
     left_out: ExposureReport | None = None
 
@@ -135,6 +139,7 @@ class ExposureReport:
             "population": self.population,
             "delta": self.delta,
             "empirical": self.empirical,
+            "suppressed": self.suppressed,
             "plug_in": self.plug_in,
             "unbiased": self.unbiased,
             "lower": self.lower,
@@ -174,6 +179,7 @@ def report_exposure(
     *,
     given: Sequence[str] = (),
     support: int | None = None,
+    show_counts_below_k: bool = False,
 ) -> ExposureReport:
     """Estimate the exposure of one API set in every way.
 
@@ -185,6 +191,8 @@ def report_exposure(
         The set, and the APIs that cannot be hidden.
     support
         Number of values that users can have, declared beforehand; None when unknown.
+    show_counts_below_k
+        Tell fewer than k exposed users as they are.
 
     Raises
     ------
@@ -197,7 +205,21 @@ def report_exposure(
     spectrum = sample.full.spectrum(together)
     lower, upper = sample.limits(together)
     k, population, delta = sample.k, sample.population, sample.delta
-    bits = entropy_bits(spectrum)
+    suppressed = not show_counts_below_k and is_withheld(spectrum, k)
+    told = most_exposing(spectrum, k) if suppressed else spectrum
+    bits = entropy_bits(told)
+    theorems = [
+        told_interval(
+            theorem,
+            spectrum,
+            k=k,
+            population=population,
+            delta=delta,
+            support=support,
+            suppressed=suppressed,
+        )
+        for theorem in (theorem5, theorem8)
+    ]
     return ExposureReport(
         apis=tuple(apis),
         given=tuple(given),
@@ -206,16 +228,17 @@ def report_exposure(
         k=k,
         population=population,
         delta=delta,
-        empirical=empirical_exposure(spectrum, k),
-        plug_in=plug_in_exposure(spectrum, k=k, population=population),
-        unbiased=unbiased_exposure(spectrum, k=k, population=population),
+        empirical=empirical_exposure(told, k),
+        suppressed=suppressed,
+        plug_in=plug_in_exposure(told, k=k, population=population),
+        unbiased=unbiased_exposure(told, k=k, population=population),
         lower=lower,
         upper=upper,
-        theorem5=theorem5(spectrum, k=k, population=population, delta=delta, support=support),
-        theorem8=theorem8(spectrum, k=k, population=population, delta=delta, support=support),
+        theorem5=theorems[0],
+        theorem8=theorems[1],
         entropy_bits=bits,
         naive_group_size=naive_group_size(bits, population),
-        misleading_factor=misleading_factor(spectrum),
+        misleading_factor=misleading_factor(told),
     )
 
 
@@ -234,19 +257,22 @@ def report_bounds(
             population=sample.population,
             delta=sample.delta,
             support=support,
+            suppressed=report.suppressed,
         ),
         theorem6_floor=theorem6_floor(values) if values > 1 else None,
     )
 
 
-def report_entropies(spectrum: CountSpectrum) -> tuple[EntropyLine, ...]:
-    """Every measure of entropy that others report, of at least 2 users.
+def report_entropies(sample: Sample, report: ExposureReport) -> tuple[EntropyLine, ...]:
+    """Every measure of entropy that others report, of a reported set and at least 2 users.
 
     Raises
     ------
     InputError
         Fewer than 2 users.
     """
+    spectrum = sample.full.spectrum(sorted({*report.apis, *report.given}))
+    spectrum = most_exposing(spectrum, sample.k) if report.suppressed else spectrum
     shannon = [
         EntropyLine(measure="Shannon", estimator=name, value=estimate(spectrum), unit="bits")
         for name, estimate in ENTROPY_ESTIMATORS.items()

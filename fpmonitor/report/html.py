@@ -58,7 +58,7 @@ class Findings:
     coverage
         What each export format can carry out.
     automation
-        Users that look automated.
+        Users that look automated; null where the database keeps no values to tell by.
     sources
         APIs whose values come from several sources.
     visits
@@ -78,7 +78,7 @@ class Findings:
     overview: Sequence[ApiOverview]
     demand: Sequence[DemandLine]
     coverage: Coverage
-    automation: AutomationReport
+    automation: AutomationReport | None
     sources: Sequence[str]
     visits: int
     trend: TrendReport | None
@@ -301,9 +301,12 @@ def _limits(findings: Findings) -> str:
         "left-out": "are left out",
         "raw": "count as they were logged, which makes users look unique who are not",
     }[decision.view.volatile]
-    automated = (
-        "fewer than can be shown" if automation.automated is None else f"{automation.automated:,}"
-    )
+    if automation is None:
+        automated = "not known, as values are kept as digests"
+    elif automation.automated is None:
+        automated = "fewer than can be shown"
+    else:
+        automated = f"{automation.automated:,}"
     lines = [
         (
             f"The users are {decision.users:,}, with {findings.visits:,} visits. The promise holds "
@@ -319,6 +322,9 @@ def _limits(findings: Findings) -> str:
         ),
         "Sets are of candidates only. A site that reads another API besides learns more.",
     ]
+    if any(report.suppressed for report in (*findings.alone, *findings.one_more)):
+        few = decision.policy.k
+        lines.append(f"Where 1 to {few - 1} users are exposed, {few - 1} are told.")
     if volatile:
         lines.append(f"Values that browsers randomise ({', '.join(volatile)}) {looks}.")
     if findings.sources:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from fpmonitor.disclosure import most_exposing
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.entropy import entropy_bits, misleading_factor, naive_group_size
 from fpmonitor.estimate.exposure import unbiased_exposure
@@ -96,6 +97,8 @@ def rank_sets(
 ) -> Ranking:
     """Rank API sets by entropy and by exposure.
 
+    Where 1 to k - 1 observed users are exposed, by those of k - 1 users.
+
     Parameters
     ----------
     sets
@@ -118,15 +121,17 @@ def rank_sets(
     if not distinct or not all(distinct):
         raise InputError("sets: name at least one set, of at least one API each")
     spectra = [source.spectrum(apis) for apis in distinct]
+    told = [most_exposing(spectrum, k) for spectrum in spectra]
     if population <= source.users:
         basis: Basis = "unbiased"
-        exposures = [_unbiased(spectrum, k, population) for spectrum in spectra]
+        exposures = [_unbiased(spectrum, k, population) for spectrum in told]
     elif upper_limit is not None:
         basis = "upper"
         exposures = [upper_limit(apis) for apis in distinct]
     else:
         raise InputError("population: above the observed users, the exposure needs a limit")
-    ranked = _ranked(distinct, spectra, np.array(exposures), population)
+    supports = [spectrum.support for spectrum in spectra]
+    ranked = _ranked(distinct, supports, told, np.array(exposures), population)
     pairs, disagreeing = _disagreements(ranked)
     return Ranking(
         k=k,
@@ -148,6 +153,7 @@ def _unbiased(spectrum: CountSpectrum, k: int, population: int) -> float:
 
 def _ranked(
     sets: Sequence[tuple[str, ...]],
+    supports: Sequence[int],
     spectra: Sequence[CountSpectrum],
     exposures: NDArray[np.float64],
     population: int,
@@ -157,7 +163,7 @@ def _ranked(
     return [
         RankedSet(
             apis=apis,
-            values=spectrum.support,
+            values=supports[at],
             entropy_bits=float(bits[at]),
             exposure=float(exposures[at]),
             place_by_entropy=int(by_entropy[at]),

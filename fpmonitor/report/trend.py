@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
+from fpmonitor.disclosure import most_exposing
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.drift import adjust_p_values, compare_laws, compare_spectra
@@ -54,7 +55,8 @@ class TrendLine:
     entropy_bits
         Shannon entropy of the observed users.
     empirical
-        Share of the observed users in groups smaller than k.
+        Share of the observed users in groups smaller than k; that of k - 1 users, in all estimates,
+        where they are fewer, but not none.
     plug_in, unbiased
         Estimates of the statistical exposure; `unbiased` is null where the population is larger
         than the window.
@@ -487,13 +489,14 @@ def _trend_line(
     apis: tuple[str, ...], spectrum: CountSpectrum, k: int, population: int, delta: float
 ) -> TrendLine:
     lower, upper = _limits(apis, spectrum, k, population, delta)
+    told = most_exposing(spectrum, k)
     return TrendLine(
         apis=apis,
         values=spectrum.support,
-        entropy_bits=entropy_bits(spectrum),
-        empirical=empirical_exposure(spectrum, k),
-        plug_in=plug_in_exposure(spectrum, k=k, population=population),
-        unbiased=unbiased_exposure(spectrum, k=k, population=population),
+        entropy_bits=entropy_bits(told),
+        empirical=empirical_exposure(told, k),
+        plug_in=plug_in_exposure(told, k=k, population=population),
+        unbiased=unbiased_exposure(told, k=k, population=population),
         lower=lower,
         upper=upper,
     )

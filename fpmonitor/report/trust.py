@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from fpmonitor.disclosure import most_exposing
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.composition import (
     MarginalLaw,
@@ -105,7 +106,7 @@ def _pairs(sample: Sample, apis: Sequence[str]) -> dict[tuple[int, int], CountSp
 
 
 def _joint(sample: Sample, knowledge: Knowledge, apis: Sequence[str], upper: float) -> TrustLevel:
-    spectrum = sample.full.spectrum(apis)
+    spectrum = most_exposing(sample.full.spectrum(apis), sample.k)
     return TrustLevel(
         knowledge=knowledge,
         upper=upper,
@@ -151,8 +152,12 @@ def _observed(
     if sample.users <= sample.k:
         return 1.0, "no user is safe among so few"
     bound = best_composition(
-        [MarginalLaw.from_spectrum(single) for single in singles],
+        [_told_law(single, sample.k) for single in singles],
         threshold=sample.k / sample.users,
-        pairs={pair: MarginalLaw.from_spectrum(joint) for pair, joint in pairs.items()},
+        pairs={pair: _told_law(joint, sample.k) for pair, joint in pairs.items()},
     )
     return bound.upper, bound.rule
+
+
+def _told_law(spectrum: CountSpectrum, k: int) -> MarginalLaw:
+    return MarginalLaw.from_spectrum(most_exposing(spectrum, k))

@@ -244,6 +244,7 @@ class _Ask:
             "population": explorer.population,
             "delta": explorer.certificate.delta,
             "empirical": found.empirical,
+            "suppressed": found.suppressed,
             "unbiased": found.unbiased,
             "lower": found.lower,
             "upper": found.upper,

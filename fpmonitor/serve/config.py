@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from fpmonitor.documents import read_toml
 from fpmonitor.errors import InputError
 
 _PATHS = {"db", "spool", "keys", "decision"}
@@ -98,10 +98,7 @@ def read_config(path: Path) -> ServeConfig:
     InputError
         Not readable, not TOML, an unknown setting, or a value of the wrong kind.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}") from error
+    content = read_toml(path, "settings")
     known = {field.name for field in fields(ServeConfig)}
     unknown = sorted(content.keys() - known)
     if unknown:

@@ -13,6 +13,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from fpmonitor.documents import read_json
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ def read_keys(path: Path) -> KeyRing:
     if not path.exists():
         return KeyRing()
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, "keys")
         keys = tuple(Key(one["kind"], str(one["name"]), str(one["digest"])) for one in content)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path}: no readable file of keys") from error
     return KeyRing(keys)
 

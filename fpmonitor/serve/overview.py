@@ -190,7 +190,7 @@ def _hold_users(
         if snapshot.users < question.k:
             return None, Alert("note", f"Fewer than {question.k} users so far: nothing is shown.")
         explorer = monitor.explorer(
-            question.candidates or snapshot.apis,
+            question.candidates or monitor.told_apis(k=question.k),
             k=question.k,
             population=question.population,
             delta=question.delta,

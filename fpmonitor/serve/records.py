@@ -152,7 +152,7 @@ def observation_lines(
     for place, record in enumerate(records, start=1):
         try:
             found = _record(record)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise RefusedBodyError(
                 400,
                 f"record {place} is neither an observation (user, api, status, value) nor a "
@@ -183,7 +183,10 @@ def _record(record: bytes) -> _Observation | _Result:
     except msgspec.ValidationError:
         return _RESULT.decode(record)
     if found.value is not msgspec.UNSET:
-        json.loads(bytes(found.value))  # what msgspec leaves raw may hold half a character
+        raw = bytes(found.value)
+        content = json.loads(raw)
+        if b"\\ud" in raw.lower():  # what msgspec leaves raw may hold half a character
+            json.dumps(content, ensure_ascii=False).encode()
     return found
 
 

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from fpmonitor.decide.decision import read_decision
+from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.serve.keys import read_keys
 from fpmonitor.serve.metrics import Metrics
 from fpmonitor.serve.spool import Spool, kind_of
+from fpmonitor.store.files import PATIENCE, Patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,18 +130,13 @@ class Service:
         StoreError
             Another program has had the database open for ten seconds.
         """
+        FOR_OTHERS.set(True)
         with self._lock, self._opened() as monitor:
             return question(monitor)
 
     def _opened(self) -> Monitor:
-        deadline = time.monotonic() + _BUSY_SECONDS
-        while True:
-            try:
-                return Monitor(self.config.db)
-            except StoreError as error:
-                if "in use" not in error.message or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
+        PATIENCE.set(Patience(_BUSY_SECONDS))  # of this thread alone
+        return Monitor(self.config.db)
 
     async def explorer(self, *, of_now: bool = False) -> Explorer:
         """Hold the users in memory for the question of the decision, or k = 10.
@@ -147,6 +144,7 @@ class Service:
         When others have arrived, those of before answer while all are read again in the
         background: for a minute at most, and not `of_now`.
         """
+        FOR_OTHERS.set(True)  # what is asked of the explorer is told to who asks the service
         state, held = self._state(), self._held
         if held is not None and held.state == state:
             return held.explorer
@@ -178,7 +176,7 @@ class Service:
 
     def _make_explorer(self, monitor: Monitor) -> Explorer:
         if self.decision is None:
-            return monitor.explorer(monitor.snapshot().apis, k=10)
+            return monitor.explorer(monitor.told_apis(k=10), k=10)
         policy = self.decision.policy
         return monitor.explorer(
             policy.candidates,

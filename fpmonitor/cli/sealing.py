@@ -1,0 +1,47 @@
+"""Commands on encrypted copies: seal-file, open-file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fpmonitor.cli.options import QUIET
+from fpmonitor.cli.output import note
+from fpmonitor.sealing import make_key_file
+from fpmonitor.sealing import open_file as unseal
+from fpmonitor.sealing import seal_file as seal
+
+KEY_FILE = Annotated[
+    Path, typer.Option("--key-file", help="File of the secret key, mode 600.", metavar="FILE")
+]
+OUTPUT = Annotated[Path, typer.Option("-o", "--output", help="Write here.", metavar="FILE")]
+
+
+def seal_file(
+    source: Annotated[Path, typer.Argument(help="A database, or any file.", metavar="FILE")],
+    key_file: KEY_FILE,
+    output: OUTPUT,
+    make_key: Annotated[
+        bool, typer.Option("--make-key", help="Make the key file, which must not be there yet.")
+    ] = False,
+    quiet: QUIET = False,
+) -> None:
+    """Encrypt a file, in the age format; the file itself stays."""
+    if make_key:
+        make_key_file(key_file)
+        note(f"{key_file} opens what is sealed: keep it elsewhere, and a copy of it", quiet=quiet)
+    seal(source, output, key_file)
+    note(f"sealed in {output}; {source} is as it was", quiet=quiet)
+
+
+def open_file(
+    source: Annotated[Path, typer.Argument(help="A sealed file.", metavar="FILE")],
+    key_file: KEY_FILE,
+    output: OUTPUT,
+    quiet: QUIET = False,
+) -> None:
+    """Decrypt a file of `fpmonitor seal-file` or of age."""
+    unseal(source, output, key_file)
+    note(f"opened in {output}", quiet=quiet)

@@ -1,0 +1,125 @@
+"""Files at rest for one key holder: sealed in the age format, which other tools open as well."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OTHERS = 0o077
+
+
+def make_key_file(path: Path) -> None:
+    """Write a new secret key, X25519 as `age-keygen` makes it, for the owner's eyes alone.
+
+    Raises
+    ------
+    InputError
+        The file is there already, or cannot be written.
+    """
+    secret = str(_age().x25519.Identity.generate())
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise InputError(f"key file {path}: cannot be made ({error.strerror})") from error
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{secret}\n")
+
+
+def seal_file(source: Path, target: Path, key_file: Path) -> None:
+    """Encrypt a file for the holder of a key (age v1: X25519, ChaCha20-Poly1305 in chunks).
+
+    Raises
+    ------
+    InputError
+        A file cannot be read or written, is a database in use, or is no key file.
+    """
+    log = source.with_name(f"{source.name}.wal")
+    if log.exists():
+        raise InputError(
+            f"{source} is open, or was not closed: part of it is in {log.name}",
+            hint="end what uses it, and run `fpmonitor verify`, which takes it in",
+        )
+    key = _read_key(key_file)
+    with _written(target) as scratch, _readable(source):
+        _age().encrypt_file(str(source), str(scratch), [key.to_public()])
+
+
+def open_file(source: Path, target: Path, key_file: Path) -> None:
+    """Decrypt a file that `seal_file` or age encrypted; every byte of it is authenticated.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read or written, is no key file, or was not sealed for this key, or was
+        changed since; then nothing is written.
+    """
+    age, key = _age(), _read_key(key_file)
+    with _written(target) as scratch, _readable(source):
+        try:
+            age.decrypt_file(str(source), str(scratch), [key])
+        except (age.DecryptError, OSError) as error:
+            if isinstance(error, OSError) and type(error) is not OSError:
+                raise  # the file; broken content is an OSError itself
+            raise InputError(
+                f"{source} cannot be opened with {key_file}",
+                hint="it was sealed for another key, was changed, or is no sealed file",
+            ) from error
+
+
+def _age() -> Any:
+    try:
+        import pyrage  # noqa: PLC0415 -- an extra
+    except ImportError as error:
+        raise InputError("sealing needs pyrage", hint="pip install 'fpmonitor[private]'") from error
+    return pyrage
+
+
+def _read_key(path: Path) -> Any:
+    """Read a secret key; its file must be closed to all but its owner."""
+    age = _age()
+    with _readable(path):
+        mode, text = path.stat().st_mode, path.read_text(encoding="ascii", errors="replace")
+    if mode & _OTHERS:
+        raise InputError(f"key file {path} can be read by others", hint=f"chmod 600 {path}")
+    lines = [line.strip() for line in text.splitlines() if not line.startswith("#")]
+    try:
+        return age.x25519.Identity.from_str("".join(lines))
+    except age.IdentityError as error:
+        raise InputError(
+            f"{path} is no key file", hint="make one with `fpmonitor seal-file --make-key`"
+        ) from error
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _written(target: Path) -> Iterator[Path]:
+    """File for the owner alone that takes its name when it is whole."""
+    if target.exists():
+        raise InputError(f"{target} is there already", hint="name another file by -o")
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise InputError(f"cannot write {target} ({error.strerror})") from error
+    os.close(descriptor)
+    scratch = Path(name)
+    try:
+        yield scratch
+        scratch.chmod(0o600)
+        scratch.replace(target)
+    finally:
+        scratch.unlink(missing_ok=True)
