@@ -46,7 +46,7 @@ FILES = (
 )
 OTHERS = ("ingest-csv", "ingest-json", "http-records", "http-reports", "values")
 TARGETS = (*COLLECTORS, *DEMAND, *(f"read-{name}" for name in PRODUCTS), *FILES, *OTHERS)
-MAX_BYTES = 32_768
+MAX_BYTES = 100_000
 Counts = dict[str, float]
 
 

@@ -99,7 +99,6 @@ def make_target(name: str, scratch: Path) -> Callable[[bytes], None]:
 def collect(name: str, path: Path, data: bytes) -> None:
     path.write_bytes(data)
     log, column_map = LogFile(path, "log"), ColumnMap()
-    _ = log.format
     collector = load_plugin(COLLECTOR_GROUP, name)()
     collector.recognises(log, column_map)
     try:

@@ -15,6 +15,7 @@ import itertools
 import json
 import math
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -214,6 +215,7 @@ def main() -> None:
     parser.add_argument("--memory", default="3g", help="of each Spark executor")
     parser.add_argument("--plot", type=Path, nargs="+")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers end as well
     if options.plot:
         sys.stdout.write(plot(options.plot))
         return

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import signal
 import sys
 import time
 from functools import partial
@@ -123,6 +124,7 @@ def main() -> None:
     parser.add_argument("folder", type=lambda text: Path(text).resolve())
     parser.add_argument("--users", type=int, default=1_000_000)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers end as well
     folder, users = options.folder, options.users
     paths = [str(path) for path in write_logs(folder / "logs", users)]
     clock = Clock(folder / f"seconds-{users}.json")

@@ -12,7 +12,7 @@ from fpmonitor.collectors.tables import Column, Survey, Table, too_many_apis
 
 from fpmonitor.errors import InputError
 from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, MAX_REFUSED, Reject, excerpt
-from fpmonitor.store.sql import quote_path, quote_text
+from fpmonitor.store.sql import OFFLINE, quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ def _check_refusals(log: LogFile, width: int) -> None:
     InputError
         They are.
     """
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=OFFLINE) as connection:
         connection.execute("SET enable_progress_bar = false")  # it would go to stdout
         relation = _read(log, width, "ignore_errors = true")
         [(read,)] = connection.execute(f"SELECT count(*) FROM {relation}").fetchall()  # noqa: S608 -- quoted

@@ -10,7 +10,7 @@ import duckdb
 from fpmonitor.collectors.tables import Column, Survey, Table
 
 from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, excerpt
-from fpmonitor.store.sql import quote_name, quote_path, quote_text
+from fpmonitor.store.sql import OFFLINE, quote_name, quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ def head_columns(log: LogFile) -> list[Column]:
 
 def survey(log: LogFile) -> Survey:
     """Members of all records; the log is read through, since any line may bring another."""
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=OFFLINE) as connection:
         connection.execute("SET enable_progress_bar = false")  # it would go to stdout
         columns, uniform, has_null = _members(connection, log, nested=False)
         if Column(ATTRIBUTES) in columns:
@@ -186,7 +186,7 @@ def locate(
             found.append((number, line, rows[row]))
         if len(found) == len(rows):
             break
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=OFFLINE) as connection:
         return [
             Reject(
                 number, _flaw(connection, line) or reason, excerpt(line.decode("utf-8", "replace"))

@@ -11,7 +11,7 @@ from fpmonitor.collectors.calls import script_of, site_of
 
 from fpmonitor.errors import InputError
 from fpmonitor.store.demand import Call
-from fpmonitor.store.sql import quote_path, quote_text
+from fpmonitor.store.sql import OFFLINE, quote_path, quote_text
 from fpmonitor.vocabulary import api_of_instrumented
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class OpenwpmCollector:
 def _parquet_rows(log: LogFile) -> list[tuple[Any, ...]]:
     relation = f"read_parquet({quote_path(log.path)})"
     columns = [name for name, _ in log.parquet_columns]
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=OFFLINE) as connection:
         return connection.execute(_statement(relation, columns, "")).fetchall()
 
 

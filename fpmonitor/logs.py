@@ -21,6 +21,7 @@ import duckdb
 
 from fpmonitor.documents import read_toml
 from fpmonitor.errors import InputError
+from fpmonitor.store.sql import OFFLINE
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -285,7 +286,7 @@ class LogFile:
             The file cannot be read as Parquet.
         """
         try:
-            with duckdb.connect() as connection:
+            with duckdb.connect(config=OFFLINE) as connection:
                 names = _parquet_names(connection, self.path)
                 types = connection.execute(
                     "DESCRIBE SELECT * FROM read_parquet($path)", {"path": escape(str(self.path))}

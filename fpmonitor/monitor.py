@@ -629,9 +629,7 @@ class Monitor:
                 )
                 report = replace(report, cohorts=cohorts)
             reports.append(report)
-        return self._beside_volatile(
-            reports, missing, show_counts_below_k=show_counts_below_k
-        )
+        return self._beside_volatile(reports, missing, show_counts_below_k=show_counts_below_k)
 
     def explorer(
         self,

@@ -380,10 +380,13 @@ def test_a_database_in_use_is_an_error_in_one_line(
         ("[]", "not a decision"),
         ("{}", "missing"),
         (
-            '{"policy": {"k": 1, "population": 5, "budget": 0.1, "delta": 0.1, "candidates": ["a"]},'
-            '"setting": "population", "missing": "value", "data": {"users": 9, "digest": ""},'
-            '"guarantee": "", "allow": [], "block": [], "undecided": [], "recommended": [],'
-            '"complete": true, "evaluated": 1, "seconds": 0}',
+            (
+                '{"policy": {"k": 1, "population": 5, "budget": 0.1, "delta": 0.1, '
+                '"candidates": ["a"]}, "setting": "population", "missing": "value", '
+                '"data": {"users": 9, "digest": ""}, "guarantee": "", "allow": [], "block": [], '
+                '"undecided": [], "recommended": [], "complete": true, "evaluated": 1, '
+                '"seconds": 0}'
+            ),
             "k: must be at least 2",
         ),
     ],

@@ -480,6 +480,13 @@ def test_a_log_that_is_replaced_while_it_is_read_is_refused(
         monitor.ingest([str(path)])
 
 
+def test_a_long_line_of_an_access_log_is_rejected_at_once(tmp_path: Path) -> None:
+    line = '127.0.0.1 - - [01/Jan/2026:00:00:00 +0000] "GET /{} HTTP/1.1" 200 1 "-" "Mozilla"\n'
+    path = tmp_path / "access.log"
+    path.write_text(line.format("a") + line.format("[01/Jan/2026:00:00:00 +0000] " * 2000))
+    assert outcome(ingested(path, collector="accesslog")) == (1, 1)
+
+
 def test_a_damaged_database_of_openwpm_is_refused(tmp_path: Path) -> None:
     whole = tmp_path / "whole.sqlite"
     with closing(sqlite3.connect(whole)) as connection:

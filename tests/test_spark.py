@@ -22,6 +22,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
+from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.engine.folder import FolderStore
 from fpmonitor.engine.portable import EngineSource, portable_statement, spectra_statement, transpile
 from fpmonitor.engine.spark import SparkEngine
@@ -120,18 +121,24 @@ def test_decisions_are_those_of_duckdb(
     assert remote.check(there) == dict.fromkeys(there.allow, "allow")
 
 
-def test_candidates_by_default_are_those_of_duckdb(sail: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("for_others", [False, True])
+def test_candidates_by_default_are_those_of_duckdb(
+    sail: str, tmp_path: Path, for_others: bool
+) -> None:
     users = [f"u{i}" for i in range(40)]
     rare = ["x"] * 9 + [None] * 31
     log = pl.DataFrame({"user": users, "Screen.width": [1, 2] * 20, "x:rare": rare, "x:none": None})
     log.with_columns(pl.col("x:none").cast(pl.String)).write_parquet(tmp_path / "log.parquet")
+    token = FOR_OTHERS.set(for_others)
     with Monitor(tmp_path / "local.duckdb", create=True) as monitor:
         monitor.ingest([str(tmp_path / "log.parquet")])
         here = monitor.decide(k=10, budget=0.05, setting="sample")
     with RemoteMonitor.of_source(sail, str(tmp_path / "log.parquet")) as monitor:
         there = monitor.decide(k=10, budget=0.05, setting="sample")
+    FOR_OTHERS.reset(token)
     assert answer_of(there) == answer_of(here)
-    assert there.policy.candidates == ("Screen.width",)
+    names = ("Screen.width",) if for_others else ("Screen.width", "x:none", "x:rare")
+    assert there.policy.candidates == names
 
 
 def test_reports_are_those_of_duckdb(local: Monitor, remote: RemoteMonitor) -> None:

@@ -16,7 +16,7 @@ from fpmonitor.store.files import (
     remove_spills,
     trouble_with,
 )
-from fpmonitor.store.sql import parameters_of, schema_statements, statement
+from fpmonitor.store.sql import OFFLINE, parameters_of, schema_statements, statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ class Database:
             raise
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        return duckdb.connect(self.path, config={"memory_limit": _MEMORY_LIMIT})
+        return duckdb.connect(self.path, config={"memory_limit": _MEMORY_LIMIT, **OFFLINE})
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
