@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,7 @@ def call(
     outputs = folder / ".out", folder / ".err"
     for output in outputs:
         output.unlink(missing_ok=True)
+    _start_server()
     process = _CONTEXT.Process(target=_child, args=(function, argument, outputs, hindrance))
     began = time.monotonic()
     process.start()
@@ -91,6 +93,21 @@ def call(
     seconds = time.monotonic() - began
     out, err = (path.read_text(errors="replace") if path.exists() else "" for path in outputs)
     return Ending(int(process.exitcode or 0), seconds, out, err, peak)
+
+
+def _start_server() -> None:
+    """Start the server, unless it runs, where it finds the installed fpmonitor and no other one.
+
+    It would else look into the folder that it starts in first: perhaps a checkout.
+    """
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        forkserver.ensure_running()
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 def result_of(ending: Ending) -> Any:
