@@ -197,13 +197,13 @@ class LogFile:
     label: str
 
     @cached_property
-    def compression(self) -> Literal["none", "gzip", "zstd"]:
+    def compression(self) -> Literal["uncompressed", "gzip", "zstd"]:
         """How the file is packed, by its first bytes."""
         with self.path.open("rb") as file:
             magic = file.read(4)
         if magic[:2] == _GZIP:
             return "gzip"
-        return "zstd" if magic == _ZSTD else "none"
+        return "zstd" if magic == _ZSTD else "uncompressed"
 
     @cached_property
     def head(self) -> bytes:
@@ -229,7 +229,7 @@ class LogFile:
         InputError
             It does, or its packing is broken.
         """
-        if self.compression == "none":
+        if self.compression == "uncompressed":
             return
         most = max(_FREE_EXPANSION_BYTES, MAX_EXPANSION * self.path.stat().st_size)
         try:
@@ -329,7 +329,7 @@ class LogFile:
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Open the unpacked bytes for reading from the start."""
-        if self.compression == "none":
+        if self.compression == "uncompressed":
             with self.path.open("rb", buffering=_BUFFER_BYTES) as file:
                 yield file
             return

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
+from fpmonitor.secret_files import make_secret_file, read_secret_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_OTHERS = 0o077
 
 
 def make_key_file(path: Path) -> None:
@@ -24,13 +23,7 @@ def make_key_file(path: Path) -> None:
     InputError
         The file is there already, or cannot be written.
     """
-    secret = str(_age().x25519.Identity.generate())
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise InputError(f"key file {path}: cannot be made ({error.strerror})") from error
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(f"{secret}\n")
+    make_secret_file(path, str(_age().x25519.Identity.generate()))
 
 
 def seal_file(source: Path, target: Path, key_file: Path) -> None:
@@ -83,15 +76,9 @@ def _age() -> Any:
 
 
 def _read_key(path: Path) -> Any:
-    """Read a secret key; its file must be closed to all but its owner."""
     age = _age()
-    with _readable(path):
-        mode, text = path.stat().st_mode, path.read_text(encoding="ascii", errors="replace")
-    if mode & _OTHERS:
-        raise InputError(f"key file {path} can be read by others", hint=f"chmod 600 {path}")
-    lines = [line.strip() for line in text.splitlines() if not line.startswith("#")]
     try:
-        return age.x25519.Identity.from_str("".join(lines))
+        return age.x25519.Identity.from_str(read_secret_file(path))
     except age.IdentityError as error:
         raise InputError(
             f"{path} is no key file", hint="make one with `fpmonitor seal-file --make-key`"

@@ -15,7 +15,7 @@ ROOMS = [
     *("estimate", "store", "engine", "decide", "release"),
     *("private", "export", "report", "serve", "cli"),
 ]
-WORDS = {"disclosure", "documents", "errors", "policy", "spectrum", "vocabulary"}
+WORDS = {*("disclosure", "documents", "errors", "policy", "secret_files", "spectrum", "vocabulary")}
 ABOVE_WORDS = {"plugins", "logs", "queries", "collectors", "fixtures"}
 
 

@@ -307,6 +307,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "verify": [["--format", form] for form in TEXTS],
     "forget": [["--before", "2020-01-01", "--db", "{scratch}"]],
     "compact": [["--db", "{scratch}"]],
+    "make-key": [["{scratch}.key"]],
     "seal-file": [["{db}", "--key-file", "{key}", "--make-key", "-o", "{sealed}"]],
     "open-file": [["{sealed}", "--key-file", "{garbage}", "-o", "{opened}"]],
     "export-data": [["{dump}"], ["{dump}"]],

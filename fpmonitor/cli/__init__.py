@@ -31,12 +31,13 @@ from fpmonitor.cli import (
     transfer,
     upkeep,
 )
-from fpmonitor.cli.options import FOR_OTHERS_OPTION, VERSION, WAIT
+from fpmonitor.cli.options import FOR_OTHERS_OPTION, KEY_FILE_OPTION, VERSION, WAIT
 from fpmonitor.cli.output import note
 from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.documents import read_toml
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.export.exporter import printable
+from fpmonitor.store.encryption import KEY_FILE
 from fpmonitor.store.files import PATIENCE, Patience
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ app.add_typer(release.audit, name="audit")
 app.command("verify")(upkeep.verify)
 app.command("forget")(upkeep.forget)
 app.command("compact")(upkeep.compact)
+app.command("make-key")(sealing.make_key)
 app.command("seal-file")(sealing.seal_file)
 app.command("open-file")(sealing.open_file)
 app.command("export-data")(transfer.export_data)
@@ -100,9 +102,13 @@ app.add_typer(private.app, name="private")
 
 @app.callback()
 def _main(
-    version: VERSION = False, wait: WAIT = 10.0, for_others: FOR_OTHERS_OPTION = False
+    version: VERSION = False,
+    wait: WAIT = 10.0,
+    key_file: KEY_FILE_OPTION = None,
+    for_others: FOR_OTHERS_OPTION = False,
 ) -> None:
     del version
+    KEY_FILE.set(key_file)
     if for_others:
         FOR_OTHERS.set(True)
     PATIENCE.set(Patience(wait, note))

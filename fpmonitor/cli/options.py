@@ -66,6 +66,15 @@ WAIT = Annotated[
         min=0,
     ),
 ]
+KEY_FILE_OPTION = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file",
+        envvar="FPMONITOR_KEY_FILE",
+        help="The database is encrypted, with the key in this file, mode 600.",
+        metavar="FILE",
+    ),
+]
 FOR_OTHERS_OPTION = Annotated[
     bool,
     typer.Option(

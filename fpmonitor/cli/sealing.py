@@ -1,4 +1,4 @@
-"""Commands on encrypted copies: seal-file, open-file."""
+"""Commands on keys and encrypted copies: make-key, seal-file, open-file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fpmonitor.cli.output import note
 from fpmonitor.sealing import make_key_file
 from fpmonitor.sealing import open_file as unseal
 from fpmonitor.sealing import seal_file as seal
+from fpmonitor.store.encryption import make_key_file as make_database_key
 
 KEY_FILE = Annotated[
     Path, typer.Option("--key-file", help="File of the secret key, mode 600.", metavar="FILE")
@@ -19,9 +20,18 @@ KEY_FILE = Annotated[
 OUTPUT = Annotated[Path, typer.Option("-o", "--output", help="Write here.", metavar="FILE")]
 
 
+def make_key(
+    path: Annotated[Path, typer.Argument(help="The file to make.", metavar="FILE")],
+    quiet: QUIET = False,
+) -> None:
+    """Make the key of an encrypted database, which --key-file of all commands names."""
+    make_database_key(path)
+    note(f"what {path} encrypts is lost without it: keep a copy elsewhere", quiet=quiet)
+
+
 def seal_file(
     source: Annotated[Path, typer.Argument(help="A database, or any file.", metavar="FILE")],
-    key_file: KEY_FILE,
+    seal_key: KEY_FILE,
     output: OUTPUT,
     make_key: Annotated[
         bool, typer.Option("--make-key", help="Make the key file, which must not be there yet.")
@@ -30,18 +40,18 @@ def seal_file(
 ) -> None:
     """Encrypt a file, in the age format; the file itself stays."""
     if make_key:
-        make_key_file(key_file)
-        note(f"{key_file} opens what is sealed: keep it elsewhere, and a copy of it", quiet=quiet)
-    seal(source, output, key_file)
+        make_key_file(seal_key)
+        note(f"{seal_key} opens what is sealed: keep it elsewhere, and a copy of it", quiet=quiet)
+    seal(source, output, seal_key)
     note(f"sealed in {output}; {source} is as it was", quiet=quiet)
 
 
 def open_file(
     source: Annotated[Path, typer.Argument(help="A sealed file.", metavar="FILE")],
-    key_file: KEY_FILE,
+    seal_key: KEY_FILE,
     output: OUTPUT,
     quiet: QUIET = False,
 ) -> None:
     """Decrypt a file of `fpmonitor seal-file` or of age."""
-    unseal(source, output, key_file)
+    unseal(source, output, seal_key)
     note(f"opened in {output}", quiet=quiet)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import duckdb
 
 from fpmonitor.errors import StoreError
+from fpmonitor.store.encryption import KEY_FILE, connect_encrypted, read_key_file
 from fpmonitor.store.files import (
     identity_of,
     open_patiently,
@@ -63,7 +64,10 @@ class Database:
     Raises
     ------
     StoreError
-        No such file, not a database of fpmonitor, of a newer schema, in use, or not readable.
+        No such file, not a database of fpmonitor, of a newer schema, in use, or not readable; or
+        encrypted with another key than `fpmonitor.store.encryption.KEY_FILE` names.
+    InputError
+        The key file cannot be read or holds no key.
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
@@ -88,7 +92,10 @@ class Database:
             raise
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        return duckdb.connect(self.path, config={"memory_limit": _MEMORY_LIMIT, **OFFLINE})
+        config = {"memory_limit": _MEMORY_LIMIT, **OFFLINE}
+        if (key_file := KEY_FILE.get()) is None:
+            return duckdb.connect(self.path, config=config)
+        return connect_encrypted(self.path, read_key_file(key_file), config)
 
     @contextmanager
     def _watched(self) -> Iterator[None]:

@@ -28,6 +28,9 @@ _UNWRITTEN = re.compile(
 _FILE = re.compile(r'file \\?"([^"\\]+)\\?": ([\w -]+)')
 _DAMAGE = re.compile(r"Corrupt (?:database|WAL) file|replaying WAL|enough bytes from file")
 _LOST = re.compile(r"database has been invalidated")
+_WANTS_KEY = re.compile(r"Cannot open encrypted database|is encrypted, but|without a key")
+_WRONG_KEY = re.compile(r"Wrong encryption key")
+_CLEAR = re.compile(r"is not encrypted")
 
 Opened = TypeVar("Opened")
 
@@ -96,9 +99,13 @@ def _opened(path: Path, connect: Callable[[], Opened], close: Callable[[Opened],
             found = _HOLDER.search(reason)
             holder = f"process {found[1]}" if found else "another process"
             raise BusyError(path, holder) from error
-        raise trouble_with(path, error) or StoreError(
-            f"cannot open {path} as a database ({reason[:160]})",
-            hint="check the path and its permissions, or name another with --db",
+        raise (
+            _trouble_with_key(path, reason)
+            or trouble_with(path, error)
+            or StoreError(
+                f"cannot open {path} as a database ({reason[:160]})",
+                hint="check the path and its permissions, or name another with --db",
+            )
         ) from error
 
 
@@ -144,6 +151,24 @@ def trouble_with(path: Path, error: duckdb.Error) -> StoreError | None:
         return StoreError(
             f"{path} was lost while it was in use ({reason[:160]})",
             hint="try again; `fpmonitor verify` tells whether it is sound",
+        )
+    return None
+
+
+def _trouble_with_key(path: Path, reason: str) -> StoreError | None:
+    if _WANTS_KEY.search(reason):
+        return StoreError(
+            f"{path} is encrypted", hint="name its key: `fpmonitor --key-file FILE COMMAND ...`"
+        )
+    if _WRONG_KEY.search(reason):
+        return StoreError(
+            f"{path} is encrypted with another key", hint="name the file of its own by --key-file"
+        )
+    if _CLEAR.search(reason):
+        return StoreError(
+            f"{path} is not encrypted",
+            hint="leave --key-file away; or make an encrypted copy: `fpmonitor export-data FOLDER`"
+            ", then `fpmonitor --key-file FILE import-data FOLDER --db NEW.duckdb`",
         )
     return None
 

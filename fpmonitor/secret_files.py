@@ -1,0 +1,51 @@
+"""Files that hold one secret: made for their owner alone, refused when others can read them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_OTHERS = 0o077
+_MOST_BYTES = 4096
+
+
+def make_secret_file(path: Path, secret: str) -> None:
+    """Write a secret to a new file of mode 0600.
+
+    Raises
+    ------
+    InputError
+        The file is there already, or cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise InputError(f"key file {path}: cannot be made ({error.strerror})") from error
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{secret}\n")
+
+
+def read_secret_file(path: Path) -> str:
+    """Read a secret: the text of a file without its line ends and its comments (`#`).
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is open to others than its owner, or is too long for a secret.
+    """
+    try:
+        with path.open("rb") as file:
+            mode, content = os.fstat(file.fileno()).st_mode, file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"key file {path}: {error.strerror or error}") from error
+    if mode & _OTHERS:
+        raise InputError(f"key file {path} can be read by others", hint=f"chmod 600 {path}")
+    if len(content) > _MOST_BYTES:
+        raise InputError(f"{path} is no key file", hint=f"it has more than {_MOST_BYTES} bytes")
+    lines = content.decode("ascii", errors="replace").splitlines()
+    return "".join(line.strip() for line in lines if not line.startswith("#"))

@@ -1,0 +1,124 @@
+"""Encrypted databases: DuckDB's own encryption (AES-256 in GCM mode), with a key from a file."""
+
+from __future__ import annotations
+
+import secrets
+from contextvars import ContextVar
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from fpmonitor.errors import InputError, StoreError
+from fpmonitor.secret_files import make_secret_file, read_secret_file
+from fpmonitor.store.files import spill_folder
+from fpmonitor.store.sql import quote_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY_FILE: ContextVar[Path | None] = ContextVar("KEY_FILE", default=None)
+_ATTACHED = "store"
+_KEY_BYTES = 32
+_LEAST_CHARACTERS = 16
+_CIPHER_PACKAGE = "duckdb_extension_httpfs"
+
+
+def make_key_file(path: Path) -> None:
+    """Write a new random key of 256 bits, for the owner's eyes alone.
+
+    Raises
+    ------
+    InputError
+        The file is there already, or cannot be written.
+    """
+    make_secret_file(path, secrets.token_hex(_KEY_BYTES))
+
+
+def read_key_file(path: Path) -> str:
+    """Read the key of a database.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is open to others than its owner, or holds no key.
+    """
+    key = read_secret_file(path)
+    if not key.isascii() or not key.isprintable() or len(key) < _LEAST_CHARACTERS:
+        raise InputError(f"{path} holds no key", hint="make one with `fpmonitor make-key FILE`")
+    return key
+
+
+def connect_encrypted(
+    path: Path, key: str, config: dict[str, str | bool | int | float | list[str]]
+) -> duckdb.DuckDBPyConnection:
+    """Open an encrypted database, or make one; what DuckDB spills is encrypted as well.
+
+    Raises
+    ------
+    StoreError
+        DuckDB has no secure cipher here.
+    duckdb.Error
+        It cannot be opened with this key.
+    """
+    # The name makes all connections of the process to this file share one instance of DuckDB.
+    connection = duckdb.connect(
+        f":memory:{path.absolute()}",
+        config={
+            **config,
+            "temp_directory": str(spill_folder(path)),
+            "temp_file_encryption": "true",
+        },
+    )
+    try:
+        load_cipher(connection)
+        attach_encrypted(connection, path, key, _ATTACHED)
+        connection.execute(f"USE {_ATTACHED}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def attach_encrypted(
+    connection: duckdb.DuckDBPyConnection, path: Path, key: str, name: str
+) -> None:
+    """Open an encrypted database under a name."""
+    # The key is bound, not written into the statement: messages of DuckDB show statements.
+    connection.execute(
+        f"ATTACH IF NOT EXISTS {quote_text(str(path))} AS {name} (ENCRYPTION_KEY $key)",
+        {"key": key},
+    )
+
+
+def load_cipher(connection: duckdb.DuckDBPyConnection) -> None:
+    """Load DuckDB's extension `httpfs`, which holds its secure ciphers; nothing is downloaded.
+
+    Raises
+    ------
+    StoreError
+        The extension is not installed for this version of DuckDB.
+    """
+    folder = resources.files(_CIPHER_PACKAGE) if _is_packaged() else None
+    if folder is not None:
+        packaged = folder / "extensions" / f"v{duckdb.__version__}" / "httpfs.duckdb_extension"
+        if packaged.is_file():
+            with resources.as_file(packaged) as file:
+                connection.load_extension(str(file))
+            return
+    try:
+        connection.load_extension("httpfs")
+    except duckdb.Error as error:
+        raise StoreError(
+            f"DuckDB {duckdb.__version__} lacks its ciphers here: they are in its extension httpfs",
+            hint="pip install 'fpmonitor[encryption]', which takes a DuckDB that they are packed "
+            'for, or let DuckDB fetch them: python -c "import duckdb; '
+            "duckdb.sql('INSTALL httpfs')\"",
+        ) from error
+
+
+def _is_packaged() -> bool:
+    try:
+        return bool(resources.files(_CIPHER_PACKAGE))
+    except ModuleNotFoundError:
+        return False

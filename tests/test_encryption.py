@@ -1,0 +1,264 @@
+"""Encrypted databases: all that is stored is unreadable without the key, and works with it.
+
+Where DuckDB has its secure ciphers these tests use them. Elsewhere they let it encrypt with the
+ones that it reads by, which fpmonitor itself never does: all other code on the way is the same.
+"""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.errors import BusyError, InputError, StoreError
+from fpmonitor.monitor import Monitor
+from fpmonitor.store import encryption, upkeep
+from fpmonitor.store.database import Database
+from fpmonitor.store.encryption import KEY_FILE, load_cipher, make_key_file, read_key_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PLANTED = "planted-value-zqxj"
+
+
+def _has_cipher() -> bool:
+    with duckdb.connect() as connection:
+        try:
+            load_cipher(connection)
+        except StoreError:
+            return False
+    return True
+
+
+HAS_CIPHER = _has_cipher()
+
+
+def _load_any_cipher(connection: duckdb.DuckDBPyConnection) -> None:
+    if HAS_CIPHER:
+        load_cipher(connection)
+    else:
+        connection.execute("SET force_mbedtls_unsafe = 'true'")
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    make_key_file(tmp_path / "key")
+    return tmp_path / "key"
+
+
+@pytest.fixture
+def cipher(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (encryption, upkeep):
+        monkeypatch.setattr(module, "load_cipher", _load_any_cipher)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.csv"
+    lines = [f"u{user},{PLANTED}-{user % 7}" for user in range(500)]
+    path.write_text("\n".join(["user,Screen.width", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def db(tmp_path: Path, key: Path, log: Path, cipher: None) -> Path:
+    del cipher
+    path = tmp_path / "store.duckdb"
+    assert with_key(key, "ingest", str(log), "--db", str(path), "-q") == 0
+    return path
+
+
+def with_key(key: Path, *arguments: str) -> int:
+    return run(["--key-file", str(key), *arguments])
+
+
+@pytest.fixture
+def opens(key: Path) -> Iterator[None]:
+    token = KEY_FILE.set(key)
+    yield
+    KEY_FILE.reset(token)
+
+
+def test_no_value_stands_in_the_file_and_questions_are_answered(
+    db: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert PLANTED.encode() not in db.read_bytes()
+    assert stat.S_IMODE(db.stat().st_mode) == 0o600
+    capsys.readouterr()
+    question = [
+        "exposure",
+        "--apis",
+        "Screen.width",
+        "--k",
+        "2",
+        "--db",
+        str(db),
+        "--format",
+        "csv",
+    ]
+    assert with_key(key, *question) == 0
+    assert ",500," in capsys.readouterr().out
+    assert with_key(key, "verify", "--db", str(db)) == 0
+
+
+def test_the_log_of_a_killed_writer_is_encrypted_and_taken_in(
+    db: Path, key: Path, opens: None
+) -> None:
+    del opens
+    program = (
+        "import os, sys; from pathlib import Path; import fpmonitor.store.encryption as e\n"
+        "from fpmonitor.store.database import Database\n"
+        f"if not {HAS_CIPHER}:\n"
+        "    e.load_cipher = lambda c: c.execute(\"SET force_mbedtls_unsafe = 'true'\")\n"
+        "e.KEY_FILE.set(Path(sys.argv[2])); database = Database(Path(sys.argv[1]))\n"
+        f"database._execute(\"INSERT INTO meta VALUES ('mark', '{PLANTED}')\")\n"
+        "os._exit(0)\n"
+    )
+    command = [sys.executable, "-P", "-c", program, str(db), str(key)]
+    subprocess.run(command, check=True, cwd=db.parent)
+    written_ahead = db.with_name(f"{db.name}.wal").read_bytes()
+    assert written_ahead
+    assert PLANTED.encode() not in written_ahead
+    with Database(db) as database:
+        assert database.meta("mark") == PLANTED
+
+
+def test_without_the_key_there_is_an_error_that_names_the_option(
+    db: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = db.read_bytes()
+    assert run(["apis", "--db", str(db)]) == 2
+    assert "is encrypted; name its key" in capsys.readouterr().err
+    assert run(["compact", "--db", str(db)]) == 2
+    assert db.read_bytes() == before
+
+
+def test_another_key_is_an_error_and_changes_nothing(
+    db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_key_file(tmp_path / "other")
+    before = db.read_bytes()
+    for command in ("apis", "verify", "compact"):
+        assert with_key(tmp_path / "other", command, "--db", str(db)) == 2
+        told = capsys.readouterr().err
+        assert "another key" in told
+        assert read_key_file(tmp_path / "other") not in told
+    assert db.read_bytes() == before
+
+
+def test_a_clear_database_is_not_taken_for_an_encrypted_one(
+    tmp_path: Path, key: Path, log: Path, cipher: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del cipher
+    clear = tmp_path / "clear.duckdb"
+    assert run(["ingest", str(log), "--db", str(clear), "-q"]) == 0
+    assert with_key(key, "apis", "--db", str(clear)) == 2
+    assert "is not encrypted" in capsys.readouterr().err
+    assert run(["apis", "--db", str(clear)]) == 0
+
+
+def test_compact_keeps_it_encrypted(db: Path, key: Path) -> None:
+    assert with_key(key, "forget", "--before", "2000-01-01", "--db", str(db)) == 0
+    assert with_key(key, "compact", "--db", str(db)) == 0
+    assert PLANTED.encode() not in db.read_bytes()
+    assert run(["apis", "--db", str(db)]) == 2
+    assert with_key(key, "verify", "--db", str(db)) == 0
+
+
+def test_an_encrypted_copy_of_a_clear_database_has_the_same_content(
+    tmp_path: Path, key: Path, log: Path, cipher: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del cipher
+    clear, copy, folder = tmp_path / "clear.duckdb", tmp_path / "copy.duckdb", tmp_path / "moved"
+    assert run(["ingest", str(log), "--db", str(clear), "-q"]) == 0
+    assert run(["export-data", str(folder), "--db", str(clear)]) == 0
+    assert with_key(key, "import-data", str(folder), "--db", str(copy)) == 0
+    capsys.readouterr()
+    assert run(["verify", "--db", str(clear)]) == 0
+    expected = capsys.readouterr().out
+    assert with_key(key, "verify", "--db", str(copy)) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_two_of_one_process_share_it_and_another_process_waits(
+    db: Path, key: Path, opens: None
+) -> None:
+    del opens
+    with Database(db) as first, Database(db) as second:
+        with first.transaction():
+            first._execute("INSERT INTO meta VALUES ('mark', '1')")
+        assert second.meta("mark") == "1"
+        command = [sys.executable, "-P", "-m", "fpmonitor", "--wait", "0"]
+        command += ["--key-file", str(key), "apis", "--db", str(db)]
+        other = subprocess.run(command, capture_output=True, text=True, cwd=db.parent, check=False)
+        assert other.returncode == 2
+        if HAS_CIPHER:
+            assert "in use by process" in other.stderr
+    with Database(db) as again:
+        assert again.meta("mark") == "1"
+
+
+def test_the_lock_of_an_encrypted_file_holds_against_a_clear_opening(db: Path, opens: None) -> None:
+    with Database(db):
+        token = KEY_FILE.set(None)
+        try:
+            with pytest.raises((BusyError, StoreError)):
+                Monitor(db)
+        finally:
+            KEY_FILE.reset(token)
+    del opens
+
+
+@pytest.mark.skipif(HAS_CIPHER, reason="DuckDB has its secure ciphers here")
+def test_without_secure_ciphers_nothing_is_written(
+    tmp_path: Path, key: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "none.duckdb"
+    assert with_key(key, "ingest", str(log), "--db", str(path), "-q") == 2
+    assert "fpmonitor[encryption]" in capsys.readouterr().err
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "told"),
+    [
+        (b"0123456789abcdef" * 2, 0o644, "read by others"),
+        (b"short\n", 0o600, "holds no key"),
+        (b"", 0o600, "holds no key"),
+        (b"\xff" * 40, 0o600, "holds no key"),
+        (b"x" * 100_000, 0o600, "no key file"),
+    ],
+)
+def test_key_files_that_cannot_be_are_refused(
+    tmp_path: Path, content: bytes, mode: int, told: str
+) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(content)
+    path.chmod(mode)
+    with pytest.raises(InputError, match=told):
+        read_key_file(path)
+
+
+def test_no_key_is_written_over(key: Path, tmp_path: Path) -> None:
+    before = key.read_bytes()
+    with pytest.raises(InputError, match="cannot be made"):
+        make_key_file(key)
+    assert key.read_bytes() == before
+    with pytest.raises(InputError, match="No such file"):
+        read_key_file(tmp_path / "none")
+
+
+def test_keys_differ_and_hold_256_bits(tmp_path: Path) -> None:
+    made = set()
+    for name in "abcdef":
+        make_key_file(tmp_path / name)
+        made.add(read_key_file(tmp_path / name))
+    assert len(made) == 6
+    assert {len(bytes.fromhex(key)) for key in made} == {32}
