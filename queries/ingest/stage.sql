@@ -17,7 +17,11 @@ FROM (
     SELECT
         *,
         CASE
-            WHEN contains("time", '-') THEN TRY_CAST("time" AS TIMESTAMPTZ)::TIMESTAMP
+            WHEN contains("time", '-') THEN COALESCE(
+                TRY_CAST("time" AS TIMESTAMPTZ),
+                -- DuckDB 1.5 wants seconds.
+                TRY_CAST(regexp_replace("time", '^(.{10}[T ][0-9]{2}:[0-9]{2})(Z|[+-].*)?$', '\1:00\2') AS TIMESTAMPTZ)
+            )::TIMESTAMP
             WHEN regexp_full_match("time", '[0-9]{1,11}(\.[0-9]+)?') THEN make_timestamp((TRY_CAST("time" AS DOUBLE) * 1000000)::BIGINT)
             WHEN regexp_full_match("time", '[0-9]{12,14}(\.[0-9]+)?') THEN make_timestamp((TRY_CAST("time" AS DOUBLE) * 1000)::BIGINT)
             ELSE TRY_CAST("time" AS TIMESTAMPTZ)::TIMESTAMP
