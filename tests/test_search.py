@@ -374,13 +374,13 @@ def test_family_answers_containment(sets: list[set[int]], members: set[int]) -> 
     assert family.covers(mask(members)) == any(members <= other for other in sets)
     assert family.within(mask(members)) == any(members >= other for other in sets)
     columns = sorted(set(range(7)) - members)
-    assert family.extended(mask(members), columns) == {
+    assert family.extended(mask(members), mask(columns)) == mask(
         column for column in columns if family.covers(mask(members | {column}))
-    }
+    )
     if not family.within(mask(members)):
-        assert family.completed(mask(members), columns) == {
+        assert family.completed(mask(members), mask(columns)) == mask(
             column for column in columns if family.within(mask(members | {column}))
-        }
+        )
     assert set(family.maximal()) == {
         mask(one) for one in sets if not any(one < other for other in sets)
     }

@@ -149,12 +149,41 @@ class Gains:
         return len(self.of_group) - 1
 
 
+class _Tried(NamedTuple):
+    """What counting the base with each of some columns leaves behind.
+
+    Row `i` of `keys` names the groups of the base with the column at `places[i]`, by numbers from
+    `starts[i]` to `ends[i]`; `present` tells which of all numbers there are.
+    """
+
+    places: Sequence[int]
+    keys: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: Sequence[int]
+    present: NDArray[np.bool_]
+
+    def ranked(self, place: int) -> tuple[NDArray[np.intp], int]:
+        """Rank the groups of the base with one column: that of each row, and how many."""
+        row = self.places.index(place)
+        start = self.starts[row]
+        ranks = self.present[start : self.ends[row]].cumsum()
+        ranks -= 1
+        return ranks.take(self.keys[row] - start), int(ranks[-1]) + 1
+
+
+def _repeated(weights: NDArray[np.int64], columns: int) -> NDArray[np.float64]:
+    """Weights as often as rows are counted by one call."""
+    times = min(columns, BATCH // len(weights)) if len(weights) else 0
+    return np.tile(weights.astype(np.float64), max(times, 1))
+
+
 class TableRefinement:
     """Refinement of rows in memory.
 
     Column 0 of the table numbers the groups of the base, without gaps. Sizes are cut to the cap of
     the gains. Groups in which no set of the search can change a user's weight are left out; what
-    they add stands in `settled`. `distinct` tells whether the rows are merged.
+    they add stands in `settled`. `distinct` tells whether the rows are merged. `weights`, those of
+    the table again and again in float64, are what counting takes without a conversion.
     """
 
     def __init__(
@@ -165,9 +194,12 @@ class TableRefinement:
         *,
         settled: float,
         distinct: bool,
+        weights: NDArray[np.float64] | None = None,
     ) -> None:
         self._gains, self._table, self._columns = gains, table, columns
         self._settled, self._distinct = settled, distinct
+        self._weights = _repeated(table.weights, len(columns)) if weights is None else weights
+        self._tried: _Tried | None = None
 
     @classmethod
     def of(cls, table: CodeTable, criterion: Criterion, base: Sequence[int]) -> TableRefinement:
@@ -198,9 +230,9 @@ class TableRefinement:
             return Steps(settled, np.zeros(len(columns), dtype=np.intp))
         step = max(1, BATCH // rows)
         places = self._places(columns)
+        if len(places) <= step:
+            return self._steps(places)
         parts = [self._steps(places[start : start + step]) for start in range(0, len(places), step)]
-        if len(parts) == 1:
-            return parts[0]
         return Steps(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _places(self, columns: Sequence[int]) -> list[int]:
@@ -209,23 +241,27 @@ class TableRefinement:
     def _steps(self, places: Sequence[int]) -> Steps:
         """Try the columns at `places`, all counted by one call."""
         table = self._table
-        ends = [*accumulate(self.groups * table.cardinalities[place] for place in places)]
-        starts, size = np.array([0, *ends[:-1]]), ends[-1]
+        ends = [*accumulate([self.groups * table.cardinalities[place] for place in places])]
+        size, starts = ends[-1], np.array([0, *ends[:-1]])
         keys = np.array([table.columns[place] for place in places], dtype=np.int64)
         keys *= self.groups
-        keys += np.add.outer(starts, table.columns[0])
-        weights = np.concatenate([table.weights] * len(places))
+        keys += table.columns[0]
+        keys += starts[:, None]
         if is_dense(size, keys.size):
-            counts: _Sizes = np.bincount(keys.ravel(), weights, minlength=size)
-            groups = np.add.reduceat(counts > 0, starts, dtype=np.intp)
-            return Steps(self._settled + np.add.reduceat(self._gain(counts), starts), groups)
-        found, sizes = count_keys(keys.ravel(), size, weights)
+            sizes = np.bincount(keys.ravel(), self._weights[: keys.size], size).astype(np.intp)
+            present = sizes != 0
+            groups = np.add.reduceat(present, starts, dtype=np.intp)
+            if keys.size <= BATCH:
+                self._tried = _Tried(places, keys, starts, ends, present)
+            return Steps(self._settled + np.add.reduceat(self._gain(sizes), starts), groups)
+        weights = np.concatenate([table.weights] * len(places))
+        found, counts = count_keys(keys.ravel(), size, weights)
         first = found.searchsorted(starts)
-        scores = self._settled + np.add.reduceat(self._gain(sizes), first)
+        scores = self._settled + np.add.reduceat(self._gain(counts), first)
         return Steps(scores, np.diff(first, append=len(found)))
 
     def _gain(self, sizes: _Sizes) -> NDArray[np.float64]:
-        return self._gains.of_group.take(sizes.astype(np.intp), mode="clip")
+        return self._gains.of_group.take(sizes.astype(np.intp, copy=False), mode="clip")
 
     def union(self, columns: Sequence[int]) -> float:
         """Score of the base with all `columns`."""
@@ -237,7 +273,7 @@ class TableRefinement:
     def _sizes(self, keys: NDArray[np.int64], size: int) -> _Sizes:
         """Users of each group, also of none where that is cheaper: none adds nothing."""
         if is_dense(size, len(keys)):
-            return np.bincount(keys, self._table.weights, size)
+            return np.bincount(keys, self._weights[: len(keys)], size)
         return count_keys(keys, size, self._table.weights)[1]
 
     def fits(self, columns: Sequence[int]) -> bool:
@@ -250,7 +286,10 @@ class TableRefinement:
         if not len(table.weights):
             return self
         place = self._columns.index(column) + 1
-        groups, count = rank_keys(*table.keys([0, place]))
+        if self._tried is not None and place in self._tried.places:
+            groups, count = self._tried.ranked(place)
+        else:
+            groups, count = rank_keys(*table.keys([0, place]))
         joined = CodeTable(
             (groups, *table.columns[1:place], *table.columns[place + 1 :]),
             (count, *table.cardinalities[1:place], *table.cardinalities[place + 1 :]),
@@ -258,7 +297,12 @@ class TableRefinement:
         )
         columns = [other for other in self._columns if other != column]
         return TableRefinement(
-            self._gains, joined, columns, settled=self._settled, distinct=self._distinct
+            self._gains,
+            joined,
+            columns,
+            settled=self._settled,
+            distinct=self._distinct,
+            weights=self._weights,
         )
 
     def narrowed(self, columns: Sequence[int]) -> tuple[TableRefinement, float | None]:

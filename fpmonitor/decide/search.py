@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 ApiSet = tuple[str, ...]
+_LEFT = 0.75  # of the score of a set that fails far off, what one column less mostly leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +87,13 @@ class Family:
         """Whether some set of the family contains `members`."""
         return self._covering(members) != 0
 
-    def extended(self, members: int, columns: Iterable[int]) -> set[int]:
+    def extended(self, members: int, columns: int) -> int:
         """Those of `columns` with which `members` is still within some set."""
-        covering = self._covering(members)
-        return {column for column in columns if covering & self._holders[column]}
+        covering, found = self._covering(members), 0
+        for column in positions(columns):
+            if covering & self._holders[column]:
+                found |= 1 << column
+        return found
 
     def _covering(self, members: int) -> int:
         covering = (1 << len(self.sets)) - 1
@@ -101,13 +105,16 @@ class Family:
         """Whether `members` contains some set of the family."""
         return self._beyond(members) != (1 << len(self.sets)) - 1
 
-    def completed(self, members: int, columns: Sequence[int]) -> set[int]:
+    def completed(self, members: int, columns: int) -> int:
         """Those of `columns` that make `members`, which contains no set, contain one."""
-        once, twice = 0, self._beyond(members | mask(columns))
-        for column in columns:
+        once, twice, found = 0, self._beyond(members | columns), 0
+        for column in positions(columns):
             twice |= once & self._holders[column]
             once |= self._holders[column]
-        return {column for column in columns if self._holders[column] & ~twice}
+        for column in positions(columns):
+            if self._holders[column] & ~twice:
+                found |= 1 << column
+        return found
 
     def _beyond(self, members: int) -> int:
         """Find the sets of the family that hold a column outside `members`."""
@@ -182,20 +189,38 @@ class _Node(NamedTuple):
     hopes
         For each column that may join, in the order of the search, what it is known to add to the
         score of a part of the base: an estimate that mostly errs low.
+    joining
+        Bit mask of the columns of `hopes`.
     data
         Gives the scores of these sets.
+    feared
+        What the score of the whole may be expected to be, by that of a larger set; 0 without one.
     """
 
     core: int
     base: int
     score: float
     hopes: dict[int, float]
+    joining: int
     data: Refinement
+    feared: float = 0.0
 
     @property
     def whole(self) -> int:
         """The largest set of the node."""
-        return self.base | mask(self.hopes)
+        return self.base | self.joining
+
+    def feared_less(self, columns: int) -> float:
+        """Give what is feared of the whole without so many columns."""
+        return self.feared * _LEFT**columns
+
+    def without(self, column: int) -> _Node:
+        """Give the sets of the node that do not hold `column`."""
+        hopes = self.hopes.copy()
+        del hopes[column]
+        joining = self.joining ^ 1 << column
+        feared = self.feared_less(1)
+        return _Node(self.core, self.base, self.score, hopes, joining, self.data, feared)
 
     def narrowed(self) -> tuple[_Node, float | None]:
         """Give the node on fewer rows where that pays, and then the score of its whole."""
@@ -235,74 +260,85 @@ class _BorderSearch:
             self._keep(node.base)
             return
         node, score = node.narrowed()
-        if self._look_ahead(node, score):
+        looked = self._look_ahead(node, score)
+        if looked is None:
             return
-        node = self._tried(node)
+        node = self._tried(looked)
         while node.hopes and not self.passed.covers(node.whole):
-            column, *rest = node.hopes
+            column = next(iter(node.hopes))
+            rest = node.without(column)
             self._take(node, column, rest)
-            node = node._replace(hopes={other: node.hopes[other] for other in rest})
-            node, score = node.narrowed()
-            if score is not None and self._look_ahead(node, score):
+            node, score = rest.narrowed()
+            looked = node if score is None else self._look_ahead(node, score)
+            if looked is None:
                 return
+            node = looked
         self._keep(node.base)
 
-    def _look_ahead(self, node: _Node, score: float | None) -> bool:
-        """Whether all sets of the node pass, tried only where the hopes allow it."""
-        whole, columns = node.whole, [*node.hopes]
-        hoped = node.score + sum(node.hopes.values())
+    def _look_ahead(self, node: _Node, score: float | None) -> _Node | None:
+        """Try all columns at once, only where that may pass: null when it does, else the node."""
+        whole, limit = node.whole, self._limits[node.whole.bit_count()]
         if whole.bit_count() > self.max_size or self.failed.within(whole):
-            return False
-        if hoped > self._limits[whole.bit_count()]:
-            return False
+            return node
+        if node.score + sum(node.hopes.values()) > limit:
+            return node
         if score is None:
-            if not node.data.fits(columns):
-                return False
+            columns = [*node.hopes]
+            if node.feared > limit or not node.data.fits(columns):
+                return node
             score = node.data.union(columns)
-        return self.judge(whole, node.core | mask(columns), score)
+        if self.judge(whole, node.core | node.joining, score):
+            return None
+        return node._replace(feared=score)
 
     def _tried(self, node: _Node) -> _Node:
         """Try each column alone with the base; keep those that pass, the finest first.
 
         Columns that split no group add nothing to any set of the node, and join the base.
         """
-        known = self.passed.extended(node.base, node.hopes)
-        asked = [column for column in node.hopes if column not in known]
+        known = self.passed.extended(node.base, node.joining)
+        asked = [column for column in node.hopes if not known >> column & 1]
         steps = node.data.steps(asked)
         base, limit = node.base, self._limits[node.base.bit_count() + 1]
-        hopes = {}
+        hopes, joining = {}, known
         tried = zip(asked, steps.scores.tolist(), steps.groups.tolist(), strict=True)
         for column, score, groups in sorted(tried, key=lambda step: -step[2]):
             if self._absorb and groups == node.data.groups:
                 base |= 1 << column
             elif score <= limit:
                 hopes[column] = score - node.score
+                joining |= 1 << column
             else:
                 self.failed.add(node.core | 1 << column)
         self.evaluated += len(asked)
-        hopes |= {column: node.hopes[column] for column in node.hopes if column in known}
-        return node._replace(base=base, hopes=hopes)
+        hopes |= {column: hope for column, hope in node.hopes.items() if known >> column & 1}
+        feared = node.feared_less(len(node.hopes) - len(hopes))
+        return _Node(node.core, base, node.score, hopes, joining, node.data, feared)
 
-    def _take(self, node: _Node, column: int, rest: Sequence[int]) -> None:
-        """Explore the sets of the node that hold `column`."""
+    def _take(self, node: _Node, column: int, rest: _Node) -> None:
+        """Explore the sets of the node that hold `column`; `rest` is the node without it."""
         core, base = node.core | 1 << column, node.base | 1 << column
-        refused = self.failed.completed(base, rest)
+        refused = self.failed.completed(base, rest.joining)
         if core != base:
             # What the base fails with, its core fails with too: note it, it is the smaller set.
-            for other in refused - self.failed.completed(core, rest):
+            for other in positions(refused & ~self.failed.completed(core, rest.joining)):
                 self.failed.add(core | 1 << other)
-        hopes = {other: node.hopes[other] for other in rest if other not in refused}
-        if self.passed.covers(base | mask(hopes)):
+        joining = rest.joining & ~refused
+        if self.passed.covers(base | joining):
             return
-        if not hopes:
+        if not joining:
             self.passed.add(base)
-        elif len(hopes) == 1 and base.bit_count() < self.max_size:
+            return
+        hopes = {other: hope for other, hope in rest.hopes.items() if joining >> other & 1}
+        if len(hopes) == 1 and base.bit_count() < self.max_size:
             score = node.data.union([column, *hopes])
-            if not self.judge(base | mask(hopes), core | mask(hopes), score):
+            if not self.judge(base | joining, core | joining, score):
                 self._keep(base)
         else:
             score = node.score + node.hopes[column]
-            self.explore(_Node(core, base, score, hopes, node.data.joined(column)))
+            feared = node.feared_less(len(rest.hopes) - len(hopes))
+            data = node.data.joined(column)
+            self.explore(_Node(core, base, score, hopes, joining, data, feared))
 
     def _keep(self, passing: int) -> None:
         if not self.passed.covers(passing):
@@ -438,7 +474,8 @@ def _run(
         joint = criterion.score(spectra[column])
         if border.judge(base | 1 << column, base | 1 << column, joint):
             hopes[column] = joint - score
-    border.explore(_Node(base, base, score, hopes, _refinement(source, criterion, apis, base)))
+    data = _refinement(source, criterion, apis, base)
+    border.explore(_Node(base, base, score, hopes, mask(hopes), data))
 
 
 def _entropy(spectrum: CountSpectrum) -> float:
@@ -478,4 +515,4 @@ def _borders(apis: Sequence[str], lower: _BorderSearch, upper: _BorderSearch) ->
 
 
 def _names(apis: Sequence[str], sets: Iterable[int]) -> list[ApiSet]:
-    return sorted(tuple(apis[column] for column in positions(members)) for members in sets)
+    return sorted(tuple(map(apis.__getitem__, positions(members))) for members in sets)
