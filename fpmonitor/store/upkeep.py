@@ -62,7 +62,14 @@ def verify(database: Database) -> Verification:
         except StoreError as error:
             raise StoreError(f"table {table}: {error.message}", hint=error.hint) from error
     content = read_content(database)
-    return Verification(content, [Flaw(*row) for row in database.rows("upkeep/orphans")])
+    flaws = [Flaw(*row) for row in database.rows("upkeep/orphans")]
+    return Verification(content, [*flaws, _repeated_observations(database)])
+
+
+def _repeated_observations(database: Database) -> Flaw:
+    apis = [api for api, _ in database.rows("snapshot/apis")]
+    found = sum(database.rows("upkeep/repeated_observations", api=api)[0][0] for api in apis)
+    return Flaw("observations that occur twice", found)
 
 
 def forget_before(database: Database, before: datetime) -> int:

@@ -17,6 +17,4 @@ SELECT 'users that occur twice', count(*) - count(DISTINCT digest) FROM user
 UNION ALL
 SELECT 'values that occur twice', count(*) - count(DISTINCT (api_id, value_id)) FROM value
 UNION ALL
-SELECT 'observations that occur twice', count(*) - count(DISTINCT (visit_id, api_id, value_id)) FROM observation
-UNION ALL
 SELECT 'batches whose counts do not add up', count(*) FROM batch WHERE read <> stored + duplicates + rejected
