@@ -19,11 +19,14 @@ import pytest
 from fpmonitor.decide.decision import decide
 from fpmonitor.engine.clickhouse import ClickHouseEngine
 from fpmonitor.engine.folder import FolderStore
+from fpmonitor.engine.folder_views import SnapshotViews
 from fpmonitor.engine.portable import EngineSource
 from fpmonitor.errors import InputError, StoreError
+from fpmonitor.estimate.mixing import mix
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
-from fpmonitor.store.snapshot import mix
+from fpmonitor.store.transforms import Transform
+from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,6 +114,40 @@ def test_wide_logs_and_late_data_are_those_of_duckdb(
             assert store.ingest([path]).report.stored == len(part)
             assert store.ingest([path]).report.stored == 0
         assert store.snapshot().digest == monitor.snapshot().digest
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        View(drop_automation=True),
+        View(volatile="left-out", transforms={"Screen.width": Transform(round=100)}),
+    ],
+)
+def test_views_are_those_of_duckdb(engine: ClickHouseEngine, tmp_path: Path, view: View) -> None:
+    agents = ["Firefox/153", "Chrome/120", "Somebot/1"]
+    users = [i % 40 for i in range(60)]
+    day = datetime(2026, 3, 1, tzinfo=UTC)
+    columns = {
+        "user": [f"u{i}" for i in users],
+        "time": [day + timedelta(hours=visit) for visit in range(60)],
+        "Navigator.userAgent": [agents[i % 3] for i in users],
+        "Screen.width": [1900 + i % 7 for i in users],
+        "HTMLCanvasElement.toDataURL": [f"c{visit}" for visit in range(60)],
+    }
+    path = str(tmp_path / "log.parquet")
+    pl.DataFrame(columns).write_parquet(path)
+    store = FolderStore(engine, f"views{view.drop_automation}", create=True)
+    store.ingest([path])
+    viewed = SnapshotViews(engine).look(store.snapshot(), view)
+    found = store.source(viewed.snapshot)
+    with Monitor(tmp_path / "local.duckdb", create=True, view=view) as monitor:
+        monitor.ingest([path])
+        here = monitor.snapshot()
+        assert (viewed.snapshot.users, viewed.snapshot.digest) == (here.users, here.digest)
+        assert viewed.dropped == monitor.dropped
+        wanted = monitor._counter(here, here.apis, "duckdb")
+        for apis in itertools.combinations(here.apis, 2):
+            assert found.spectrum(apis).counts.tolist() == wanted.spectrum(apis).counts.tolist()
 
 
 def test_an_alias_does_not_hide_a_column(engine: ClickHouseEngine) -> None:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import betaincc, betainccinv, betaincinv, gammaln, xlogy
+from scipy.special import betaincc, betainccinv, betaincinv
 
 from fpmonitor.errors import InputError
+from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
 from fpmonitor.policy import MAX_POPULATION, check_share, check_threshold
 
 if TYPE_CHECKING:
@@ -400,8 +401,8 @@ def binomial_probability(successes: int, trials: int, p: float) -> float:
     cells = np.array([successes, trials - successes], dtype=np.float64)
     means = trials * np.array([p, 1 - p])
     excess = (successes - means[0]) * np.array([1, -1])
-    logarithm = _factorial_remainder(np.array([float(trials)]))[0]
-    logarithm -= (_factorial_remainder(cells) + _deviance(cells, means, excess)).sum()
+    logarithm = factorial_remainder(np.array([float(trials)]))[0]
+    logarithm -= (factorial_remainder(cells) + deviance(cells, means, excess)).sum()
     return math.exp(min(logarithm, 0.0))
 
 
@@ -456,34 +457,9 @@ def _hypergeometric_log_pmf(
         (draws - members, rest * share, -excess),
         (rest - draws + members, rest * left, excess),
     )
-    logarithm = _factorial_remainder(group) + _factorial_remainder(rest)
-    in_draw, out_of_draw, in_all = _factorial_remainder(np.array([draws, total - draws, total]))
+    logarithm = factorial_remainder(group) + factorial_remainder(rest)
+    in_draw, out_of_draw, in_all = factorial_remainder(np.array([draws, total - draws, total]))
     logarithm += in_draw + out_of_draw - in_all
     for cell, mean, difference in cells:
-        logarithm -= _factorial_remainder(cell) + _deviance(cell, mean, difference)
+        logarithm -= factorial_remainder(cell) + deviance(cell, mean, difference)
     return logarithm
-
-
-def _factorial_remainder(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`ln x! - x ln x + x`, without cancellation for large `x`."""
-    large = np.maximum(x, 16)
-    series = np.polynomial.polynomial.polyval(
-        large**-2.0, (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
-    )
-    remainder = 0.5 * np.log(2 * np.pi * large) + series / large
-    few = x < 16
-    small = x[few]
-    remainder[few] = gammaln(small + 1) - xlogy(small, small) + small
-    return remainder
-
-
-def _deviance(
-    x: NDArray[np.float64], mean: NDArray[np.float64], difference: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """`x ln(x / mean) - x + mean` for `x = mean + difference`, without cancellation."""
-    v = difference / (x + mean)
-    series = np.polynomial.polynomial.polyval(v * v, [1 / (2 * j + 3) for j in range(8)])
-    deviance = 2 * x * v**3 * series + v * difference
-    far = np.abs(v) >= 0.1
-    deviance[far] = xlogy(x[far], x[far] / mean[far]) - difference[far]
-    return deviance

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.estimate.mixing import GOLDEN, mix
 from fpmonitor.policy import check_share
 from fpmonitor.spectrum import CountSpectrum
 
@@ -95,7 +96,7 @@ def dropped_positions(words: NDArray[np.uint64], *, mean: float, seed: int) -> N
         return np.empty(0, dtype=np.int64)
     if kept == 0:
         return np.arange(words.size, dtype=np.int64)
-    order = np.argpartition(_splitmix64(words ^ np.uint64(seed)), kept - 1)
+    order = np.argpartition(mix((words ^ np.uint64(seed)) + GOLDEN), kept - 1)
     return np.sort(order[kept:]).astype(np.int64)
 
 
@@ -151,7 +152,7 @@ def kept_number(mean: float, seed: int) -> int:
 
 def _poisson_number(mean: float, seed: int) -> int:
     """One draw of Poisson(mean) by inversion of a uniform number made from the seed."""
-    word = int(_splitmix64(np.array([seed ^ _NUMBER_STREAM], dtype=np.uint64))[0])
+    word = int(mix(np.array([seed ^ _NUMBER_STREAM], dtype=np.uint64) + GOLDEN)[0])
     uniform = ((word >> 11) + 0.5) * 2.0**-53
     reach = 10 * np.sqrt(mean) + 50  # beyond this the probability is below 2**-54
     low, high = max(-1, int(mean - reach)), int(mean + reach)
@@ -162,12 +163,3 @@ def _poisson_number(mean: float, seed: int) -> int:
         else:
             high = middle
     return high
-
-
-def _splitmix64(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix 64-bit words one to one (Steele, Lea, Flood 2014, the finaliser of SplitMix)."""
-    mixed = words + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return mixed

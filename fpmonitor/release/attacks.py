@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.estimate.mixing import GOLDEN, mix
 from fpmonitor.policy import check_share
 from fpmonitor.release.singling_out import best_baseline, first_cut
 
@@ -99,13 +100,7 @@ def keyed_hash(words: Words, key: int) -> Words:
 
     The finaliser of SplitMix (Steele, Lea, Flood 2014), twice.
     """
-    mixed = words ^ np.uint64(key)
-    for _ in range(2):
-        mixed = mixed + np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed = mixed ^ (mixed >> np.uint64(31))
-    return mixed
+    return mix(mix((words ^ np.uint64(key)) + GOLDEN) + GOLDEN)
 
 
 def hash_shares(

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import betainc, gammaln, xlogy
+from scipy.special import betainc
 
 from fpmonitor.errors import UndecidableError
+from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -43,8 +44,8 @@ def log_pmf(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArray[
     x, n = counts[inside], totals[inside]
     excess = x * q - (n - x) * p
     with np.errstate(divide="ignore", invalid="ignore"):
-        logarithm = _remainder(n) - _remainder(x) - _remainder(n - x)
-        logarithm -= _deviance(x, n * p, excess) + _deviance(n - x, n * q, -excess)
+        logarithm = factorial_remainder(n) - factorial_remainder(x) - factorial_remainder(n - x)
+        logarithm -= deviance(x, n * p, excess) + deviance(n - x, n * q, -excess)
     result = np.full(counts.shape, -np.inf)
     result[inside] = logarithm
     return result
@@ -111,27 +112,3 @@ def _beta_fraction(a: NDArray[np.float64], b: NDArray[np.float64], x: float) -> 
         if np.all(np.abs(change - 1) <= _PRECISION):
             return value
     raise UndecidableError("a binomial tail did not converge", hint="please report the numbers")
-
-
-def _remainder(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`ln x! - x ln x + x`, without cancellation for large `x`."""
-    large = np.maximum(x, 16)
-    series = np.polynomial.polynomial.polyval(
-        large**-2.0, (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
-    )
-    remainder = 0.5 * np.log(2 * np.pi * large) + series / large
-    few = x < 16
-    remainder[few] = gammaln(x[few] + 1) - xlogy(x[few], x[few]) + x[few]
-    return remainder
-
-
-def _deviance(
-    x: NDArray[np.float64], mean: NDArray[np.float64], excess: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """`x ln(x / mean) - x + mean` for `x = mean + excess`, without cancellation."""
-    v = excess / (x + mean)
-    series = np.polynomial.polynomial.polyval(v * v, [1 / (2 * j + 3) for j in range(8)])
-    deviance = 2 * x * v**3 * series + v * excess
-    far = ~(np.abs(v) < 0.1)
-    deviance[far] = xlogy(x[far], x[far] / mean[far]) - excess[far]
-    return np.where(x == 0, mean, deviance)

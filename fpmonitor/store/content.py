@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.store.snapshot import mix, value_words
+from fpmonitor.estimate.mixing import mix
+from fpmonitor.store.snapshot import value_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

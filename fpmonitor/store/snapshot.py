@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.estimate.mixing import GOLDEN, mix
 from fpmonitor.store.sql import quote_name
 from fpmonitor.vocabulary import known_apis
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
 
 ABSENT = 0
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +251,5 @@ def _user_words(content: NDArray[np.uint64]) -> NDArray[np.uint64]:
     lengths = np.diff(np.append(starts, len(ordered)))
     occurrence = np.arange(len(ordered)) - np.repeat(starts, lengths)
     words = np.empty_like(content)
-    words[order] = mix(mix(ordered) + occurrence.astype(np.uint64) * _GOLDEN)
+    words[order] = mix(mix(ordered) + occurrence.astype(np.uint64) * GOLDEN)
     return words
-
-
-def mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix 64-bit words one to one (the finaliser of SplitMix, Steele, Lea, Flood 2014)."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))

@@ -137,9 +137,10 @@ def compact(path: Path) -> tuple[int, int]:
 @contextmanager
 def _attached(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Hold a database that no connection of this process has open, under the name `old`."""
-    config = {"temp_directory": str(spill_folder(path))}
-    if KEY_FILE.get() is not None:
-        config["temp_file_encryption"] = "true"
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "temp_directory": str(spill_folder(path)),
+        "temp_file_encryption": KEY_FILE.get() is not None,
+    }
     with duckdb.connect(config=config) as connection:
         open_patiently(
             path,

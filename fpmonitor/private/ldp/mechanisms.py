@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from fpmonitor.errors import PolicyError
+from fpmonitor.estimate.mixing import GOLDEN, mix
 from fpmonitor.private.ldp.checks import (
     check_codes,
     check_counts,
@@ -515,8 +516,5 @@ def _hash(
     seeds: NDArray[np.uint64], codes: NDArray[np.int64], hash_range: int
 ) -> NDArray[np.int64]:
     """Keyed hash into `range(hash_range)`: the finaliser of SplitMix64 (Steele et al. 2014)."""
-    mixed = seeds + (codes.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
+    mixed = mix(seeds + (codes.astype(np.uint64) + np.uint64(1)) * GOLDEN)
     return np.asarray(mixed % np.uint64(hash_range), dtype=np.int64)
