@@ -463,6 +463,13 @@ def test_slips_that_firefox_passes_over_are_told() -> None:
     assert read_userjs('user_pref("a", 1)\n', None).problems
 
 
+def test_policies_of_any_shape_and_depth_are_read_with_a_slip() -> None:
+    odd = {"privacy.fingerprintingProtection": {"Value": True, "Status": {"a": []}}}
+    found = read_policies(json.dumps({"policies": {"Preferences": odd}}), None)
+    assert any("Status" in problem for problem in found.problems)
+    assert read_userjs(f'user_pref("a", {"[" * 100_000});\n', None).problems
+
+
 def test_resisting_fingerprinting_overrules_overrides_in_userjs() -> None:
     text = (
         'user_pref("privacy.resistFingerprinting", true);\n'

@@ -100,7 +100,7 @@ def read_policies(text: str, site: str | None) -> Reading:
     problems = [
         f"{name}: Status is none of {', '.join(sorted(_STATUS))}"
         for name, entry in found.items()
-        if entry.get("Status", "user") not in _STATUS
+        if str(entry.get("Status", "user")) not in _STATUS
     ]
     problems += [
         f"{name}: Firefox does not accept it from policies"
@@ -126,7 +126,7 @@ def read_userjs(text: str, site: str | None) -> Reading:
             if not match:
                 raise ValueError(line)  # noqa: TRY301 -- both kinds of slip end in one message
             found[json.loads(match[1])] = json.loads(match[2])
-        except ValueError:
+        except (ValueError, RecursionError):
             problems.append(f"line {number} is no user_pref; Firefox stops or skips there")
     return _read_preferences(found, site, problems)
 
