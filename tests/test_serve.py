@@ -7,6 +7,7 @@ import gzip
 import json
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -258,6 +259,27 @@ def test_keys_open_what_they_are_for(tmp_path: Path) -> None:
     assert not read_keys(config.keys_file).has("write")
     with pytest.raises(InputError, match="already"):
         add_key(config.keys_file, "read", "ann")
+
+
+def test_an_address_in_use_is_an_error_that_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run(["serve", "--db", str(tmp_path / "s.duckdb"), "--port", str(port)]) == 2
+    assert f"127.0.0.1:{port}: cannot listen there" in capsys.readouterr().err
+
+
+def test_a_free_port_is_told(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "fpmonitor", "serve", "--port", "0"]
+    command += ["--db", str(tmp_path / "s.duckdb")]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as service:
+        assert service.stderr is not None
+        address = service.stderr.readline().split()[0]
+        try:
+            assert httpx.get(f"{address}healthz", timeout=20).status_code == 200
+        finally:
+            service.terminate()
 
 
 def test_other_machines_need_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

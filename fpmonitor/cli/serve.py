@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
 from fpmonitor.cli.output import emit, emit_rows, note, plain
 from fpmonitor.errors import InputError
@@ -62,8 +61,6 @@ def serve(
 ) -> None:
     """Collect records over HTTP, answer questions, and show a dashboard."""
     try:
-        import uvicorn  # noqa: PLC0415 -- an extra
-
         from fpmonitor.serve.app import create_app  # noqa: PLC0415 -- an extra
         from fpmonitor.serve.config import ServeConfig, read_config  # noqa: PLC0415
     except ImportError as error:
@@ -72,22 +69,7 @@ def serve(
         ) from error
     settings: ServeConfig = ServeConfig() if config is None else read_config(config)
     settings = settings.with_options(decision=decision, host=host, port=port, db=db)
-    app = create_app(settings)
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=settings.host,
-            port=settings.port,
-            access_log=False,  # addresses and keys stand in it
-            log_config=None,
-            server_header=False,
-            timeout_graceful_shutdown=10,
-        )
-    )
-    note(f"http://{settings.host}:{settings.port}/ (Ctrl-C stops)")
-    server.run()
+    run_application(create_app(settings), settings.host, settings.port)
 
 
 @keys.command("add")

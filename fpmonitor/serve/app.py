@@ -92,7 +92,7 @@ async def _alive(service: Service, app: Starlette) -> AsyncIterator[None]:
     del app
     await service.move()
     tasks = [asyncio.create_task(service.spool.run()), asyncio.create_task(service.move_for_ever())]
-    log("started", address=f"{service.config.host}:{service.config.port}")
+    log("started")
     try:
         yield
     finally:

@@ -1,0 +1,46 @@
+"""Running an HTTP application until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from typing import Any
+
+from fpmonitor.cli.output import note
+from fpmonitor.errors import InputError
+
+
+def run_application(application: Any, host: str, port: int) -> None:
+    """Serve at an address, and tell it; port 0 takes a free one.
+
+    Raises
+    ------
+    InputError
+        The address is in use, or cannot be had; or uvicorn is not installed.
+    """
+    try:
+        import uvicorn  # noqa: PLC0415 -- an extra
+    except ImportError as error:
+        raise InputError(
+            "uvicorn is not installed", hint="pip install 'fpmonitor[serve]'"
+        ) from error
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InputError(
+            f"{host}:{port}: cannot listen there ({error.strerror})", hint="name another --port"
+        ) from error
+    settings = uvicorn.Config(
+        application,
+        access_log=False,  # addresses and keys stand in it
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )
+    shown = f"[{host}]" if ":" in host else host
+    note(f"http://{shown}:{listening.getsockname()[1]}/ (Ctrl-C stops)")
+    uvicorn.Server(settings).run(sockets=[listening])
