@@ -18,8 +18,8 @@ MAX_TOML_BYTES = 4_000_000
 _MAX_TOML_DEPTH = 20
 
 
-def read_text(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYTES) -> str:
-    """Read a file as UTF-8.
+def read_bytes(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYTES) -> bytes:
+    """Read a file.
 
     Parameters
     ----------
@@ -35,16 +35,22 @@ def read_text(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYT
     Raises
     ------
     InputError
-        It cannot be read, is larger, or is not UTF-8.
+        It cannot be read, or is larger.
     """
     try:
         with path.open("rb") as file:
-            raw = file.read(most + 1)
-        if len(raw) > most:
-            raise InputError(f"{kind} {path}: larger than {most // 1_000_000} MB", hint=hint)
-        return raw.decode("utf-8")
+            content = file.read(most + 1)
     except OSError as error:
         raise InputError(f"{kind} {path}: {error.strerror or error}", hint=hint) from error
+    if len(content) > most:
+        raise InputError(f"{kind} {path}: larger than {most / 1_000_000:g} MB", hint=hint)
+    return content
+
+
+def read_text(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYTES) -> str:
+    """Read a file as UTF-8; arguments and errors as of `read_bytes`, and where it is not UTF-8."""
+    try:
+        return read_bytes(path, kind, hint=hint, most=most).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{kind} {path}: not UTF-8", hint=hint) from error
 

@@ -14,11 +14,14 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.cli.private import app
-from fpmonitor.private.keys import read_keys
+from fpmonitor.errors import InputError
+from fpmonitor.private import ohttp
+from fpmonitor.private.keys import read_configs, read_keys
 from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.transport import read_token
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "private.md").read_text(encoding="utf-8")
@@ -174,7 +177,8 @@ WITH_KEY = (*SEAL, "--recipient-key", "curator.keys.pub")
         ((*WITH_KEY, "-o", "no/such/folder"), "cannot write"),
         (role("curate", "analyst"), "analyst, not of the curator"),
         (role("curate", "curator", "study.json"), "study.json: batch"),
-        (role("curate", "curator", "none"), "none: cannot be read"),
+        (role("curate", "curator", "none"), "none: No such file"),
+        (role("curate", "curator", "/dev/zero"), "/dev/zero: larger than 64 MB"),
         (role("curate", "curator", "--ask", "round-2.json"), "its answers go to the analyst"),
         (role("shuffle", "shuffler", "--close"), "--ask"),
         (role("shuffle", "shuffler", "none"), "none: cannot be read"),
@@ -210,3 +214,15 @@ def test_an_unfinished_file_of_uploads_is_counted_as_far_as_it_goes(
     assert json.loads(ran(*arguments)) == {
         "accepted": 9, "unreadable": 1, "held": 9, "batches": []
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("read", "limit"),
+    [
+        (read_study, "16 MB"), (read_ask, "16 MB"), (read_keys, "1 MB"), (read_configs, "1 MB"),
+        (ohttp.read_keys, "1 MB"), (read_token, "1 MB"),
+    ],
+)  # fmt: skip
+def test_a_file_that_never_ends_is_refused(read: Callable[[Path], object], limit: str) -> None:
+    with pytest.raises(InputError, match=f"/dev/zero: larger than {limit}"):
+        read(Path("/dev/zero"))

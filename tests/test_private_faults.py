@@ -9,21 +9,27 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from starlette.testclient import TestClient
 
+from fpmonitor.cli import run
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.private.client import seal_answers
-from fpmonitor.private.keys import KeyRing, write_keys
+from fpmonitor.private.keys import KeyRing, read_configs, write_keys
 from fpmonitor.private.selection import compare_with_joint, select
+from fpmonitor.private.services import shuffler_app
+from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.store import Store, read_counts
 from fpmonitor.private.study import Ask, Study, first_ask
 from fpmonitor.private.transport import Service, UnreachableError
+from fpmonitor.private.wire import decode_configs
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 USERS = 240
@@ -171,6 +177,116 @@ def collect(roles: dict[str, Process], ask: Ask, killed: Sequence[Process]) -> N
         process.kill_and_start_again()
     sending.join()
     insist(roles["shuffler"], f"/asks/{ask.id.hex()}/close", b"", "")
+
+
+def collect_under_rotation(folder: Path, roles: dict[str, Process], ask: Ask) -> Counter[str]:
+    """All users answer while keys are rotated and retired; messages by the keys they were for."""
+    for role in ("shuffler", "curator"):
+        insist(roles[role], "/asks", ask.to_bytes(), "application/json")
+    used: Counter[str] = Counter()
+    numbers = iter(range(USERS))
+    newest: dict[str, int] = {}
+    lock = threading.Lock()
+
+    def send() -> None:
+        name = threading.current_thread().name
+        with Service(roles["shuffler"].address) as service:
+            while True:
+                with lock:
+                    number = next(numbers, None)
+                if number is None:
+                    newest[name] = 256
+                    return
+                # As published now: a file's keys are published after it was written.
+                keys = {
+                    role: read_configs(folder / f"{role}.keys.pub")
+                    for role in ("shuffler", "curator")
+                }
+                uploads = seal_answers(
+                    STUDY, ask, user(number), shuffler=keys["shuffler"], recipient=keys["curator"]
+                )
+                receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).json()
+                assert receipt == {"accepted": len(APIS), "refused": {}}
+                with lock:
+                    used.update(f"{role} {key.id}" for role, key in keys.items())
+                    newest[name] = keys["shuffler"].id
+
+    senders = [threading.Thread(target=send) for _ in range(3)]
+    for sender in senders:
+        sender.start()
+    for key in (1, 2, 3):
+        wait_until(lambda least=key * USERS // 2: used.total() >= least)
+        for role in ("shuffler", "curator"):
+            ran("private", "keygen", "--rotate", "-o", str(folder / f"{role}.keys"))
+        wait_until(lambda key=key: len(newest) == 3 and min(newest.values()) > key)
+        # Nobody seals for the shuffler's old key any more. The curator's stays: answers that are
+        # sealed for it wait at the shuffler.
+        ran("private", "keygen", "--retire", str(key), "-o", str(folder / "shuffler.keys"))
+    for sender in senders:
+        sender.join()
+    return used
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if happened():
+            return
+        time.sleep(0.01)
+    pytest.fail("it did not happen within twenty seconds")
+
+
+def ran(*arguments: str) -> None:
+    assert run([*arguments]) == 0
+
+
+def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
+    folder: Path, roles: dict[str, Process]
+) -> None:
+    for role in ("shuffler", "curator"):
+        (folder / f"{role}.keys.pub").write_bytes(RINGS[role].configs)
+    ask = first_ask(STUDY)
+    used = collect_under_rotation(folder, roles, ask)
+    assert all(used[f"{role} {key}"] for role in ("shuffler", "curator") for key in (1, 2, 3, 4))
+    insist(roles["shuffler"], f"/asks/{ask.id.hex()}/close", b"", "")
+    assert counted(folder, ask) == {(api,): truth([api]) for api in APIS}
+    with Store(folder / "curator.db", STUDY, "recipient") as store:
+        assert store.tally()[ask.id] == {"accepted": len(APIS) * USERS}
+    with Service(roles["shuffler"].address) as service:
+        assert [key.id for key in decode_configs(service.get("/hpke_config").content)] == [4]
+        keys = {
+            "shuffler": RINGS["shuffler"].keys[0].config,
+            "recipient": RINGS["curator"].keys[0].config,
+        }
+        late = replace(ask, round=2)
+        insist(roles["shuffler"], "/asks", late.to_bytes(), "application/json")
+        uploads = seal_answers(STUDY, late, user(0), **keys)
+        receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).json()
+        assert receipt == {"accepted": 0, "refused": {"unknown key": len(APIS)}}
+
+
+@pytest.mark.parametrize("wrong", ["role", "content", "mode", "nothing"])
+def test_a_file_that_holds_no_keys_of_the_role_changes_nothing(
+    folder: Path, wrong: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = folder / "shuffler.keys"
+    shuffler = Shuffler(folder / "s.db", STUDY, RINGS["shuffler"])
+    with shuffler.store, TestClient(shuffler_app(shuffler, token=TOKEN, keys=path)) as client:
+        before = client.get("/hpke_config").content
+        assert not caplog.records
+        fresh = RINGS["curator" if wrong == "role" else "shuffler"].rotated()
+        if wrong == "nothing":
+            path.unlink()
+        elif wrong == "content":
+            path.write_text("{")
+        else:
+            write_keys(path, fresh)
+            path.chmod(0o644 if wrong == "mode" else 0o600)
+        for _ in range(3):
+            assert client.get("/hpke_config").content == before
+        assert len(caplog.records) == 1, "told once"
+        write_keys(path, RINGS["shuffler"].rotated())
+        found = decode_configs(client.get("/hpke_config").content)
+        assert [key.id for key in found] == [2, 1]
 
 
 def counted(folder: Path, ask: Ask) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:

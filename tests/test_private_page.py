@@ -7,7 +7,9 @@ that FPMONITOR_NODE_MODULES names.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
+import math
 import os
 import random
 import re
@@ -18,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -26,10 +29,14 @@ from scipy import stats
 from fpmonitor.cli import run as main
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.client import answer
+from fpmonitor.private.client import answer, randomised
 from fpmonitor.private.keys import KeyRing, info_of, open_sealed, seal
+from fpmonitor.private.ldp.mechanisms import StochasticMatrix
+from fpmonitor.private.matrix_ask import matrix_randomisation
 from fpmonitor.private.randomised import estimate
 from fpmonitor.private.study import (
+    MATRIX_BITS,
+    MATRIX_TOTAL,
     MECHANISMS,
     Ask,
     Randomisation,
@@ -379,7 +386,8 @@ def test_two_tabs_do_not_answer_twice(tmp_path: Path) -> None:
     script = f"""const {{ seal }} = scripts["collector-sealed.js"], options = {parties.options()};
     return Promise.all([seal(options), seal(options)]);"""
     page = run(tmp_path, script, {"m1": 1, "m2": 2})
-    assert [done["outcome"] for done in page["result"]] == ["sent", "answered"]
+    # Either may come first: digests are computed beside the script.
+    assert sorted(done["outcome"] for done in page["result"]) == ["answered", "sent"]
     assert len(parties.reports(page["posts"])) == 2
 
 
@@ -493,6 +501,11 @@ def changed_ask(parties: Parties, change: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
+TOTAL = MATRIX_TOTAL
+MATRIX: dict[str, Any] = {
+    "mechanism": "matrix", "epsilon": math.log(3), "values": ["=1", "=2"],
+    "matrix": [[TOTAL // 4, TOTAL // 4 * 3], [TOTAL // 4 * 3, TOTAL // 4]],
+}  # fmt: skip
 ASKS: list[dict[str, Any]] = [
     {},
     {"sets": [["Navigator.m1", "Navigator.m2"]]},
@@ -530,6 +543,26 @@ ASKS: list[dict[str, Any]] = [
     *({"randomise": {"Navigator.m1": {"mechanism": "oue", "epsilon": 1.0,
                                       "values": [f"={value}" for value in range(values)]}}}
       for values in (1002, 1003)),
+    *({"randomise": {"Navigator.m1": {"mechanism": "grr", "epsilon": 1.0,
+                                      "values": ["=1", "=" + "v" * length]}}}
+      for length in (1002, 1003)),
+    *({"redact": {"Navigator.m1": {"keep": ["=1", "=" + "\u00e9" * length], "cover": 0.5}}}
+      for length in (501, 502)),
+    *({"randomise": {"Navigator.m1": MATRIX | change}} for change in (
+        {}, {"mechanism": "grr"}, {"mechanism": "oue"}, {"epsilon": 1.0}, {"epsilon": None},
+        {"epsilon": math.log(3) + 1e-10}, {"epsilon": math.log(3) + 1e-8}, {"hash_range": 2},
+        {"values": ["=1"]}, {"values": ["=1", "=1"]}, {"values": ["=1", "=2", "=3"]},
+        {"matrix": None}, {"matrix": []}, {"matrix": [[TOTAL, TOTAL]], "epsilon": 0.0},
+        {"matrix": [[TOTAL, 0], [0, TOTAL]]}, {"matrix": [[TOTAL, 0], [0, TOTAL]], "epsilon": None},
+        {"matrix": [[TOTAL // 4, TOTAL // 4 * 3], [TOTAL // 4 * 3 - 1, TOTAL // 4]]},
+        {"matrix": [[TOTAL // 4, TOTAL // 4 * 3], [TOTAL // 4 * 3 + 0.5, TOTAL // 4]]},
+        {"matrix": [[TOTAL // 4, TOTAL // 4 * 3], [TOTAL // 4 * 3, TOTAL // 4], [0, 0]]},
+        {"matrix": [[TOTAL // 4, TOTAL // 4 * 3], [TOTAL // 4 * 3, TOTAL // 4], [-1, 1]]},
+        {"matrix": [[TOTAL // 4, TOTAL // 4 * 3], [TOTAL // 4 * 3, TOTAL // 4], [0]]},
+        {"matrix": MATRIX["matrix"] + [[0, 0]] * 32_766},
+        {"matrix": MATRIX["matrix"] + [[0, 0]] * 32_767},
+        {"matrix": [[2**60, 2**60], [TOTAL - 2**60, TOTAL - 2**60]]},
+    )),
 ]  # fmt: skip
 
 
@@ -553,8 +586,8 @@ def test_a_page_answers_what_the_python_client_answers_and_nothing_else(tmp_path
     page = run(tmp_path, script, {"m1": 1, "m2": 2, "m3": 3})
     accepted = [is_accepted(parties.study, ask) for ask in asks]
     assert page["result"] == accepted
-    assert sum(accepted) == 8
-    assert len(page["posts"]) == 8
+    assert sum(accepted) == 16
+    assert len(page["posts"]) == 16
 
 
 @needs_node
@@ -643,6 +676,89 @@ def test_randomisation_in_the_page_has_the_law_of_its_mechanism(
     # Five standard errors or more, for each of the mechanisms.
     assert shares.pop("=b") == pytest.approx(1, abs=0.35)
     assert sum(shares.values()) / 3 == pytest.approx(0, abs=0.22)
+
+
+class Words(random.Random):
+    """The next 64 bits that a page would draw; the first of them are the number."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__()
+        self._bits = bits
+
+    def getrandbits(self, k: int, /) -> int:
+        return self._bits >> (64 - k)
+
+
+def awkward_matrix(reports: int, values: int) -> Randomisation:
+    """One with tiny, zero and large cells, none of them a number that people write."""
+    rng = np.random.default_rng(reports)
+    cells = rng.dirichlet(np.full(reports, 0.2), size=values).T + np.eye(reports, values) / 9
+    cells[-1] *= 1e-13
+    study = study_of_apis(["Navigator.m0"])
+    tokens = [f"={value}" for value in range(values)]
+    return matrix_randomisation(StochasticMatrix(cells / cells.sum(axis=0)), tokens, study=study)
+
+
+@needs_node
+@pytest.mark.parametrize(("reports", "values"), [(3, 2), (12, 5), (300, 4)])
+def test_page_and_python_draw_the_same_report_from_the_same_bits(
+    tmp_path: Path, reports: int, values: int
+) -> None:
+    """At both ends of every cell of the matrix and at random: one law, to the last bit."""
+    plan = awkward_matrix(reports, values)
+    assert plan.matrix is not None
+    borders = [
+        border
+        for column in zip(*plan.matrix, strict=True)
+        for end in itertools.accumulate(column)
+        for border in (end - 1, end)
+        if border < MATRIX_TOTAL
+    ]
+    spare = 64 - MATRIX_BITS
+    low, high = ([border << spare for border in borders], [(b << spare) + 4095 for b in borders])
+    rng = random.Random(5)
+    bits = [*low, *high, *(rng.getrandbits(64) for _ in range(500))]
+    draws = [(f"={rng.randrange(values + 1)}", one) for one in bits]
+    page_plan = plan.to_json()
+    words = [[one >> 32, one & 0xFFFFFFFF] for _, one in draws]
+    script = f"""const words = {json.dumps(words)}, plan = {json.dumps(page_plan)};
+    const drawn = [], {{ randomise }} = scripts["collector-ldp.js"];
+    for (const token of {json.dumps([token for token, _ in draws])}) {{
+      crypto.getRandomValues = (array) => {{ array.set(words.shift()); return array; }};
+      drawn.push(`=${{randomise(token, plan)}}`);
+    }}
+    return drawn;"""
+    page = run(tmp_path, script, files=("collector-ldp.js",))
+    assert page["result"] == [randomised(token, plan, Words(one)) for token, one in draws]
+    assert len(set(page["result"])) > reports * 0.9
+
+
+@needs_node
+def test_a_matrix_in_a_page_has_its_law_and_the_curator_tells_the_shares(tmp_path: Path) -> None:
+    names = [f"m{index}" for index in range(25)]
+    study = study_of_apis([f"Navigator.{name}" for name in names], report_bytes=1000)
+    cells = np.array([[0.7, 0.1, 0.2], [0.2, 0.6, 0.1], [0.05, 0.2, 0.5], [0.05, 0.1, 0.2]])
+    plan = matrix_randomisation(StochasticMatrix(cells), ("=a", "=b", "=other"), study=study)
+    ask = replace(first_ask(study), randomise=dict.fromkeys(study.apis, plan))
+    counts = many_answers(tmp_path, ask, study, dict.fromkeys(names, "b"), 15)
+    seen = [counts[f"={report}"] for report in range(4)]
+    assert sum(seen) == counts.total() == 375
+    assert stats.chisquare(seen, 375 * cells[:, 1]).pvalue > 1e-6
+    single = {(token,): users for token, users in counts.items()}
+    found = estimate(study, ask, study.apis[0], single, delta=1e-5)
+    assert found.values[1].lower < 1 == found.values[1].upper
+    assert found.values[1].lower > 0.5
+
+
+@needs_node
+def test_a_large_matrix_leaves_little_in_the_storage_of_the_site(tmp_path: Path) -> None:
+    parties = parties_of(["m1"])
+    plan = awkward_matrix(300, 100)
+    parties = replace(parties, ask=replace(parties.ask, randomise={"Navigator.m1": plan}))
+    page = run(tmp_path, parties.call(), {"m1": 7})
+    assert page["result"]["outcome"] == "sent"
+    assert len(parties.ask.to_bytes()) > 400_000
+    assert len(json.dumps(page["stored"])) < 500
 
 
 @needs_node

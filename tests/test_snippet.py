@@ -475,12 +475,29 @@ def test_a_randomised_api_leaves_the_page_as_one_report_for_the_life_of_the_id(
 
 
 @needs_node
+def test_reports_by_two_matrices_are_never_taken_for_one_another(tmp_path: Path) -> None:
+    """Both have no LDP level, so that it cannot name them."""
+    half = 2**51
+    plans = [
+        {"mechanism": "matrix", "epsilon": None, "values": [800, "other"], "matrix": matrix}
+        for matrix in ([[2**52, 0], [0, 2**52]], [[2**52, half], [0, half]])
+    ]
+    asked = (json.dumps({"Screen.width": plan}) for plan in (*plans, *plans))
+    calls = "".join(f"await fpmonitor.collect({{ {YES}, randomised: {one} }});" for one in asked)
+    names = [record["api"] for record in records_of(run(tmp_path, calls, file="collector-ldp.js"))]
+    assert len(set(names)) == 2
+    assert names[:2] == names[2:]
+    assert all(re.fullmatch(r"Screen\.width#ldp\.matrix\.[0-9a-f]{8}", name) for name in names)
+
+
+@needs_node
 @pytest.mark.parametrize(
     "plan",
     [
         '{ mechanism: "none", epsilon: 1, values: [1, 2] }',
         '{ mechanism: "grr", epsilon: 0, values: [1, 2] }',
         '{ mechanism: "grr", epsilon: 1, values: [1] }',
+        '{ mechanism: "matrix", epsilon: 1, values: [1, 2], matrix: [[0.7, 0.3], [0.3, 0.7]] }',
     ],
 )
 def test_a_wrong_randomisation_sends_nothing(tmp_path: Path, plan: str) -> None:

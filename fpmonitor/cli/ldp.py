@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,11 +25,10 @@ from fpmonitor.cli.options import (
     split_names,
 )
 from fpmonitor.cli.output import emit, emit_rows, note, plain, progress_line
-from fpmonitor.documents import read_text
 from fpmonitor.engine.duckdb import DuckDBSource
-from fpmonitor.errors import InputError, PolicyError, UnknownNameError
+from fpmonitor.errors import PolicyError, UnknownNameError
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.ldp.mechanisms import StochasticMatrix
+from fpmonitor.private.ldp.matrix_file import read_matrix
 from fpmonitor.private.ldp.planner import (
     PROTOCOLS,
     compare,
@@ -40,6 +38,7 @@ from fpmonitor.private.ldp.planner import (
 )
 from fpmonitor.private.ldp.priors import prior_of
 from fpmonitor.private.ldp.summary import metrics_of
+from fpmonitor.private.tokens import is_token
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import Window, take_snapshot
 from fpmonitor.store.views import View, look
@@ -47,10 +46,8 @@ from fpmonitor.store.views import View, look
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.private.ldp.mechanisms import Mechanism
+    from fpmonitor.private.ldp.mechanisms import Mechanism, StochasticMatrix
     from fpmonitor.private.ldp.summary import Metrics
-
-_MAX_MATRIX_BYTES = 64_000_000
 
 app = typer.Typer(
     help="Local differential privacy: what randomised reports give away, and what they tell.",
@@ -154,23 +151,14 @@ def _mechanism(
 
 
 def _matrix(path: Path, values: int | None, epsilon: float | None) -> StochasticMatrix:
-    """Matrix of a CSV file without header: rows are reports, columns are values.
+    """Matrix of a CSV file: rows are reports, columns are values.
 
     Raises
     ------
     InputError
         The file cannot be read, is no matrix of numbers, or has another number of values.
     """
-    lines = read_text(path, "mechanism", most=_MAX_MATRIX_BYTES).splitlines()
-    try:
-        rows = [row for row in csv.reader(lines) if row]
-        cells = np.array([[float(cell) for cell in row] for row in rows])
-    except (ValueError, csv.Error) as error:
-        raise InputError(
-            f"mechanism {path}: not a matrix of numbers ({error})",
-            hint="rows are reports, columns are values, no header",
-        ) from error
-    made = StochasticMatrix(cells)
+    made, _ = read_matrix(path, is_token)
     if values is not None and values != made.values:
         raise PolicyError("values", f"{path} has {made.values} columns, not {values}")
     if epsilon is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,31 +12,64 @@ from rich.table import Table
 
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
 from fpmonitor.cli.output import emit, emit_rows, note, percent, plain, progress_line
-from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.private.randomised import estimate, plan_randomisation, randomised_ask
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
+from fpmonitor.private.ldp.matrix_file import read_matrix
+from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
+from fpmonitor.private.randomised import (
+    estimate,
+    listed_values,
+    plan_randomisation,
+    randomised_ask,
+)
 from fpmonitor.private.store import Store, read_counts
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.table import count_reports, read_tokens
+from fpmonitor.private.tokens import is_token
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fpmonitor.private.ldp.mechanisms import StochasticMatrix
+    from fpmonitor.private.ldp.planner import ApiPlan
     from fpmonitor.private.randomised import RandomisedApi
-    from fpmonitor.private.study import Study
+    from fpmonitor.private.study import Randomisation, Study
 
 STUDY = Annotated[Path, typer.Option("--study", help="The study.", metavar="FILE")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """A matrix that was given for an API; `values` are null where the file does not name them."""
+
+    path: Path
+    matrix: StochasticMatrix
+    values: tuple[str, ...] | None
 
 
 def ask(
     study: STUDY,
     accuracy: Annotated[
-        float,
-        typer.Option("--accuracy", help="Wanted accuracy of the exposure: half the limits' gap."),
-    ],
+        float | None,
+        typer.Option(
+            "--accuracy",
+            help="Wanted accuracy of the exposure, half the limits' gap: plans every API that has "
+            "no --matrix.",
+        ),
+    ] = None,
+    matrix: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--matrix",
+            help="Randomise an API by this matrix: rows are reports, columns values, which the "
+            "first line may name.",
+            metavar="API=FILE.csv",
+        ),
+    ] = None,
     users: Annotated[
-        int | None, typer.Option("--users", help="Users who will answer. [default: as observed]")
+        int | None,
+        typer.Option("--users", help="Users who will answer. [default: as observed]", min=1),
     ] = None,
     epoch: Annotated[int, typer.Option("--epoch", help="Which collection.", min=0)] = 1,
     db: DB = DEFAULT_DB,
@@ -46,36 +80,75 @@ def ask(
     ] = None,
     quiet: QUIET = False,
 ) -> None:
-    """Plan round 1 of a study with randomised answers, from a database without randomisation."""
+    """Plan round 1 of a study with randomised answers, from a database without randomisation.
+
+    Matrices that name their columns need no database.
+    """
     terms = read_study(study)
-    held, observed = _held(db, terms)
-    plans = {}
-    rows = []
-    with progress_line(quiet) as progress:
-        for api in terms.apis:
-            progress(api)
-            found, plans[api] = plan_randomisation(
-                api,
-                held[api],
-                study=terms,
-                users=observed if users is None else users,
-                accuracy=accuracy,
-            )
-            rows.append(asdict(found))
+    matrices = _matrices(matrix or [], terms)
+    if accuracy is None and not matrices:
+        raise InputError("ldp ask: give --accuracy, or --matrix for some APIs")
+    is_named = all(one.values is not None for one in matrices.values())
+    held, observed = ({}, 0) if accuracy is None and is_named else _held(db, terms)
+    answering = observed if users is None else users
+    plans: dict[str, tuple[ApiPlan, Randomisation | None]] = {
+        api: _matrix_plan(api, one, held.get(api), terms, answering)
+        for api, one in matrices.items()
+    }
+    if accuracy is not None:
+        with progress_line(quiet) as progress:
+            for api in sorted(set(terms.apis) - set(plans)):
+                progress(api)
+                plans[api] = plan_randomisation(
+                    api, held[api], study=terms, users=answering, accuracy=accuracy
+                )
+    chosen = {api: plan for api, (_, plan) in plans.items() if plan is not None}
+    question = randomised_ask(terms, chosen, epoch=epoch) if chosen else None
+    rows = [asdict(plans[api][0]) for api in sorted(plans)]
     emit_rows(rows, table=lambda: _plans_table(rows), wanted=output_format, output=None)
-    chosen = {api: plan for api, plan in plans.items() if plan is not None}
-    if not chosen:
+    if question is None:
         raise UndecidableError(
             "no mechanism is accurate enough for any API",
             hint="more --users, or a larger --accuracy",
         )
-    spent = sum(plan.epsilon for plan in chosen.values())
-    note(
-        f"{len(chosen)} of {len(plans)} APIs are asked for; epsilon of a user: {spent:.3g} in all",
-        quiet=quiet,
-    )
+    note(_spent(terms, chosen), quiet=quiet)
     if output is not None:
-        emit(randomised_ask(terms, chosen, epoch=epoch).to_bytes().decode(), output)
+        emit(question.to_bytes().decode(), output)
+
+
+def _spent(study: Study, chosen: Mapping[str, Randomisation]) -> str:
+    spent = sum(plan.epsilon for plan in chosen.values())
+    epsilon = f"{spent:.3g} in all" if spent < math.inf else "infinite, a report excludes a value"
+    return f"{len(chosen)} of {len(study.apis)} APIs are asked for; epsilon of a user: {epsilon}"
+
+
+def _matrices(options: Sequence[str], study: Study) -> dict[str, _Matrix]:
+    """Matrices by the APIs that they are for."""
+    found = {}
+    for option in options:
+        api, _, name = option.rpartition("=")
+        if not api or not name:
+            raise InputError(f"--matrix {option}: name an API and a file", hint="API=FILE.csv")
+        if api not in study.apis:
+            raise UnknownNameError("API of the study in --matrix", api, study.apis)
+        path = Path(name)
+        found[api] = _Matrix(path, *read_matrix(path, is_token))
+    return found
+
+
+def _matrix_plan(
+    api: str, given: _Matrix, held: Mapping[str, int] | None, study: Study, users: int
+) -> tuple[ApiPlan, Randomisation]:
+    """Plan an API by its matrix; the columns are those of the file, or of the database."""
+    values = given.values or listed_values(api, held or {}, study=study)
+    if len(values) != given.matrix.values:
+        raise InputError(
+            f"{given.path}: {given.matrix.values} columns for {len(values)} values of {api}, those "
+            f"of k = {study.k} users or more and one for all others",
+            hint="name the columns in a first line, as =24,=30,redacted",
+        )
+    plan = matrix_randomisation(given.matrix, values, study=study)
+    return foresee_matrix(api, plan, study=study, tokens=held, users=users), plan
 
 
 def _held(db: Path, study: Study) -> tuple[dict[str, dict[str, int]], int]:
@@ -152,7 +225,7 @@ def _estimates_table(found: Sequence[RandomisedApi], study: Study) -> Table:
         table.add_column(name, justify="right" if position else "left")
     for one in found:
         table.add_row(
-            plain(one.api), one.mechanism, f"{one.epsilon:.3g}", f"{one.users:,}",
+            plain(one.api), one.mechanism, _cell(one.epsilon), f"{one.users:,}",
             percent(one.lower), percent(one.upper),
         )  # fmt: skip
     return table

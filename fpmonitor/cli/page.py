@@ -11,7 +11,9 @@ import typer
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat, split_names
 from fpmonitor.cli.output import emit, to_json
 from fpmonitor.decide.decision import read_decision
+from fpmonitor.documents import read_bytes
 from fpmonitor.errors import InputError
+from fpmonitor.private.study import MAX_FILE_BYTES
 from fpmonitor.serve.snippet import (
     SCRIPTS,
     SEALED,
@@ -105,15 +107,12 @@ def _answers(to: str | None, files: Mapping[str, Path | None]) -> SealedAnswers:
     if to is None or missing:
         raise InputError(f"{SEALED} needs --to, {', '.join(files)}")
     _check_address("--to", to)
-    contents = [_read(option, path) for option, path in files.items() if path is not None]
+    contents = [
+        read_bytes(path, option, most=MAX_FILE_BYTES)
+        for option, path in files.items()
+        if path is not None
+    ]
     study, ask, shuffler_keys, recipient_keys = contents
     return SealedAnswers(
         to=to, study=study, ask=ask, shuffler_keys=shuffler_keys, recipient_keys=recipient_keys
     )
-
-
-def _read(option: str, path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{option} {path}: cannot be read ({error.strerror})") from error

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-import socket
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import FORMAT, OUTPUT, UNSAFE_COUNTS
 from fpmonitor.cli.output import emit_rows, note
 from fpmonitor.cli.private_output import (
@@ -24,8 +22,10 @@ from fpmonitor.cli.private_output import (
     shown,
     write_bytes,
 )
+from fpmonitor.documents import read_bytes
 from fpmonitor.errors import InputError
 from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.wire import MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from fpmonitor.private.delivery import Delivery
@@ -242,6 +242,10 @@ def serve(
         list[str] | None,
         typer.Option("--origin", help="Pages that may send uploads; * for any.", metavar="ORIGIN"),
     ] = None,
+    pool_mb: Annotated[
+        int,
+        typer.Option("--pool-mb", help="Megabytes that may wait in the shuffler's store.", min=1),
+    ] = 10_000,
     host: Annotated[str, typer.Option("--host", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="Port; 0 chooses one.", min=0)] = 8027,
 ) -> None:
@@ -253,48 +257,33 @@ def serve(
     asks = [read_ask(path) for path in ask or []]
     with ExitStack() as stack:
         if role is RoleName.SHUFFLER:
-            shuffler = stack.enter_context(_shuffler(study, store, keys, asks))
+            shuffler = stack.enter_context(
+                _shuffler(study, store, keys, asks, most_bytes=pool_mb * 1_000_000)
+            )
             recipients = _recipients(curator, curator_token, analyst, analyst_token)
             application = shuffler_app(
                 shuffler,
                 token=secret,
+                keys=keys,
                 delivery=_delivery(shuffler, recipients),
                 origins=origin or [],
             )
         else:
             recipient = stack.enter_context(_recipient(study, store, keys, ask, role))
-            application = recipient_app(recipient, token=secret)
-        _run(application, host, port)
-
-
-def _run(application: Any, host: str, port: int) -> None:
-    import uvicorn  # noqa: PLC0415 -- an extra; `services` has asked for it
-
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    try:
-        listening = socket.create_server((host, port))
-    except OSError as error:
-        raise InputError(f"{host}:{port}: cannot listen there ({error.strerror})") from error
-    settings = uvicorn.Config(
-        application,
-        access_log=False,  # addresses stand in it
-        log_config=None,
-        server_header=False,
-        timeout_graceful_shutdown=10,
-    )
-    note(f"http://{host}:{listening.getsockname()[1]}/ (Ctrl-C stops)")
-    uvicorn.Server(settings).run(sockets=[listening])
+            application = recipient_app(recipient, token=secret, keys=keys)
+        run_application(application, host, port)
 
 
 # ---- Roles
 
 
 @contextmanager
-def _shuffler(study: Path, store: Path, keys: Path, asks: Sequence[Ask]) -> Iterator[Shuffler]:
+def _shuffler(
+    study: Path, store: Path, keys: Path, asks: Sequence[Ask], *, most_bytes: int | None = None
+) -> Iterator[Shuffler]:
     from fpmonitor.private.shuffler import Shuffler  # noqa: PLC0415 -- an extra
 
-    role = Shuffler(store, read_study(study), _keys(keys))
+    role = Shuffler(store, read_study(study), _keys(keys), most_bytes=most_bytes)
     with role.store:
         for one in asks:
             role.add_ask(one)
@@ -392,10 +381,7 @@ def _write_batches(role: Shuffler, folder: Path) -> list[Path]:
 def _take_batches(role: Recipient, paths: Sequence[Path]) -> dict[str, int]:
     outcomes: Counter[str] = Counter()
     for path in paths:
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        content = read_bytes(path, "batch", most=MAX_BATCH_BYTES)
         try:
             _add(outcomes, role.take(content))
         except InputError as error:

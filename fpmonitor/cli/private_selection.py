@@ -25,7 +25,7 @@ from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_fro
 from fpmonitor.private.selection import SETTINGS
 from fpmonitor.private.selection import select as select_set
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import Ask, Study, read_study
+from fpmonitor.private.study import Ask, Study, check_ask, read_study
 from fpmonitor.private.table import read_tokens
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
@@ -110,9 +110,9 @@ def select(
         return
     if reader is Reader.CURATOR:
         knowledge = Knowledge(terms, held.counts, setting.value)
-        _write_ask(next_ask(knowledge, epoch=epoch, number=held.next_round), output)
+        _write_ask(held.study, next_ask(knowledge, epoch=epoch, number=held.next_round), output)
     else:
-        _write_ask(held.analyst_ask(found.recommended.apis), output)
+        _write_ask(held.study, held.analyst_ask(found.recommended.apis), output)
 
 
 def redact(
@@ -174,7 +174,7 @@ def redact(
             hint="leave out an API, raise the budget, or use more users",
         )
     if output is not None:
-        _write_ask(held.analyst_ask(wanted, plan.rules), output)
+        _write_ask(held.study, held.analyst_ask(wanted, plan.rules), output)
 
 
 def hierarchy(
@@ -329,13 +329,14 @@ def _held(path: Path, study: Study, epoch: int) -> _Held:
     return _Held(study, epoch, 1 + max(ask.round for ask in asks), counts)
 
 
-def _write_ask(ask: Ask | None, output: Path) -> None:
+def _write_ask(study: Study, ask: Ask | None, output: Path) -> None:
     if ask is None:
         raise UndecidableError(
             "there is nothing to ask for",
             hint="no set is promised, or the study allows the curator no larger ones; "
             "`private redact` makes a set safe",
         )
+    check_ask(study, ask)
     emit(ask.to_bytes().decode(), output)
     note(f"round {ask.round}, for the {ask.recipient}, written to {output}")
 

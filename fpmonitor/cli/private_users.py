@@ -90,7 +90,7 @@ def seal(
     if send is None and output is not None:
         write_bytes(output, sealed())
     elif send is not None:
-        row = send_uploads(sealed(), send)
+        row = send_uploads(sealed(), send, note)
         emit_rows([row], table=lambda: counts_table([row]), wanted=None, output=None, document=row)
     note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import secrets
 from typing import TYPE_CHECKING
 
 from fpmonitor.private.keys import seal
-from fpmonitor.private.study import check_ask
+from fpmonitor.private.study import MATRIX_BITS, check_ask
 from fpmonitor.private.tokens import ABSENT, REDACTED, fitting
 from fpmonitor.private.wire import NONCE_BYTES, Report, Upload, token_limit
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.private.study import Ask, Randomisation, RedactionRule, Study
     from fpmonitor.private.wire import HpkeCiphertext, HpkeConfig
@@ -69,6 +70,8 @@ def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
     """Draw the report of a token by local differential privacy."""
     size = len(plan.values)
     held = plan.values.index(token) if token in plan.values else size - 1
+    if plan.matrix is not None:
+        return f"={_row(plan.matrix, held, rng)}"
     if plan.is_unary:
         own, other = _bit_chances(plan)
         chances = (own if index == held else other for index in range(size))
@@ -78,6 +81,13 @@ def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
         told = _response(_hash(seed, held, plan.hash_range), plan.hash_range, plan.epsilon, rng)
         return f"={seed:016x}.{told}"
     return plan.values[_response(held, size, plan.epsilon, rng)]
+
+
+def _row(matrix: Sequence[Sequence[int]], held: int, rng: random.Random) -> int:
+    """Draw a report by the whole numbers of a column; without rounding, and without rejection."""
+    drawn = rng.getrandbits(MATRIX_BITS)
+    reached = itertools.accumulate(row[held] for row in matrix)
+    return next(number for number, end in enumerate(reached) if drawn < end)
 
 
 def _bit_chances(plan: Randomisation) -> tuple[float, float]:

@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from fpmonitor.documents import read_bytes
 from fpmonitor.errors import InputError
 from fpmonitor.private.wire import (
     HpkeCiphertext,
@@ -43,6 +44,7 @@ ENCAPSULATED_BYTES = 32
 TAG_BYTES = 16
 FRAME_HEAD_BYTES = 7
 FORMAT = "fpmonitor-keys-1"
+MAX_KEYS_BYTES = 1_000_000
 
 
 class SealError(InputError):
@@ -229,12 +231,13 @@ def read_keys(path: Path) -> KeyRing:
     Raises
     ------
     InputError
-        There is no such file, it is no file of keys, or others may read it.
+        There is no such file, it is too large, no file of keys, or others may read it.
     """
+    raw = read_bytes(path, "secret keys", most=MAX_KEYS_BYTES)
     try:
         if path.stat().st_mode & 0o077:
             raise InputError(f"{path}: others may read the secret keys", hint=f"chmod 600 {path}")
-        content = json.loads(path.read_bytes())
+        content = json.loads(raw)
         ring = KeyRing(content["role"], tuple(map(_secret_key, content["keys"])))
         known = content["format"] == FORMAT and ring.role in ROLES and ring.keys
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -263,8 +266,6 @@ def read_configs(path: Path) -> HpkeConfig:
         There is no such file, or it is no list of keys.
     """
     try:
-        return decode_configs(path.read_bytes())[0]
-    except OSError as error:
-        raise InputError(f"{path}: no readable file of public keys") from error
+        return decode_configs(read_bytes(path, "public keys", most=MAX_KEYS_BYTES))[0]
     except WireError as error:
         raise InputError(f"{path}: {error.message}") from error

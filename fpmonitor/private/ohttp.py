@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from fpmonitor.documents import read_bytes
 from fpmonitor.errors import InputError
-from fpmonitor.private.keys import ENCAPSULATED_BYTES, SealError
+from fpmonitor.private.keys import ENCAPSULATED_BYTES, MAX_KEYS_BYTES, SealError
 from fpmonitor.private.wire import SUITE_IDS, HpkeConfig, WireError
 
 try:
@@ -137,9 +138,7 @@ def read_keys(path: Path) -> HpkeConfig:
         There is no such file, or it holds no key for our algorithms.
     """
     try:
-        return decode_keys(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: no readable file of OHTTP keys") from error
+        return decode_keys(read_bytes(path, "OHTTP keys", most=MAX_KEYS_BYTES))
     except WireError as error:
         raise InputError(f"{path}: {error.message}") from error
 

@@ -6,6 +6,7 @@ holds whatever lies behind it: as one group it exposes least, and all of it expo
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,22 @@ import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.private.ldp.exposure import exposure_limits
-from fpmonitor.private.ldp.frequency import estimate_frequencies, frequency_limits
-from fpmonitor.private.ldp.mechanisms import HashedReports, LocalHash
+from fpmonitor.private.ldp.frequency import (
+    estimate_frequencies,
+    estimate_from_reports,
+    frequency_limits,
+    limits_from_reports,
+)
+from fpmonitor.private.ldp.mechanisms import HashedReports, LocalHash, StochasticMatrix
 from fpmonitor.private.ldp.planner import PROTOCOLS, plan_api
-from fpmonitor.private.study import MECHANISMS, UNARY, Ask, Randomisation
+from fpmonitor.private.study import (
+    MATRIX_TOTAL,
+    MECHANISMS,
+    UNARY,
+    Ask,
+    Randomisation,
+    check_ask,
+)
 from fpmonitor.private.tokens import REDACTED, fitting, is_report
 from fpmonitor.private.wire import token_limit
 from fpmonitor.spectrum import CountSpectrum
@@ -29,6 +42,8 @@ if TYPE_CHECKING:
     from fpmonitor.private.ldp.mechanisms import PureMechanism
     from fpmonitor.private.ldp.planner import ApiPlan
     from fpmonitor.private.study import MechanismName, Study
+
+_NO_REPORT = "counts: a token is no report of the randomisation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +73,7 @@ class RandomisedApi:
     Attributes
     ----------
     api, mechanism, epsilon
-        What was asked, and how it was randomised; nats.
+        What was asked, and how it was randomised; nats, null where a matrix has no LDP level.
     users
         Reports.
     lower, upper
@@ -69,7 +84,7 @@ class RandomisedApi:
 
     api: str
     mechanism: str
-    epsilon: float
+    epsilon: float | None
     users: int
     lower: float
     upper: float
@@ -80,8 +95,10 @@ class RandomisedApi:
         return asdict(self)
 
 
-def mechanism_of(plan: Randomisation) -> PureMechanism:
+def mechanism_of(plan: Randomisation) -> PureMechanism | StochasticMatrix:
     """Give the mechanism that users apply, for its matrix and its estimates."""
+    if plan.matrix is not None:
+        return StochasticMatrix(np.array(plan.matrix) / MATRIX_TOTAL)
     if plan.hash_range is not None:
         return LocalHash(len(plan.values), plan.epsilon, plan.hash_range)
     return PROTOCOLS[plan.mechanism](len(plan.values), plan.epsilon)
@@ -106,7 +123,8 @@ def estimate(
     Raises
     ------
     InputError
-        The API is not randomised, or redacted besides; a token is no report on it.
+        The API is not randomised, or redacted besides; a token is no report on it; different laws
+        of the values have the same reports, because the matrix is not faithful.
     UndecidableError
         Fewer than `k` users answered.
     """
@@ -118,18 +136,15 @@ def estimate(
     users = sum(counts.values())
     if users < study.k:
         raise UndecidableError(f"{api}: fewer than k = {study.k} users answered")
-    mechanism = mechanism_of(plan)
-    support = _support_counts(study, plan, counts)
-    shares = estimate_frequencies(mechanism, support, users).frequencies
-    low, high = frequency_limits(mechanism, support, users, delta=delta)
-    lower, upper = exposure_limits(low, high, k=study.k, population=study.population)
+    shares, low, high = _frequencies(study, plan, counts, delta)
+    lower, upper = limits_of_exposure(study, low, high)
     return RandomisedApi(
         api=api,
         mechanism=plan.mechanism,
-        epsilon=plan.epsilon,
+        epsilon=plan.epsilon if plan.epsilon < math.inf else None,
         users=users,
         lower=lower,
-        upper=min(1.0, upper + float(high[-1])),
+        upper=upper,
         values=tuple(
             EstimatedValue(token=token, share=float(one), lower=float(least), upper=float(most))
             for token, one, least, most in zip(plan.values, shares, low, high, strict=True)
@@ -137,15 +152,55 @@ def estimate(
     )
 
 
+def limits_of_exposure(
+    study: Study, low: NDArray[np.float64], high: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Limits of the exposure, whatever lies behind the last value.
+
+    Parameters
+    ----------
+    study
+        `k` and `n` of the exposure.
+    low, high
+        Limits of the probabilities of all listed values, shares.
+    """
+    lower, upper = exposure_limits(low, high, k=study.k, population=study.population)
+    return lower, min(1.0, upper + float(high[-1]))
+
+
+def _frequencies(
+    study: Study, plan: Randomisation, counts: Mapping[tuple[str, ...], int], delta: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Shares of the values, and their lower and upper limits."""
+    by_token = {token: users for (token,), users in counts.items()}
+    mechanism = mechanism_of(plan)
+    if isinstance(mechanism, StochasticMatrix):
+        reports = _report_counts(plan, by_token, len(mechanism.probabilities))
+        low, high = limits_from_reports(mechanism, reports, delta=delta)
+        return estimate_from_reports(mechanism, reports).frequencies, low, high
+    users = sum(by_token.values())
+    support = _support_counts(study, plan, by_token)
+    low, high = frequency_limits(mechanism, support, users, delta=delta)
+    return estimate_frequencies(mechanism, support, users).frequencies, low, high
+
+
+def _report_counts(
+    plan: Randomisation, by_token: Mapping[str, int], reports: int
+) -> NDArray[np.int64]:
+    """Count the users who sent each report of a matrix, int64, shape (reports,)."""
+    if not all(is_report(token, plan) for token in by_token):
+        raise InputError(_NO_REPORT)
+    return np.array([by_token.get(f"={number}", 0) for number in range(reports)], dtype=np.int64)
+
+
 def _support_counts(
-    study: Study, plan: Randomisation, counts: Mapping[tuple[str, ...], int]
+    study: Study, plan: Randomisation, by_token: Mapping[str, int]
 ) -> NDArray[np.int64]:
     """Count the reports that support each value, int64, shape (values,)."""
     limit = token_limit(study.report_bytes, ("",))
     values = [fitting(value, limit, study.id) for value in plan.values]
-    by_token = {token: users for (token,), users in counts.items()}
     if not all(_is_report(token, plan, values) for token in by_token):
-        raise InputError("counts: a token is no report of the randomisation")
+        raise InputError(_NO_REPORT)
     if plan.is_unary:
         rows = [[users * (bit == "1") for bit in token[1:]] for token, users in by_token.items()]
         return np.asarray(np.array(rows, dtype=np.int64).sum(axis=0), dtype=np.int64)
@@ -196,13 +251,8 @@ def plan_randomisation(
     UndecidableError
         No value is held by `k` users.
     """
-    listed = sorted(
-        token for token, held in tokens.items() if held >= study.k and token != REDACTED
-    )
-    limit = token_limit(study.report_bytes, ("",))
+    listed = _listed(api, tokens, study)
     rest = sum(tokens.values()) - sum(tokens[token] for token in listed)
-    if not listed:
-        raise UndecidableError(f"{api}: no value is held by k = {study.k} users")
     plan = plan_api(
         api,
         CountSpectrum.from_counts([tokens[token] for token in listed]),
@@ -214,8 +264,34 @@ def plan_randomisation(
         delta=study.delta / len(study.apis),
         mechanisms=_with_room(study, len(listed) + 1),
     )
-    values = [fitting(token, limit, study.id) for token in listed]
-    return plan, randomisation_of(plan, (*values, REDACTED))
+    return plan, randomisation_of(plan, listed_values(api, tokens, study=study))
+
+
+def listed_values(api: str, tokens: Mapping[str, int], *, study: Study) -> tuple[str, ...]:
+    """List the values of an API for an ask: those of `k` users or more, sorted, and the rest.
+
+    Parameters
+    ----------
+    api, tokens, study
+        As `plan_randomisation`.
+
+    Raises
+    ------
+    UndecidableError
+        No value is held by `k` users.
+    """
+    limit = token_limit(study.report_bytes, ("",))
+    listed = (fitting(token, limit, study.id) for token in _listed(api, tokens, study))
+    return (*listed, REDACTED)
+
+
+def _listed(api: str, tokens: Mapping[str, int], study: Study) -> list[str]:
+    listed = sorted(
+        token for token, held in tokens.items() if held >= study.k and token != REDACTED
+    )
+    if not listed:
+        raise UndecidableError(f"{api}: no value is held by k = {study.k} users")
+    return listed
 
 
 def randomisation_of(plan: ApiPlan, values: tuple[str, ...]) -> Randomisation | None:
@@ -258,9 +334,9 @@ def randomised_ask(
     Raises
     ------
     InputError
-        There is no plan.
+        There is no plan, or it breaks the terms of the study: a message has no room for a report.
     """
-    return Ask(
+    ask = Ask(
         study=study.id,
         epoch=epoch,
         round=round_number,
@@ -268,3 +344,5 @@ def randomised_ask(
         sets=tuple((api,) for api in sorted(plans)),
         randomise=plans,
     )
+    check_ask(study, ask)
+    return ask

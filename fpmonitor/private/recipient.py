@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 from fpmonitor.errors import InputError
 from fpmonitor.private.keys import SealError, has_length, open_sealed
 from fpmonitor.private.store import Receipt, Store, read_counts
-from fpmonitor.private.tokens import REDACTED, fitting, is_report
+from fpmonitor.private.tokens import REDACTED, fitting, is_report, is_token
 from fpmonitor.private.wire import ID_BYTES, WireError, decode_batch, decode_report, token_limit
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from fpmonitor.private.store import Outcome
     from fpmonitor.private.study import Ask, Randomisation, Study
     from fpmonitor.private.wire import HpkeCiphertext, Report
-
-_FREE_FORM = re.compile(r"=.*|#[0-9a-f]{32}|undefined|error|absent|redacted", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class _Form:
             return token in allowed
         if plan is not None:
             return is_report(token, plan)
-        return _FREE_FORM.fullmatch(token) is not None
+        return is_token(token)
 
 
 class Recipient:
@@ -89,12 +86,23 @@ class Recipient:
     def __init__(self, path: Path, study: Study, ring: KeyRing) -> None:
         if ring.role == "shuffler":
             raise InputError("keys: of the shuffler, not of a recipient")
-        self.ring = ring
+        self.ring, self._keys = ring, ring.by_id()
         self.store = Store(path, study, "recipient")
-        self._keys = ring.by_id()
         self._forms: dict[bytes, tuple[_Form, ...]] = {}
         for ask in self.store.asks.values():
             self._forms[ask.id] = _forms(study, ask)
+
+    def use_keys(self, ring: KeyRing) -> None:
+        """Open with these keys from now on.
+
+        Raises
+        ------
+        InputError
+            They are another role's.
+        """
+        if ring.role != self.ring.role:
+            raise InputError(f"keys: of the {ring.role}, not of the {self.ring.role}")
+        self.ring, self._keys = ring, ring.by_id()
 
     def add_ask(self, ask: Ask) -> None:
         """Count answers to an ask from now on; errors as of `Store.add_ask`.

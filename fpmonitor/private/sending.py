@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fpmonitor.private.transport import BYTES_TYPE, Answer, UnreachableError
+from fpmonitor.private.transport import BYTES_TYPE, Answer, UnreachableError, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     Send = Callable[[bytes], Answer]
 
 BODY_BYTES = 1_000_000
+_TRIES = 5
+_LONGEST_WAIT_SECONDS = 60
 
 
 def straight(shuffler: Service) -> Send:
@@ -47,27 +50,56 @@ def through_relay(relay: Service, gateway: HpkeConfig, shuffler: str) -> Send:
         sealed, exchange = seal_request(request.encode(), gateway)
         answer = relay.post("", sealed, REQUEST_TYPE)
         response = decode_response(exchange.open_response(answer.content))
+        headers = dict(response.fields)
         if response.status != 200:
-            raise UnreachableError(f"{shuffler}: {response.status} through the relay")
-        return Answer(dict(response.fields).get("content-type", ""), response.content)
+            raise UnreachableError(
+                f"{shuffler}: {response.status} through the relay",
+                answered=True,
+                retry_after=seconds_of(headers.get("retry-after", "")),
+            )
+        return Answer(headers.get("content-type", ""), response.content)
 
     return send
 
 
-def send_uploads(uploads: Iterable[bytes], send: Send) -> dict[str, int]:
+def send_uploads(
+    uploads: Iterable[bytes], send: Send, tell: Callable[[str], None] = lambda _: None
+) -> dict[str, int]:
     """Send uploads, many at once; messages by what became of them.
+
+    Parameters
+    ----------
+    uploads
+        Each sealed for the shuffler.
+    send
+        Takes a body of many.
+    tell
+        Is called when the shuffler has too much to do: it is asked again when it says, a few times.
 
     Raises
     ------
     UnreachableError
-        No answer. All may be sent again: each counts once.
+        No answer, or it stays too busy. All may be sent again: each counts once.
     """
     outcomes: Counter[str] = Counter()
     for body in _bodies(uploads):
-        answer: dict[str, Any] = send(body).json()
+        answer: dict[str, Any] = _insist(send, body, tell).json()
         outcomes["accepted"] += answer["accepted"]
         outcomes.update(answer["refused"])
     return dict(outcomes)
+
+
+def _insist(send: Send, body: bytes, tell: Callable[[str], None]) -> Answer:
+    for _ in range(_TRIES):
+        try:
+            return send(body)
+        except UnreachableError as error:
+            if error.retry_after is None:
+                raise
+            seconds = min(error.retry_after, _LONGEST_WAIT_SECONDS)
+            tell(f"{error.message}; again in {seconds} s")
+            time.sleep(seconds)
+    return send(body)
 
 
 def _bodies(uploads: Iterable[bytes]) -> Iterator[bytes]:

@@ -9,14 +9,14 @@ import asyncio
 import hmac
 import json
 import logging
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.private.binary_http import Response as InnerResponse
 from fpmonitor.private.binary_http import decode_request
-from fpmonitor.private.keys import SealError
+from fpmonitor.private.keys import SealError, read_keys
 from fpmonitor.private.ohttp import (
     KEYS_TYPE,
     REQUEST_TYPE,
@@ -25,9 +25,10 @@ from fpmonitor.private.ohttp import (
     encode_keys,
     open_request,
 )
-from fpmonitor.private.study import ask_of
+from fpmonitor.private.shuffler import PoolFullError
+from fpmonitor.private.study import MAX_FILE_BYTES, ask_of
 from fpmonitor.private.transport import BYTES_TYPE
-from fpmonitor.private.wire import WireError
+from fpmonitor.private.wire import MAX_BATCH_BYTES, WireError
 
 try:
     from starlette.applications import Starlette
@@ -41,10 +42,12 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
 
     from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from fpmonitor.private.delivery import Delivery
     from fpmonitor.private.recipient import Recipient
@@ -56,10 +59,12 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("fpmonitor.private")
 CONFIGS_TYPE = "application/ppm-dap;message=hpke-config-list"
 MAX_UPLOADS_BYTES = 4_000_000
-MAX_BATCH_BYTES = 64_000_000
-MAX_ASK_BYTES = 16_000_000
-# Bodies that wait for one commit; more are put off.
-MAX_WAITING_BYTES = 64_000_000
+# Of uploads that are being read, opened or written; more are put off.
+MAX_UNDER_WAY_BYTES = 64_000_000
+MAX_UNDER_WAY = 1000
+BODY_SECONDS = 60.0
+BUSY_SECONDS = 5
+FULL_SECONDS = 60
 GROUP_BYTES = 16_000_000
 
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -75,17 +80,26 @@ class RefusedRequestError(Exception):
         Of the answer.
     reason
         Without anything of the request.
+    retry_after
+        Seconds after which it may be sent again; null where that changes nothing.
     """
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, *, retry_after: int | None = None) -> None:
         super().__init__(reason)
         self.status = status
+        self.retry_after = retry_after
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Header fields of the answer."""
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 
 def shuffler_app(
     shuffler: Shuffler,
     *,
     token: str,
+    keys: Path | None = None,
     delivery: Delivery | None = None,
     origins: Sequence[str] = (),
 ) -> Starlette:
@@ -97,6 +111,8 @@ def shuffler_app(
         The role.
     token
         What the curator presents to give an ask, to close one, and to see the status.
+    keys
+        File of its keys; they are read again whenever it was replaced.
     delivery
         Sends the batches; without one they wait in the store.
     origins
@@ -104,7 +120,7 @@ def shuffler_app(
     """
     service = _ShufflerService(shuffler, delivery)
     shared = _Shared(shuffler, token)
-    middleware = []
+    middleware = _fresh_keys(shuffler, keys)
     if origins:
         middleware.append(
             Middleware(
@@ -133,7 +149,7 @@ def shuffler_app(
     )
 
 
-def recipient_app(recipient: Recipient, *, token: str) -> Starlette:
+def recipient_app(recipient: Recipient, *, token: str, keys: Path | None = None) -> Starlette:
     """Make the application of the curator or the analyst.
 
     Parameters
@@ -142,6 +158,8 @@ def recipient_app(recipient: Recipient, *, token: str) -> Starlette:
         The role.
     token
         What the shuffler presents with its batches, and who gives asks and sees the status.
+    keys
+        File of its keys; they are read again whenever it was replaced.
     """
     shared = _Shared(recipient, token)
     service = _RecipientService(recipient)
@@ -152,7 +170,52 @@ def recipient_app(recipient: Recipient, *, token: str) -> Starlette:
             Route("/batches", _answered(shared.authorised(service.batches)), methods=["POST"]),
             Route("/status", _answered(shared.authorised(shared.status))),
         ],
+        middleware=_fresh_keys(recipient, keys),
     )
+
+
+def _fresh_keys(role: Shuffler | Recipient, keys: Path | None) -> list[Middleware]:
+    return [] if keys is None else [Middleware(_FreshKeys, role=role, path=keys)]
+
+
+class _FreshKeys:
+    """Reads the keys of a role again when their file was replaced, before the next request.
+
+    So whoever seals for a key after it was written is understood, without a signal or a wait.
+    """
+
+    def __init__(self, app: ASGIApp, *, role: Shuffler | Recipient, path: Path) -> None:
+        self._app = app
+        self._role = role
+        self._path = path
+        self._seen: tuple[int, ...] | None = ()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self._refresh()
+        await self._app(scope, receive, send)
+
+    def _refresh(self) -> None:
+        found = _identity(self._path)
+        if found == self._seen:
+            return
+        self._seen = found
+        try:
+            ring = read_keys(self._path)
+            if ring.configs != self._role.ring.configs:
+                self._role.use_keys(ring)
+                LOG.info("keys %s from now on", ", ".join(str(key.id) for key in ring.keys))
+        except InputError as error:
+            LOG.error("the keys stay as they were: %s", error)  # noqa: TRY400 -- no bug of ours
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """Tell a file from the one that replaces it; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode
 
 
 def _answered(handler: Handler) -> Handler:
@@ -162,10 +225,10 @@ def _answered(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except RefusedRequestError as error:
-            return _error(error.status, str(error))
+            return _error(error.status, str(error), error.headers)
         except StoreError:  # its message holds a path
             LOG.exception("the store cannot be used")
-            return _error(503, "messages cannot be kept now", {"Retry-After": "60"})
+            return _error(503, "messages cannot be kept now", {"Retry-After": str(FULL_SECONDS)})
         except FpmonitorError as error:
             return _error(400, error.message)
 
@@ -193,7 +256,7 @@ class _Shared:
         return authorised
 
     async def add_ask(self, request: Request) -> Response:
-        ask = ask_of(await _body(request, MAX_ASK_BYTES, ("application/json", BYTES_TYPE)))
+        ask = ask_of(await _body(request, MAX_FILE_BYTES, ("application/json", BYTES_TYPE)))
         await asyncio.to_thread(self._role.add_ask, ask)
         return _json({"id": ask.id.hex()}, 201)
 
@@ -224,6 +287,7 @@ class _ShufflerService:
         self._shuffler = shuffler
         self._delivery = delivery
         self._intake = _Intake(shuffler, self._released)
+        self._room = _Room()
 
     def alive(self, app: Starlette) -> AbstractAsyncContextManager[None]:
         """Take uploads and deliver batches as long as the application lives."""
@@ -293,21 +357,23 @@ class _ShufflerService:
     # ---- Uploads
 
     async def uploads(self, request: Request) -> Response:
-        # A page that sends bytes names no type, so that the browser need not ask first.
-        body = await _body(request, MAX_UPLOADS_BYTES, (BYTES_TYPE, ""))
-        return _json((await self._intake.take(body)).to_json())
+        with self._room.one() as grow:
+            # A page that sends bytes names no type, so that the browser need not ask first.
+            body = await _body(request, MAX_UPLOADS_BYTES, (BYTES_TYPE, ""), grow)
+            return _json((await self._intake.take(body)).to_json())
 
     async def ohttp(self, request: Request) -> Response:
-        body = await _body(request, MAX_UPLOADS_BYTES, (REQUEST_TYPE,))
-        try:
-            inner, exchange = open_request(body, self._shuffler.ring.by_id())
-        except UnknownKeyError:
-            problem = {"type": _KEY_PROBLEM, "title": "key identifier unknown"}
-            return _bytes(json.dumps(problem).encode(), "application/problem+json", 400)
-        except SealError as error:
-            raise RefusedRequestError(400, error.message) from error
-        answer = await self._inner(inner)
-        return _bytes(exchange.seal_response(answer.encode()), RESPONSE_TYPE)
+        with self._room.one() as grow:
+            body = await _body(request, MAX_UPLOADS_BYTES, (REQUEST_TYPE,), grow)
+            try:
+                inner, exchange = open_request(body, self._shuffler.ring.by_id())
+            except UnknownKeyError:
+                problem = {"type": _KEY_PROBLEM, "title": "key identifier unknown"}
+                return _bytes(json.dumps(problem).encode(), "application/problem+json", 400)
+            except SealError as error:
+                raise RefusedRequestError(400, error.message) from error
+            answer = await self._inner(inner)
+            return _bytes(exchange.seal_response(answer.encode()), RESPONSE_TYPE)
 
     async def _inner(self, data: bytes) -> InnerResponse:
         """Answer what came through the relay; errors too, so that the relay sees none."""
@@ -321,12 +387,12 @@ class _ShufflerService:
             else:
                 raise RefusedRequestError(404, "there is nothing here")  # noqa: TRY301
         except RefusedRequestError as error:
-            return _inner_error(error.status, str(error))
+            return _inner_error(error.status, str(error), error.retry_after)
         except WireError as error:
             return _inner_error(400, error.message)
         except StoreError:
             LOG.exception("the store cannot be used")
-            return _inner_error(503, "messages cannot be kept now")
+            return _inner_error(503, "messages cannot be kept now", FULL_SECONDS)
         return InnerResponse(200, (("content-type", content_type),), content)
 
     async def close_ask(self, request: Request) -> Response:
@@ -342,6 +408,45 @@ class _Waiting:
     done: asyncio.Future[Receipt]
 
 
+class _Room:
+    """What uploads hold in memory at a time, from their first bytes to their answers."""
+
+    def __init__(self) -> None:
+        self._requests = 0
+        self._bytes = 0
+
+    @contextmanager
+    def one(self) -> Iterator[Callable[[int], None]]:
+        """Give room to one request; call what it gives with the bytes that have come.
+
+        Raises
+        ------
+        RefusedRequestError
+            There is too much already; also when it is called.
+        """
+        if self._requests >= MAX_UNDER_WAY:
+            raise _busy()
+        self._requests += 1
+        held = 0
+
+        def grow(size: int) -> None:
+            nonlocal held
+            if self._bytes + size > MAX_UNDER_WAY_BYTES:
+                raise _busy()
+            held += size
+            self._bytes += size
+
+        try:
+            yield grow
+        finally:
+            self._requests -= 1
+            self._bytes -= held
+
+
+def _busy() -> RefusedRequestError:
+    return RefusedRequestError(503, "too much at once", retry_after=BUSY_SECONDS)
+
+
 class _Intake:
     """Uploads that wait together share one commit, and are answered after it."""
 
@@ -349,7 +454,6 @@ class _Intake:
         self._shuffler = shuffler
         self._released = released
         self._waiting: list[_Waiting] = []
-        self._bytes = 0
         self._wake = asyncio.Event()
 
     async def take(self, body: bytes) -> Receipt:
@@ -358,17 +462,17 @@ class _Intake:
         Raises
         ------
         RefusedRequestError
-            Too much waits already.
+            The store is full.
         StoreError
             They could not be written.
         """
-        if self._bytes + len(body) > MAX_WAITING_BYTES:
-            raise RefusedRequestError(503, "too much at once")
         waiting = _Waiting(body, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
-        self._bytes += len(body)
         self._wake.set()
-        return await waiting.done
+        try:
+            return await waiting.done
+        except PoolFullError as error:
+            raise RefusedRequestError(503, error.message, retry_after=FULL_SECONDS) from error
 
     async def run(self) -> None:
         """Write what waits, in groups, until cancelled; what fails is raised where it waits."""
@@ -389,7 +493,6 @@ class _Intake:
         while self._waiting and size < GROUP_BYTES:
             group.append(self._waiting.pop(0))
             size += len(group[-1].body)
-        self._bytes -= size
         return group
 
     def _write(self, group: Sequence[_Waiting]) -> list[Receipt]:
@@ -428,16 +531,28 @@ def _fail(group: Sequence[_Waiting], error: Exception) -> None:
             one.done.set_exception(error)
 
 
-async def _body(request: Request, most: int, types: Sequence[str]) -> bytes:
+async def _body(
+    request: Request,
+    most: int,
+    types: Sequence[str],
+    grow: Callable[[int], None] | None = None,
+) -> bytes:
+    """Read a body; of strangers, who are those with `grow`, no longer than they may take."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in types:
         raise RefusedRequestError(415, f"content-type must be {' or '.join(filter(None, types))}")
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > most:
-            raise RefusedRequestError(413, f"more than {most} bytes")
-        parts.append(part)
+    try:
+        async with asyncio.timeout(None if grow is None else BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise RefusedRequestError(413, f"more than {most} bytes")
+                if grow is not None:
+                    grow(len(part))
+                parts.append(part)
+    except TimeoutError as error:
+        raise RefusedRequestError(408, "the body did not come in time") from error
     return b"".join(parts)
 
 
@@ -453,6 +568,7 @@ def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> R
     return JSONResponse({"error": reason}, status, _HEADERS | (headers or {}))
 
 
-def _inner_error(status: int, reason: str) -> InnerResponse:
+def _inner_error(status: int, reason: str, retry_after: int | None = None) -> InnerResponse:
     content = json.dumps({"error": reason}).encode()
-    return InnerResponse(status, (("content-type", "application/json"),), content)
+    later = () if retry_after is None else (("retry-after", str(retry_after)),)
+    return InnerResponse(status, (("content-type", "application/json"), *later), content)

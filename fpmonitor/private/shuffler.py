@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.private.keys import (
     SealError,
     expected_form,
@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 
 # A release travels in parts; each is a random part of the pool, however small it is.
 PART_BYTES = 16_000_000
+# Twice the minimum waits before anything leaves, and leaves as a copy.
+_POOLED_MINIMA = 4
+
+
+class PoolFullError(FpmonitorError):
+    """The store of the shuffler has no room; what was sent may be sent again later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ class Shuffler:
         The terms.
     ring
         Its keys.
+    most_bytes
+        That its store may have; without a limit when left out.
 
     Raises
     ------
@@ -76,18 +84,43 @@ class Shuffler:
         The store cannot be opened.
     """
 
-    def __init__(self, path: Path, study: Study, ring: KeyRing) -> None:
-        if ring.role != "shuffler":
-            raise InputError(f"keys: of the {ring.role}, not of the shuffler")
-        self.ring = ring
+    def __init__(
+        self, path: Path, study: Study, ring: KeyRing, *, most_bytes: int | None = None
+    ) -> None:
+        self.use_keys(ring)
         self.store = Store(path, study, "shuffler")
-        self._keys = ring.by_id()
+        self._most_bytes = most_bytes
         self._inner_bytes = sealed_bytes(study.report_bytes)
         self._inner_form = expected_form(study.report_bytes)
         self._lock = threading.Lock()
 
+    def use_keys(self, ring: KeyRing) -> None:
+        """Open with these keys from now on.
+
+        Raises
+        ------
+        InputError
+            They are another role's.
+        """
+        if ring.role != "shuffler":
+            raise InputError(f"keys: of the {ring.role}, not of the shuffler")
+        self.ring, self._keys = ring, ring.by_id()
+
     def add_ask(self, ask: Ask) -> None:
-        """Take answers to an ask from now on; errors as of `Store.add_ask`."""
+        """Take answers to an ask from now on; errors as of `Store.add_ask`.
+
+        Raises
+        ------
+        InputError
+            The store may not grow so far that anything of the ask would leave it.
+        """
+        needed = _POOLED_MINIMA * self._minimum_of(ask) * self._inner_bytes
+        if self._most_bytes is not None and needed > self._most_bytes:
+            raise InputError(
+                f"ask: {_POOLED_MINIMA} times its minimum are {needed / 1e6:.3g} MB, the pool has "
+                f"{self._most_bytes / 1e6:.3g} MB",
+                hint="give the pool more room, or make a study with a smaller minimum batch",
+            )
         self.store.add_ask(ask)
 
     def take(self, bodies: Sequence[bytes]) -> list[Receipt]:
@@ -100,13 +133,20 @@ class Shuffler:
 
         Raises
         ------
+        PoolFullError
+            The store has no room for them; nothing counts.
         StoreError
             They could not be written; nothing counts.
         """
         with self._lock:
+            self._check_room(sum(map(len, bodies)))
             opened = [list(self._messages(body)) for body in bodies]
             with self.store.transaction():
                 return [self._kept(messages) for messages in opened]
+
+    def _check_room(self, more: int) -> None:
+        if self._most_bytes is not None and self.store.used_bytes() + more > self._most_bytes:
+            raise PoolFullError("the pool is full: nothing is taken until something has left")
 
     def _messages(self, body: bytes) -> Iterator[_Message]:
         try:
@@ -169,7 +209,10 @@ class Shuffler:
 
     def minimum(self, ask_id: bytes) -> int:
         """Messages of an ask below which nothing is passed on."""
-        return self.store.study.minimum_batch * len(self.store.asks[ask_id].sets)
+        return self._minimum_of(self.store.asks[ask_id])
+
+    def _minimum_of(self, ask: Ask) -> int:
+        return self.store.study.minimum_batch * len(ask.sets)
 
     def release(self) -> int:
         """Make batches of what may be passed on; the number of messages in them.

@@ -189,6 +189,24 @@ class Store:
         except sqlite3.Error as error:
             raise StoreError(f"{self.path}: cannot be read ({error})") from error
 
+    def used_bytes(self) -> int:
+        """Bytes of the file that hold something.
+
+        Raises
+        ------
+        StoreError
+            The file cannot be read.
+        """
+        try:
+            with self._lock:
+                pages, free, size = (
+                    self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+                    for name in ("page_count", "freelist_count", "page_size")
+                )
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: cannot be read ({error})") from error
+        return int((pages - free) * size)
+
     def wipe_log(self) -> None:
         """Empty the write-ahead log, in which deleted messages stand until then."""
         with self._lock, suppress(sqlite3.OperationalError):  # busy: somebody reads; next time

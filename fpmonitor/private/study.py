@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from fpmonitor.documents import read_bytes
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.policy import check_share, check_threshold
 from fpmonitor.private.wire import ID_BYTES, MAX_TOKENS, token_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 STUDY_FORMAT = "fpmonitor-study-1"
@@ -27,10 +30,19 @@ Recipient = Literal["curator", "analyst"]
 DIGEST_BYTES = 33
 MAX_REPORT_BYTES = 60_000
 MAX_SETS = 65_536
-MechanismName = Literal["grr", "rappor", "oue", "blh", "lh"]
-MECHANISMS: tuple[MechanismName, ...] = get_args(MechanismName)
+MAX_FILE_BYTES = 16_000_000
+ProtocolName = Literal["grr", "rappor", "oue", "blh", "lh"]
+MechanismName = Literal[ProtocolName, "matrix"]
+# The mechanisms that an epsilon fixes.
+MECHANISMS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 UNARY = ("rappor", "oue", "blh")
 MAX_HASHES = 2**31
+# Matrices are in whole numbers of 2^-52: doubles hold each of them and their sums exactly, so that
+# a page draws from the law that Python draws from, to the last bit.
+MATRIX_BITS = 52
+MATRIX_TOTAL = 2**MATRIX_BITS
+MAX_MATRIX_CELLS = 65_536
+_LEVEL_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +145,16 @@ class Randomisation:
     ----------
     mechanism
         `grr`: generalised randomised response; `rappor`, `oue`, `blh`: unary encoding with three
-        choices of its probabilities; `lh`: local hashing.
+        choices of its probabilities; `lh`: local hashing; `matrix`: any stochastic matrix.
     epsilon
-        LDP level, nats, positive.
+        LDP level, nats, positive; of a matrix the one that it has, which may be infinite.
     values
         All tokens, two or more; a token not among them counts as the last.
     hash_range
         Number of hashes of `lh`; null for the others.
+    matrix
+        Of `matrix`: a row for each report, in it for each value the probability of the report, in
+        whole numbers of `1 / MATRIX_TOTAL`; columns sum to `MATRIX_TOTAL`. Null for the others.
 
     Raises
     ------
@@ -151,32 +166,71 @@ class Randomisation:
     epsilon: float
     values: tuple[str, ...]
     hash_range: int | None = None
+    matrix: tuple[tuple[int, ...], ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.mechanism not in MECHANISMS or not 0 < self.epsilon < float("inf"):
-            names = ", ".join(MECHANISMS)
-            raise InputError(f"ask: randomise by one of {names} with epsilon above 0")
         if len(set(self.values)) < max(2, len(self.values)):
             raise InputError("ask: randomise over two values or more, each once")
+        if self.mechanism == "matrix":
+            self._check_matrix()
+        else:
+            self._check_protocol()
+
+    def _check_protocol(self) -> None:
+        if self.mechanism not in MECHANISMS or not 0 < self.epsilon < math.inf:
+            names = ", ".join(MECHANISMS)
+            raise InputError(f"ask: randomise by one of {names} with epsilon above 0, or by matrix")
         is_range = type(self.hash_range) is int and 2 <= self.hash_range <= MAX_HASHES
         if self.mechanism == "lh" and not is_range:
             raise InputError(f"ask: lh has a hash_range from 2 to {MAX_HASHES}")
         if self.mechanism != "lh" and self.hash_range is not None:
             raise InputError("ask: hash_range is for lh")
+        if self.matrix is not None:
+            raise InputError("ask: a matrix is for the mechanism matrix")
+
+    def _check_matrix(self) -> None:
+        if self.hash_range is not None:
+            raise InputError("ask: hash_range is for lh")
+        rows = self.matrix or ()
+        if not rows or any(len(row) != len(self.values) for row in rows):
+            raise InputError("ask: a matrix has a row for each report, in it one cell a value")
+        check_matrix_size(len(rows), len(self.values))
+        if any(type(cell) is not int or cell < 0 for row in rows for cell in row):
+            raise InputError("ask: the cells of a matrix are whole numbers from 0")
+        if any(sum(column) != MATRIX_TOTAL for column in zip(*rows, strict=True)):
+            raise InputError(f"ask: the columns of a matrix sum to 2^{MATRIX_BITS}")
+        level = level_of(rows)
+        if self.epsilon != level and not abs(self.epsilon - level) <= _LEVEL_TOLERANCE:
+            raise InputError("ask: epsilon of a matrix is the LDP level that it has")
 
     @property
     def is_unary(self) -> bool:
         """Whether a report is a bit for each value."""
         return self.mechanism in UNARY
 
+    @property
+    def longest_report(self) -> int:
+        """Bytes of the longest token that is sent."""
+        if self.is_unary:
+            return 1 + len(self.values)
+        if self.hash_range is not None:
+            return len(f"={0:016x}.{self.hash_range - 1}")
+        if self.matrix is not None:
+            return len(f"={len(self.matrix) - 1}")
+        return _longest(self.values)
+
     def to_json(self) -> dict[str, Any]:
         """Give the members in the file of an ask."""
         content: dict[str, Any] = {
             "mechanism": self.mechanism,
-            "epsilon": self.epsilon,
+            "epsilon": self.epsilon if self.epsilon < math.inf else None,
             "values": list(self.values),
         }
-        return content if self.hash_range is None else content | {"hash_range": self.hash_range}
+        if self.hash_range is not None:
+            content["hash_range"] = self.hash_range
+        if self.matrix is not None:
+            content["matrix"] = [list(row) for row in self.matrix]
+        return content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +253,8 @@ class Ask:
         Rules by API.
     randomise
         Local differential privacy by API.
+    id
+        16 bytes that name the ask; answers are sealed for it and no other.
 
     Raises
     ------
@@ -213,6 +269,8 @@ class Ask:
     sets: tuple[tuple[str, ...], ...]
     redact: Mapping[str, RedactionRule] = field(default_factory=dict)
     randomise: Mapping[str, Randomisation] = field(default_factory=dict)
+    id: bytes = field(init=False, repr=False, compare=False)
+    _content: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 < len(self.sets) <= MAX_SETS or len(set(self.sets)) < len(self.sets):
@@ -224,9 +282,15 @@ class Ask:
         for rule in self.redact.values():
             if not 0 <= rule.cover < 1:
                 raise InputError("ask: cover must be at least 0 and below 1")
+        # Kept: every message is sealed for the id, and everybody may ask for the bytes.
+        object.__setattr__(self, "_content", self._written())
+        object.__setattr__(self, "id", id_of(self._content))
 
     def to_bytes(self) -> bytes:
         """Give the bytes of the file."""
+        return self._content
+
+    def _written(self) -> bytes:
         content: dict[str, Any] = {
             "format": ASK_FORMAT,
             "study": self.study.hex(),
@@ -242,11 +306,6 @@ class Ask:
         }
         return _json(content)
 
-    @property
-    def id(self) -> bytes:
-        """16 bytes that name the ask; answers are sealed for it and no other."""
-        return id_of(self.to_bytes())
-
 
 def first_ask(study: Study, *, epoch: int = 1) -> Ask:
     """Ask for the law of each API alone: round 1, to the curator."""
@@ -261,7 +320,8 @@ def check_ask(study: Study, ask: Ask) -> None:
     ------
     InputError
         The ask belongs to another study, names other APIs, shows the curator larger sets than
-        agreed, or shows the analyst more than one set; a randomised answer has no room.
+        agreed, or shows the analyst more than one set; a message has no room for a value that the
+        ask lists, or for a randomised report.
     """
     if ask.study != study.id:
         raise InputError("ask: belongs to another study")
@@ -276,12 +336,29 @@ def check_ask(study: Study, ask: Ask) -> None:
         )
     if ask.randomise and largest > 1:
         raise InputError("ask: only values of single APIs can be randomised")
-    room = token_limit(study.report_bytes, ("",))
-    bits = [len(plan.values) for plan in ask.randomise.values() if plan.is_unary]
-    if max(bits, default=0) >= room:
-        raise InputError(f"ask: a report of the study has room for {room - 1} bits")
+    _check_room(token_limit(study.report_bytes, ("",)), ask)
     if token_limit(study.report_bytes, study.apis) < DIGEST_BYTES:
         raise InputError("study: a report has no room for its tokens")
+
+
+def _check_room(room: int, ask: Ask) -> None:
+    """Check that no report is cut to a digest, and that no listed value is longer than a token."""
+    for api, plan in ask.randomise.items():
+        longest = max(plan.longest_report, _longest(plan.values))
+        if longest > room:
+            raise InputError(
+                f"ask: values or reports of {api} take {longest} bytes, a report of the study has "
+                f"room for {room}",
+                hint="list fewer or shorter values, or make a study with more report bytes",
+            )
+    for api, rule in ask.redact.items():
+        if _longest(rule.keep) > room:
+            raise InputError(f"ask: the rule for {api} keeps a value of more than {room} bytes")
+
+
+@lru_cache(maxsize=1024)  # every client checks the ask for every user that it plays
+def _longest(tokens: tuple[str, ...] | frozenset[str]) -> int:
+    return max((len(token.encode("utf-8", "replace")) for token in tokens), default=0)
 
 
 def study_of(data: bytes) -> Study:
@@ -325,15 +402,7 @@ def ask_of(data: bytes) -> Ask:
                 api: RedactionRule(keep=frozenset(rule["keep"]), cover=rule["cover"])
                 for api, rule in content["redact"].items()
             },
-            randomise={
-                api: Randomisation(
-                    mechanism=plan["mechanism"],
-                    epsilon=plan["epsilon"],
-                    values=tuple(plan["values"]),
-                    hash_range=plan.get("hash_range"),
-                )
-                for api, plan in content["randomise"].items()
-            },
+            randomise={api: _randomisation(plan) for api, plan in content["randomise"].items()},
         )
         exact = ask.to_bytes() == data
     except (TypeError, KeyError, ValueError, AttributeError) as error:
@@ -345,6 +414,17 @@ def ask_of(data: bytes) -> Ask:
     return ask
 
 
+def _randomisation(content: Mapping[str, Any]) -> Randomisation:
+    rows = content.get("matrix")
+    return Randomisation(
+        mechanism=content["mechanism"],
+        epsilon=math.inf if content["epsilon"] is None else content["epsilon"],
+        values=tuple(content["values"]),
+        hash_range=content.get("hash_range"),
+        matrix=None if rows is None else tuple(map(tuple, rows)),
+    )
+
+
 def read_study(path: Path) -> Study:
     """Read the file of a study.
 
@@ -353,7 +433,7 @@ def read_study(path: Path) -> Study:
     InputError
         There is none, or it is no study.
     """
-    return study_of(_read(path, "study"))
+    return study_of(read_bytes(path, "study", most=MAX_FILE_BYTES))
 
 
 def read_ask(path: Path) -> Ask:
@@ -364,19 +444,35 @@ def read_ask(path: Path) -> Ask:
     InputError
         There is none, or it is no ask.
     """
-    return ask_of(_read(path, "ask"))
+    return ask_of(read_bytes(path, "ask", most=MAX_FILE_BYTES))
+
+
+def check_matrix_size(reports: int, values: int) -> None:
+    """Check that an ask, which every user loads, may hold a matrix of so many cells.
+
+    Raises
+    ------
+    InputError
+        It is too large.
+    """
+    if reports * values > MAX_MATRIX_CELLS:
+        raise InputError(
+            f"ask: a matrix of {reports} reports by {values} values is too large",
+            hint=f"at most {MAX_MATRIX_CELLS:,} cells",
+        )
+
+
+def level_of(matrix: Sequence[Sequence[int]]) -> float:
+    """LDP level of a matrix, nats: the largest log ratio within a row that is not all zero."""
+    rows = [(min(row), max(row)) for row in matrix if any(row)]
+    if not all(least for least, _ in rows):
+        return math.inf
+    return max(math.log(most / least) for least, most in rows)
 
 
 def id_of(data: bytes) -> bytes:
     """Name a file by its bytes: the first 16 of their SHA-256."""
     return hashlib.sha256(data).digest()[:ID_BYTES]
-
-
-def _read(path: Path, what: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: no readable file of a {what}") from error
 
 
 def _object(data: bytes, form: str) -> dict[str, Any]:

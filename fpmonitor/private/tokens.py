@@ -17,13 +17,20 @@ if TYPE_CHECKING:
 
 REDACTED = "redacted"
 ABSENT = "absent"
+_TOKEN = re.compile(r"=.*|#[0-9a-f]{32}|undefined|error|absent|redacted", re.DOTALL)
 _BITS = re.compile("=[01]+")
 _HASHED = re.compile(r"=[0-9a-f]{16}\.(0|[1-9][0-9]{0,9})")
+_NUMBERED = re.compile(r"=(0|[1-9][0-9]{0,9})")
 
 
 def token_of(status: str, value: str | None) -> str:
     """Give the token of an observation: its value, or the word of its status."""
     return f"={value}" if status == "value" else status
+
+
+def is_token(text: str) -> bool:
+    """Whether a text is a token."""
+    return _TOKEN.fullmatch(text) is not None
 
 
 def fitting(token: str, limit: int, study: bytes) -> str:
@@ -42,5 +49,8 @@ def is_report(token: str, plan: Randomisation) -> bool:
     """Whether a token is a report of a randomisation that does not tell a value itself."""
     if plan.is_unary:
         return len(token) == len(plan.values) + 1 and _BITS.fullmatch(token) is not None
-    found = _HASHED.fullmatch(token)
-    return found is not None and int(found[1]) < (plan.hash_range or 0)
+    form, most = _HASHED, plan.hash_range or 0
+    if plan.matrix is not None:
+        form, most = _NUMBERED, len(plan.matrix)
+    found = form.fullmatch(token)
+    return found is not None and int(found[1]) < most

@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from fpmonitor.documents import read_text
 from fpmonitor.errors import FpmonitorError, InputError
 
 if TYPE_CHECKING:
@@ -19,14 +21,21 @@ if TYPE_CHECKING:
 BYTES_TYPE = "application/octet-stream"
 MAX_ANSWER_BYTES = 16_000_000
 _TIMEOUT_SECONDS = 60.0
+_MAX_TOKEN_BYTES = 1_000_000
 
 
 class UnreachableError(FpmonitorError):
-    """A service does not answer, or refuses; `answered` says which."""
+    """A service does not answer, or refuses; `answered` says which.
 
-    def __init__(self, message: str, *, answered: bool = False) -> None:
+    `retry_after` is after how many seconds it wants to be asked again, or null.
+    """
+
+    def __init__(
+        self, message: str, *, answered: bool = False, retry_after: int | None = None
+    ) -> None:
         super().__init__(message)
         self.answered = answered
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +134,16 @@ class Service:
             raise UnreachableError(f"{self.address}: the answer is too long")
         if not 200 <= response.status < 300:
             raise UnreachableError(
-                f"{self.address}{path}: {response.status} {_reason(body)}", answered=True
+                f"{self.address}{path}: {response.status} {_reason(body)}",
+                answered=True,
+                retry_after=seconds_of(response.headers.get("retry-after", "")),
             )
         return Answer(response.headers.get("content-type", ""), body)
+
+
+def seconds_of(text: str) -> int | None:
+    """Read `Retry-After` in seconds; null where it is a date, or none."""
+    return int(text) if re.fullmatch("[0-9]{1,6}", text) else None
 
 
 def is_loopback(host: str) -> bool:
@@ -148,13 +164,10 @@ def read_token(path: Path) -> str:
     InputError
         There is no such file, others may read it, or it holds no token.
     """
-    try:
-        if path.stat().st_mode & 0o077:
-            raise InputError(f"{path}: others may read the token", hint=f"chmod 600 {path}")
-        token = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: no readable file of a token") from error
-    if len(token) < 32 or not token.isprintable() or " " in token:
+    token = read_text(path, "token", most=_MAX_TOKEN_BYTES).strip()
+    if path.stat().st_mode & 0o077:
+        raise InputError(f"{path}: others may read the token", hint=f"chmod 600 {path}")
+    if not token.isascii() or len(token) < 32 or not token.isprintable() or " " in token:
         raise InputError(f"{path}: a token is one word of 32 characters or more")
     return token
 

@@ -27,6 +27,7 @@ BATCH_MAGIC = b"fpmbatch\x01"
 # DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM of RFC 9180; so DAP and OHTTP name them too.
 SUITE_IDS = (0x0020, 0x0001, 0x0001)
 MAX_TOKENS = 255
+MAX_BATCH_BYTES = 64_000_000
 
 _FRAME_HEAD = struct.Struct(">BH")
 _LENGTH16 = struct.Struct(">H")

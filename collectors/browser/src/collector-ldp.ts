@@ -2,7 +2,7 @@
 
 import { type Options, collect } from "./collect";
 import { type Randomisation, randomise } from "./randomise";
-import { type Observation, observe } from "./records";
+import { type Observation, digestOf, observe } from "./records";
 import { type Visitor, forget, keep } from "./visitor";
 
 interface RandomisedOptions extends Options {
@@ -23,7 +23,8 @@ async function report(
   plan: Randomisation,
   known: Visitor,
 ): Promise<Observation | undefined> {
-  const name = `${api}${api.includes("#") ? "." : "#"}ldp.${plan.mechanism}.${plan.epsilon}`;
+  const law = plan.matrix ? (await digestOf(plan)).slice(0, 8) : plan.epsilon;
+  const name = `${api}${api.includes("#") ? "." : "#"}ldp.${plan.mechanism}.${law}`;
   if (!(name in known.reports)) {
     const found = await observe(api);
     if (!found) return undefined;

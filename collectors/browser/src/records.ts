@@ -45,6 +45,12 @@ export async function shortened(value: unknown): Promise<unknown> {
   return `sha256:${hexadecimal(digest)}:${[...text].length}`;
 }
 
+/** A name for a content that may be large: 32 digits of the SHA-256 of its JSON. */
+export async function digestOf(content: unknown): Promise<string> {
+  const text = new TextEncoder().encode(JSON.stringify(content));
+  return hexadecimal(new Uint8Array(await crypto.subtle.digest("SHA-256", text), 0, 16));
+}
+
 export function hexadecimal(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => (256 + byte).toString(16).slice(1)).join("");
 }

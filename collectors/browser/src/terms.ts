@@ -88,8 +88,12 @@ function problemOf(study: any, ask: any, studyId: string): string | undefined {
   if (!randomised.every(isRandomisation)) return "a randomisation is none";
   if (randomised.length && isLarger(1)) return "only values of single APIs can be randomised";
   const room = tokenLimit(size, 1);
-  if (randomised.some((plan: any) => isUnary(plan.mechanism) && plan.values.length >= room))
-    return "a report of the study has no room for so many bits";
+  const isLong = (token: string) => new TextEncoder().encode(token).length > room;
+  const longest = (plan: any) => isUnary(plan.mechanism) && plan.values.length >= room;
+  if (randomised.some((plan: any) => longest(plan) || plan.values.some(isLong)))
+    return "a report of the study has no room for what is randomised";
+  if (Object.values(ask.redact).some((rule: any) => rule.keep.some(isLong)))
+    return "a report of the study has no room for a value that is kept";
   return undefined;
 }
 

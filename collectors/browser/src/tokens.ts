@@ -2,7 +2,7 @@
 
 import { canonicalText } from "./canonical";
 import { randomise, uniform } from "./randomise";
-import { type Observation, hexadecimal, observe, shortened } from "./records";
+import { type Observation, digestOf, hexadecimal, observe, shortened } from "./records";
 import { type RedactionRule, type Terms, type TokenRandomisation, tokenLimit } from "./terms";
 import type { Visitor } from "./visitor";
 
@@ -22,7 +22,7 @@ export async function answer(terms: Terms, known: Visitor): Promise<Answer> {
   const unread: string[] = [];
   for (const api of new Set(terms.sets.flat())) {
     const plan = terms.randomise.get(api);
-    const name = `seal:${JSON.stringify([api, plan])}`;
+    const name = `seal:${await digestOf([api, plan])}`;
     let token = plan && (known.reports[name] as string | undefined);
     if (token === undefined) {
       const found = await observe(api);

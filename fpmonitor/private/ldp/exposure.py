@@ -13,13 +13,21 @@ from scipy.optimize import minimize_scalar
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
 from fpmonitor.policy import check_share, check_threshold
-from fpmonitor.private.ldp.frequency import estimate_frequencies, frequency_limits
+from fpmonitor.private.ldp.frequency import (
+    check_report_counts,
+    estimate_frequencies,
+    estimate_from_reports,
+    frequency_limits,
+    limits_from_reports,
+)
+from fpmonitor.private.ldp.mechanisms import StochasticMatrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
+    from fpmonitor.private.ldp.frequency import FrequencyEstimate
     from fpmonitor.private.ldp.mechanisms import PureMechanism
 
 _CELLS = 3_000
@@ -37,14 +45,34 @@ class ApiReports:
     mechanism
         How they were made.
     support_counts
-        int64, shape (a,): reports that support each value.
+        int64: reports that support each value, shape (a,); for a matrix, the reports of each
+        number, shape (b,).
     users
         Reports.
     """
 
-    mechanism: PureMechanism
+    mechanism: PureMechanism | StochasticMatrix
     support_counts: NDArray[np.int64]
     users: int
+
+    def estimate(self) -> FrequencyEstimate:
+        """Unbiased frequencies of the values."""
+        if isinstance(self.mechanism, StochasticMatrix):
+            return estimate_from_reports(self.mechanism, self._report_counts(self.mechanism))
+        return estimate_frequencies(self.mechanism, self.support_counts, self.users)
+
+    def limits(self, delta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Limits of all probabilities, which hold together with probability `1 - delta`."""
+        if isinstance(self.mechanism, StochasticMatrix):
+            counts = self._report_counts(self.mechanism)
+            return limits_from_reports(self.mechanism, counts, delta=delta)
+        return frequency_limits(self.mechanism, self.support_counts, self.users, delta=delta)
+
+    def _report_counts(self, matrix: StochasticMatrix) -> NDArray[np.int64]:
+        counts = check_report_counts(self.support_counts, len(matrix.probabilities))
+        if counts.sum() != self.users:
+            raise PolicyError("users", f"must be {counts.sum()}, the number of reports")
+        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +115,10 @@ def randomised_exposure(
     Raises
     ------
     PolicyError
-        A number out of range.
+        A number out of range, or a matrix that is not faithful.
     """
-    estimate = estimate_frequencies(reports.mechanism, reports.support_counts, reports.users)
-    low, high = frequency_limits(
-        reports.mechanism, reports.support_counts, reports.users, delta=delta
-    )
+    estimate = reports.estimate()
+    low, high = reports.limits(delta)
     lower, upper = exposure_limits(low, high, k=k, population=population)
     return RandomisedExposure(
         estimate=statistical_exposure(estimate.on_simplex(), k=k, population=population),
@@ -119,7 +145,7 @@ def joint_exposure(
     Raises
     ------
     PolicyError
-        A number out of range, or no API.
+        A number out of range, no API, or a matrix that is not faithful.
 
     Notes
     -----
@@ -134,9 +160,7 @@ def joint_exposure(
     single = len(reports) == 1
     lowers, tails = [], []
     for api in reports:
-        low, high = frequency_limits(
-            api.mechanism, api.support_counts, api.users, delta=delta / len(reports)
-        )
+        low, high = api.limits(delta / len(reports))
         lowers.append(exposure_limits(low, high, k=k, population=population))
         tails.append(np.clip(1 - np.cumsum(np.sort(low)[::-1]), 0, 1))
     kept = _cheapest_kept_values(tails, (k - 1) / population)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from fpmonitor.private.ldp.mechanisms import Mechanism, PureMechanism
+
+_TILTS = 100
+_LARGEST_TILT = 50.0
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -101,6 +106,81 @@ def estimate_from_reports(mechanism: Mechanism, report_counts: ArrayLike) -> Fre
     frequencies = decoder @ chances
     covariance = (spread - np.outer(frequencies, frequencies)) / users
     return FrequencyEstimate(frequencies=frequencies, covariance=covariance)
+
+
+def limits_from_reports(
+    mechanism: Mechanism, report_counts: ArrayLike, *, delta: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper limits of all probabilities, which hold together, for any matrix.
+
+    Parameters
+    ----------
+    mechanism, report_counts
+        As `estimate_from_reports`.
+    delta
+        Tolerated probability that any of the limits fails, in (0, 1).
+
+    Returns
+    -------
+    Two float64 arrays of shape (a,), shares.
+
+    Raises
+    ------
+    PolicyError
+        An argument out of range, or a mechanism that is not faithful.
+
+    Notes
+    -----
+    Each report scores its entry in the row of a value of the decoder. By Chernoff's bound (1952) a
+    share `t` of the value is refuted, at `delta / 2a` a limit, when the mean score is improbable
+    whatever the other users hold: `(t M + (1 - t) N)^n exp(-h s) <= delta / 2a` for a tilt `h`,
+    with the moment `M` of the value's scores and the largest `N` of another's. Finite-sample, and
+    valid for any scores and tilts, so that rounding of the decoder cannot break it.
+    """
+    counts = check_report_counts(report_counts, mechanism.matrix().shape[0])
+    check_share("delta", delta)
+    return limits_at_shares(mechanism, counts / counts.sum(), int(counts.sum()), delta=delta)
+
+
+def limits_at_shares(
+    mechanism: Mechanism, chances: NDArray[np.float64], users: int, *, delta: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Limits as of `limits_from_reports`, when the reports have these shares, shape (b,)."""
+    matrix = mechanism.matrix()
+    level = math.log(delta / (2 * mechanism.values)) / users
+    lower, upper = np.zeros(mechanism.values), np.ones(mechanism.values)
+    for value, scores in enumerate(decoding_matrix(mechanism)):
+        centred = scores - scores @ chances
+        tilts = _tilts(float(np.abs(centred).max()), level)
+        own, other = _moments(matrix, centred, tilts, value)
+        lower[value] = _least_share(own, other, math.exp(level))
+        own, other = _moments(matrix, centred, -tilts, value)
+        upper[value] = 1 - _least_share(other, own, math.exp(level))
+    return np.clip(lower - _ROUNDING, 0, 1), np.clip(upper + _ROUNDING, 0, 1)
+
+
+def _tilts(largest: float, level: float) -> NDArray[np.float64]:
+    """Grid around the best tilt, which is `sqrt(-2 level)` over the deviation of the scores."""
+    least = min(math.sqrt(-2 * level), 1.0) / 2
+    return np.geomspace(least, _LARGEST_TILT, _TILTS) / max(largest, np.finfo(float).tiny)
+
+
+def _moments(
+    matrix: NDArray[np.float64], scores: NDArray[np.float64], tilts: NDArray[np.float64], value: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Moments `E exp(tilt score)` of the reports on a value, and the largest on another one."""
+    moments = np.exp(np.outer(tilts, scores)) @ matrix
+    return moments[:, value], np.delete(moments, value, axis=1).max(axis=1)
+
+
+def _least_share(inside: NDArray[np.float64], outside: NDArray[np.float64], level: float) -> float:
+    """Largest share `t` for which `t inside + (1 - t) outside`, as all below, is at most `level`.
+
+    Where `inside` is not the larger one, all shares have at most the `outside`.
+    """
+    gap = np.where(inside > outside, inside - outside, 1.0)
+    shares = np.where(inside > outside, (level - outside) / gap, outside <= level)
+    return float(np.clip(shares, 0, 1).max())
 
 
 def decoding_matrix(mechanism: Mechanism) -> NDArray[np.float64]:

@@ -1,0 +1,124 @@
+"""Any stochastic matrix in an ask: the whole numbers that users draw by, and what to expect."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.errors import PolicyError
+from fpmonitor.private.ldp.fisher import is_faithful
+from fpmonitor.private.ldp.frequency import limits_at_shares
+from fpmonitor.private.ldp.metrics import average_privacy
+from fpmonitor.private.ldp.planner import ApiPlan
+from fpmonitor.private.ldp.priors import DirichletPrior
+from fpmonitor.private.randomised import limits_of_exposure, mechanism_of
+from fpmonitor.private.study import MATRIX_TOTAL, Randomisation, check_matrix_size, level_of
+from fpmonitor.private.tokens import fitting
+from fpmonitor.private.wire import token_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.private.ldp.mechanisms import StochasticMatrix
+    from fpmonitor.private.study import Study
+
+
+def matrix_randomisation(
+    matrix: StochasticMatrix, values: Sequence[str], *, study: Study
+) -> Randomisation:
+    """Give what an ask says of a matrix, whose probabilities it rounds by less than 1e-10.
+
+    What is asked is the law after rounding: users draw from it, and it is what estimates use.
+
+    Parameters
+    ----------
+    matrix
+        Its reports are numbered from 0.
+    values
+        Tokens of the columns, the last for all others.
+    study
+        Tokens that its reports have no room for are listed by their digests.
+
+    Raises
+    ------
+    PolicyError
+        `mechanism`: not faithful, so that the reports tell no shares.
+    InputError
+        Values are missing or repeated, or the matrix is too large for an ask.
+    """
+    check_matrix_size(*matrix.probabilities.shape)
+    if not is_faithful(matrix):
+        raise PolicyError(
+            "mechanism", "is not faithful: laws of the values with the same reports exist"
+        )
+    limit = token_limit(study.report_bytes, ("",))
+    rows = _in_whole_numbers(matrix.probabilities)
+    return Randomisation(
+        mechanism="matrix",
+        epsilon=level_of(rows),
+        values=tuple(fitting(value, limit, study.id) for value in values),
+        matrix=rows,
+    )
+
+
+def _in_whole_numbers(probabilities: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
+    """Probabilities in `1 / MATRIX_TOTAL`; none but 0 becomes 0, the largest of a column gives."""
+    cells = np.maximum(np.rint(probabilities * MATRIX_TOTAL), probabilities > 0).astype(np.int64)
+    columns = np.arange(cells.shape[1])
+    cells[cells.argmax(axis=0), columns] += MATRIX_TOTAL - cells.sum(axis=0)
+    return tuple(map(tuple, cells.tolist()))
+
+
+def foresee_matrix(
+    api: str,
+    plan: Randomisation,
+    *,
+    study: Study,
+    tokens: Mapping[str, int] | None = None,
+    users: int = 0,
+) -> ApiPlan:
+    """Tell what a matrix in an ask leaves its users and will tell of the exposure.
+
+    Parameters
+    ----------
+    api
+        Name.
+    plan
+        With a matrix.
+    study
+        `k`, `n` and `delta` of the exposure.
+    tokens, users
+        Users by what they hold, from a collection without randomisation, and how many will report;
+        without them the accuracy is not known.
+    """
+    mechanism = mechanism_of(plan)
+    accuracy = None
+    if tokens is not None:
+        chances = mechanism.matrix() @ _shares(plan, tokens, study)
+        delta = study.delta / len(study.apis)
+        limits = limits_at_shares(mechanism, chances, users, delta=delta)
+        lower, upper = limits_of_exposure(study, *limits)
+        accuracy = (upper - lower) / 2
+    return ApiPlan(
+        api=api,
+        values=len(plan.values),
+        mechanism=plan.mechanism,
+        epsilon=plan.epsilon if plan.epsilon < math.inf else None,
+        hash_range=None,
+        average_privacy=average_privacy(mechanism, DirichletPrior.jeffreys(len(plan.values))),
+        accuracy=accuracy,
+    )
+
+
+def _shares(plan: Randomisation, tokens: Mapping[str, int], study: Study) -> NDArray[np.float64]:
+    """Shares of the users who hold each listed value, all others at the last."""
+    limit = token_limit(study.report_bytes, ("",))
+    places = {value: place for place, value in enumerate(plan.values)}
+    held = np.zeros(len(plan.values))
+    for token, number in tokens.items():
+        held[places.get(fitting(token, limit, study.id), -1)] += number
+    return np.asarray(held / held.sum(), dtype=np.float64)
