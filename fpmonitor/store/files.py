@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -226,9 +226,12 @@ def remove_spills(path: Path) -> None:
     DuckDB itself does so only when it spills again, and values of users stand there.
     """
     own = f"duckdb_temp_{os.getpid()}_"
-    for spill in spill_folder(path).glob("duckdb_temp_*"):
+    folder = spill_folder(path)
+    for spill in folder.glob("duckdb_temp_*"):
         if not spill.name.startswith(own):
             spill.unlink(missing_ok=True)
+    with suppress(OSError):  # where nothing is left
+        folder.rmdir()
 
 
 def sync(path: Path) -> None:
