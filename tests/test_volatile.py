@@ -234,6 +234,9 @@ def test_what_if_says_what_it_cannot_do(tmp_path: Path) -> None:
         (Transform(major=True), "iPhone OS 18_6_1", "iPhone OS 18"),
         (Transform(round=100), "1366x768x24", "1300x700x0"),
         (Transform(round=1), "1.25", "1"),
+        (Transform(round=100), "-0.5 -100 -101 0.9", "-100 -100 -200 0"),
+        (Transform(round=1), "9007199254740993", "9007199254740993"),
+        (Transform(round=100), "9" * 5000, "9" * 4998 + "00"),
         (Transform(lower=True), "EN-us", "en-us"),
         (
             Transform(brands=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, fields
+from decimal import ROUND_FLOOR, Decimal, localcontext
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.documents import read_toml
@@ -77,12 +78,18 @@ class Transform:
         if self.major:
             text = _VERSION.sub(r"\1", text)
         if self.round:
-            text = _NUMBER.sub(
-                lambda number: str(int(float(number[0]) // self.round * self.round)), text
-            )
+            text = _NUMBER.sub(lambda number: _rounded_down(number[0], self.round), text)
         if self.lower:
             text = text.lower()
         return _sorted_list(text) if self.sort else text
+
+
+def _rounded_down(number: str, step: int) -> str:
+    """Give the largest multiple of a step up to a number, of however many digits."""
+    with localcontext(prec=len(number) + len(str(step))):
+        whole = Decimal(number).to_integral_value(ROUND_FLOOR)
+        beyond = whole % step
+        return f"{whole - beyond - (step if beyond < 0 else 0) + 0:f}"
 
 
 def _without_grease(text: str) -> str:
