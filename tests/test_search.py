@@ -143,10 +143,12 @@ def triple(borders: Borders) -> tuple[list[ApiSet], list[ApiSet], list[ApiSet]]:
     return borders.allow, borders.block, borders.undecided
 
 
-@pytest.fixture(params=["rows as they are", "rows merged at every step"])
+@pytest.fixture(params=["rows as they are", "rows merged at every step", "rows in two threads"])
 def _rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param != "rows as they are":
         monkeypatch.setattr(refinement, "SMALL", 2)
+    if request.param == "rows in two threads":
+        monkeypatch.setattr(refinement, "BATCH", 2)
 
 
 def check_sample(seed: int) -> None:

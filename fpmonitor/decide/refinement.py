@@ -6,6 +6,7 @@ source, asked set by set.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SMALL = 8192  # rows up to which narrowing a table costs more than it saves
 BATCH = 1 << 16  # cells refined by one call
+THREADS = 2  # that refine a table of more rows than that
 
 
 class Steps(NamedTuple):
@@ -232,7 +234,12 @@ class TableRefinement:
         places = self._places(columns)
         if len(places) <= step:
             return self._steps(places)
-        parts = [self._steps(places[start : start + step]) for start in range(0, len(places), step)]
+        batches = [places[start : start + step] for start in range(0, len(places), step)]
+        if rows < BATCH:
+            parts = [*map(self._steps, batches)]
+        else:
+            with ThreadPoolExecutor(THREADS) as threads:
+                parts = [*threads.map(self._steps, batches)]
         return Steps(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _places(self, columns: Sequence[int]) -> list[int]:
