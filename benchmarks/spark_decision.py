@@ -2,9 +2,10 @@
 
 `python benchmarks/spark_decision.py FOLDER --users 10000000` draws wide logs of a million users a
 file, stores them in a folder of Sail as one batch and in a database file, and asks both for their
-snapshot, the spectra of all pairs of APIs, a report and a decision. JSON on stdout: what is the
-same, seconds of each stage and their ratio. What a run that was cut has finished is not done again:
-seconds and answers are kept in FOLDER. Any difference is exit code 1.
+snapshot, the spectra of all pairs of APIs, a report, a decision, and a view of the users: coarser
+values, automation left out. JSON on stdout: what is the same, seconds of each stage and their
+ratio. What a run that was cut has finished is not done again: seconds and answers are kept in
+FOLDER. Any difference is exit code 1.
 """
 
 from __future__ import annotations
@@ -26,12 +27,21 @@ import spark_cluster
 from fpmonitor.monitor import Monitor
 from fpmonitor.remote import RemoteMonitor
 from fpmonitor.spectrum import spectra_of
+from fpmonitor.store.transforms import Transform
+from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 USERS_OF_FILE = 1_000_000
 CANDIDATES = 10
+VIEW = View(
+    drop_automation=True,
+    transforms={
+        "Navigator.userAgent": Transform(major=True),
+        "Screen.height": Transform(round=100),
+    },
+)
 
 
 def write_logs(folder: Path, users: int) -> list[Path]:
@@ -107,7 +117,16 @@ def ask_sail(folder: Path, users: int, paths: list[str], clock: Clock) -> dict[s
         RemoteMonitor(server.url, store, create=True) as monitor,
     ):
         clock.take("ingest, sail", lambda: monitor.ingest(paths))
-        return answers(monitor, clock, "sail", users)
+        answer = answers(monitor, clock, "sail", users)
+        with RemoteMonitor(server.url, store, view=VIEW) as viewing:
+            return answer | view_answer(viewing, clock, "sail")
+
+
+def view_answer(monitor: Monitor | RemoteMonitor, clock: Clock, where: str) -> dict[str, Any]:
+    """Look at the users, and count those of each API."""
+    snapshot = clock.take(f"view, {where}", monitor.snapshot)
+    overview = [line.to_json() for line in monitor.apis()]
+    return {"view": [snapshot.users, snapshot.digest, monitor.dropped, overview]}
 
 
 def ask_duckdb(folder: Path, users: int, paths: list[str], clock: Clock) -> dict[str, Any]:
@@ -115,7 +134,9 @@ def ask_duckdb(folder: Path, users: int, paths: list[str], clock: Clock) -> dict
     with Monitor(folder / f"local-{users}.duckdb", create=True) as monitor:
         for path in paths:
             clock.take(f"ingest of {path}, duckdb", partial(monitor.ingest, [path]))
-        return answers(monitor, clock, "duckdb", users)
+        answer = answers(monitor, clock, "duckdb", users)
+    with Monitor(folder / f"local-{users}.duckdb", view=VIEW) as viewing:
+        return answer | view_answer(viewing, clock, "duckdb")
 
 
 def main() -> None:
@@ -140,7 +161,7 @@ def main() -> None:
     seconds["ingest, duckdb"] = round(
         sum(s for name, s in seconds.items() if "ingest of" in name), 2
     )
-    stages = ("ingest", "snapshot", "spectra of pairs", "report", "decision")
+    stages = ("ingest", "snapshot", "spectra of pairs", "report", "decision", "view")
     answer = {
         "users": users,
         "same": same,

@@ -7,7 +7,7 @@ import itertools
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import polars as pl
@@ -34,21 +34,15 @@ from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, QueryVerdic
 from fpmonitor.report.apis import ApiOverview, overview_of_api
 from fpmonitor.report.automation import AutomationReport, report_automation
 from fpmonitor.report.check import CheckReport
-from fpmonitor.report.cohorts import report_cohorts
 from fpmonitor.report.curve import CurveReport, report_curve
 from fpmonitor.report.demand import DemandLine, observed_apis, unobserved_apis
 from fpmonitor.report.explorer import Explorer, make_explorer
-from fpmonitor.report.exposure import (
-    ExposureReport,
-    report_bounds,
-    report_entropies,
-    report_exposure,
-)
-from fpmonitor.report.html import Findings
+from fpmonitor.report.exposure import ExposureReport, report_exposure
+from fpmonitor.report.findings import gather_findings
 from fpmonitor.report.rank import Ranking, rank_sets
 from fpmonitor.report.sample import Sample, take_sample, thin_users
+from fpmonitor.report.sets import beside_left_out, report_sets, sorted_sets
 from fpmonitor.report.trend import Against, TrendReport, report_trend
-from fpmonitor.report.trust import Knowledge, price_of_trust
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.answers import (
     AnsweredReader,
@@ -92,6 +86,8 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision, Missing, Setting, Verdict
     from fpmonitor.decide.search import ApiSet
     from fpmonitor.export.coverage import Coverage
+    from fpmonitor.report.html import Findings
+    from fpmonitor.report.trust import Knowledge
 
 
 Engine = Literal["auto", "memory", "duckdb"]
@@ -460,7 +456,7 @@ class Monitor:
         InputError, PolicyError, UnknownNameError, UndecidableError
             A number out of range, an API never observed, nobody with a value.
         """
-        [wanted] = _sets([apis])
+        [wanted] = sorted_sets([apis])
         snapshot = take_snapshot(self._database, self._window)
         values = read_values(self._database, snapshot, wanted, self._view.transforms)
         present = values.filter(~pl.all_horizontal(pl.all().is_null()))
@@ -517,7 +513,7 @@ class Monitor:
         human = np.flatnonzero(~np.any(list(signs.values()), axis=0))
         source = DuckDBSource(self._database, snapshot)
         kept = DuckDBSource(self._database, snapshot, np.setdiff1d(np.arange(source.users), human))
-        wanted = _sets(sets)
+        wanted = sorted_sets(sets)
         return report_automation(
             {sign: int(rows.sum()) for sign, rows in signs.items()},
             users=source.users,
@@ -599,36 +595,23 @@ class Monitor:
         InputError
             An empty set, or supports that do not fit.
         """
-        wanted = _sets(sets)
+        wanted = sorted_sets(sets)
         declared: Sequence[int | None] = list(supports) or [None] * len(wanted)
         if len(declared) != len(wanted):
             raise InputError(f"supports: {len(declared)} given for {len(wanted)} sets")
         cohort = tuple(dict.fromkeys(given))
         sample = self._sample([*wanted, cohort], k, population, delta, missing)
-        texts = {api: self._value_texts(api) for api in cohort}
-        reports = []
-        for apis, support in zip(wanted, declared, strict=True):
-            report = report_exposure(
-                sample,
-                apis,
-                given=cohort,
-                support=support,
-                show_counts_below_k=show_counts_below_k,
-            )
-            together = sorted({*apis, *cohort})
-            if bounds:
-                report = replace(report, bounds=report_bounds(sample, report, support=support))
-            if entropies:
-                report = replace(report, entropies=report_entropies(sample, report))
-            if trust is not None:
-                levels = price_of_trust(sample, together, trust, joint_upper=report.upper)
-                report = replace(report, trust=levels)
-            if cohort:
-                cohorts = report_cohorts(
-                    sample, apis, cohort, texts, show_counts_below_k=show_counts_below_k
-                )
-                report = replace(report, cohorts=cohorts)
-            reports.append(report)
+        reports = report_sets(
+            sample,
+            wanted,
+            supports=declared,
+            given=cohort,
+            texts={api: self._value_texts(api) for api in cohort},
+            bounds=bounds,
+            trust=trust,
+            entropies=entropies,
+            show_counts_below_k=show_counts_below_k,
+        )
         return self._beside_volatile(reports, missing, show_counts_below_k=show_counts_below_k)
 
     def explorer(
@@ -656,7 +639,7 @@ class Monitor:
         InputError
             No candidate.
         """
-        [wanted] = _sets([candidates])
+        [wanted] = sorted_sets([candidates])
         check_share("delta", delta)
         check_threshold(k, max(k, 2) if population is None else population)
         snapshot = self.snapshot(missing=missing, apis=wanted)
@@ -685,13 +668,7 @@ class Monitor:
         first, sets = reports[0], [(*report.apis, *report.given) for report in reports]
         view = replace(self._view, volatile="left-out")
         sample = self._sample(sets, first.k, first.population, first.delta, missing, view=view)
-        alone = partial(report_exposure, sample, show_counts_below_k=show_counts_below_k)
-        return [
-            replace(report, volatile=volatile, left_out=alone(sorted(set(apis))))
-            if (volatile := tuple(api for api in apis if verdicts[api]))
-            else report
-            for report, apis in zip(reports, sets, strict=True)
-        ]
+        return beside_left_out(reports, verdicts, sample, show_counts_below_k=show_counts_below_k)
 
     def rank(
         self,
@@ -726,7 +703,7 @@ class Monitor:
         InputError
             No set, or an empty one.
         """
-        wanted = _sets(sets)
+        wanted = sorted_sets(sets)
         if not wanted:
             chosen = self.told_apis(k=k) if candidates is None else sorted(set(candidates))
             sizes = range(1, size + 1)
@@ -777,7 +754,7 @@ class Monitor:
         InputError
             No API is named.
         """
-        [wanted] = _sets([apis])
+        [wanted] = sorted_sets([apis])
         snapshot = self.snapshot(missing=missing, apis=wanted)
         if not show_counts_below_k:
             check_users(snapshot.users, k)
@@ -822,7 +799,7 @@ class Monitor:
         UndecidableError
             No visit has a time, or no window has k users.
         """
-        wanted = _sets(sets) or [(api,) for api in self.told_apis(k=k)]
+        wanted = sorted_sets(sets) or [(api,) for api in self.told_apis(k=k)]
         return report_trend(
             self._database,
             wanted,
@@ -1039,54 +1016,22 @@ class Monitor:
         PolicyError, UnknownNameError, UndecidableError
             The data of now lack a candidate, or hold too few users.
         """
-        asked = self._as_decided(decision)
-        policy, recommended = decision.policy, decision.recommended
-        candidates = policy.candidates
-        delta = policy.delta or 0.05
-        rest = [api for api in candidates if api not in recommended]
-        alone = self.preview(decision, [[api] for api in candidates])
-        largest = max(alone, key=lambda report: (report.empirical, report.apis))
-        k, population, missing = policy.k, policy.population, decision.missing
-        exposed = (
-            asked.exposure(
-                [recommended],
-                k=k,
-                population=population,
-                delta=delta,
-                missing=missing,
-                trust="joint",
-            )
-            if recommended
-            else []
-        )
-        shown = dict.fromkeys([recommended, largest.apis])
-        ranking = asked.rank(
-            size=2 if pairs else 1,
-            candidates=candidates,
-            k=k,
-            population=population,
-            delta=delta,
-            missing=missing,
-        )
+        asked, policy = self._as_decided(decision), decision.policy
+        question: dict[str, Any] = {
+            "k": policy.k,
+            "population": policy.population,
+            "delta": policy.delta or 0.05,
+        }
         has_demand = bool(read_sites(self._database))
-        mixed = asked.mixed_sources(k=k).values()
-        return Findings(
-            decision=decision,
-            alone=alone,
-            recommended=exposed[0] if exposed else None,
-            one_more=self.preview(decision, [[*recommended, api] for api in rest])
-            if recommended
-            else [],
-            curves=[asked.curve(apis, k=k, delta=delta, missing=missing) for apis in shown if apis],
-            ranking=ranking,
-            overview=asked.apis(k=k),
-            demand=asked.demand(k=k, population=population, delta=delta) if has_demand else [],
+        return gather_findings(
+            asked,
+            decision,
             coverage=coverage,
-            automation=None if self.values_are_digested else asked.automation(k=k),
-            sources=sorted({name for names in mixed for name in names}),
+            pairs=pairs,
             visits=take_snapshot(self._database, asked._window).visits,  # noqa: SLF001
-            trend=asked._trend_of(recommended, policy),  # noqa: SLF001
-            made=datetime.now(UTC),
+            automation=None if self.values_are_digested else asked.automation(k=policy.k),
+            demand=asked.demand(**question) if has_demand else [],
+            trend=asked._trend_of(decision.recommended, policy),  # noqa: SLF001
         )
 
     def _trend_of(self, apis: ApiSet, policy: Policy) -> TrendReport | None:
@@ -1134,7 +1079,7 @@ class Monitor:
             of values.
         """
         refuse_digests(self._database, "release")
-        [wanted] = _sets([apis])
+        [wanted] = sorted_sets([apis])
         snapshot = take_snapshot(self._database, self._window)
         return make_release(
             read_values(self._database, snapshot, wanted, self._view.transforms),
@@ -1225,17 +1170,3 @@ class Monitor:
 
     def _source(self, snapshot: Snapshot, apis: Sequence[str]) -> MemorySource:
         return MemorySource(apis, read_codes(self._database, snapshot, apis))
-
-
-def _sets(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Sort each API set and drop repetitions.
-
-    Raises
-    ------
-    InputError
-        One is empty.
-    """
-    wanted = [tuple(sorted(set(apis))) for apis in sets]
-    if not all(wanted):
-        raise InputError("sets: name at least one API for each set")
-    return wanted

@@ -335,9 +335,9 @@ ELSEWHERE = {
     **dict.fromkeys(
         (
             *("remote ingest", "remote batches", "remote exposure", "remote decide"),
-            *("remote sample", "remote check"),
+            *("remote sample", "remote check", "remote apis", "remote report", "remote plot"),
         ),
-        "its answers are made by the same reports; tests/test_spark.py compares them",
+        "its answers are made by the same reports; tests/test_spark*.py compare them",
     ),
     **dict.fromkeys(
         (

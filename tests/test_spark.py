@@ -25,7 +25,7 @@ from fpmonitor.decide.decision import read_decision
 from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.engine.folder import FolderStore
 from fpmonitor.engine.portable import EngineSource, portable_statement, spectra_statement, transpile
-from fpmonitor.engine.spark import SparkEngine
+from fpmonitor.engine.spark import SparkEngine, moment_cell
 from fpmonitor.errors import (
     EngineLostError,
     InputError,
@@ -200,7 +200,8 @@ def wide_visits() -> pl.DataFrame:
 
 
 def test_wide_logs_late_data_and_windows_are_those_of_duckdb(sail: str, tmp_path: Path) -> None:
-    visits = wide_visits()
+    fonts = pl.Series("Fonts", [["b", 'é "x" / y'], [], None, ["z", None]])
+    visits = wide_visits().with_columns(fonts, pl.Series("Sizes", [[1, 2], [3], None, []]))
     visits[:3].write_parquet(tmp_path / "late.parquet")
     visits[3:].write_parquet(tmp_path / "first.parquet")
     windows = [None, Window(until=datetime(2026, 3, 2)), Window(since=datetime(2026, 3, 2))]  # noqa: DTZ001 -- as the options read it
@@ -216,6 +217,12 @@ def test_wide_logs_late_data_and_windows_are_those_of_duckdb(sail: str, tmp_path
         with RemoteMonitor(sail, str(tmp_path / "store"), window=window) as there:
             found = there.snapshot()
         assert (found.users, found.digest) == (wanted.users, wanted.digest)
+    future = Window(since=datetime(2030, 1, 1))  # noqa: DTZ001
+    with (
+        RemoteMonitor(sail, str(tmp_path / "store"), window=future) as there,
+        pytest.raises(UndecidableError, match="widen the window"),
+    ):
+        there.snapshot()
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "delta"])
@@ -420,7 +427,7 @@ def test_wrong_sources_are_errors_in_one_line(
     with pytest.raises(InputError, match="no store of fpmonitor"):
         FolderStore(engine, str(tmp_path / "none"))
     pl.DataFrame({"id": ["a"], "X": ["1"]}).write_parquet(tmp_path / "nouser.parquet")
-    pl.DataFrame({"user": ["a"], "X": [[1, 2]]}).write_parquet(tmp_path / "nested.parquet")
+    pl.DataFrame({"user": ["a"], "X": [[1.5, 2]]}).write_parquet(tmp_path / "nested.parquet")
     with RemoteMonitor(sail, str(tmp_path / "store"), create=True) as monitor:
         with pytest.raises(InputError, match="nothing that the engine can read"):
             monitor.ingest([str(tmp_path / "nothing")])
@@ -453,7 +460,8 @@ def test_lost_engine_leaves_what_is_proven(
         RemoteMonitor(server.url, str(tmp_path / "store"), create=True) as monitor,
     ):
         monitor.ingest([str(tmp_path / "log.parquet")])
-        whole = monitor.decide(**QUESTION, population=20_000)
+        with RemoteMonitor(server.url, str(tmp_path / "store")) as other:
+            whole = other.decide(**QUESTION, population=20_000)
         asked = []
 
         def kill(_evaluated: int) -> None:
@@ -506,7 +514,7 @@ def test_decide_on_logs_that_an_engine_reads(
         ["--engine", sail],
         ["--engine", f"{sail}/;token=secret", "--source", source],
         ["--engine", "elsewhere"],
-        [*where, "--volatile", "raw"],
+        [*where, "--weights", "demand"],
         ["--engine", sail, "--source", str(tmp_path / "nothing")],
         ["--engine", sail, "--source", "a_table_that_is_not_there"],
         ["--store", store],
@@ -579,18 +587,37 @@ def cluster(folder: Path) -> Iterator[Any]:
         yield server
 
 
+def check_times_without_a_zone(engine: SparkEngine, folder: Path) -> None:
+    """Read times as exported data hold them, which Sail and Spark take for different types."""
+    times = wide_visits()["time"].dt.replace_time_zone(None)
+    times.to_frame().write_parquet(folder / "times.parquet")
+    kinds = engine.define_files("times", [str(folder / "times.parquet")])
+    moment, _ = moment_cell("time", kinds["time"])
+    read = engine.frame(transpile(f"SELECT {moment} AS moment FROM times", "spark"))["moment"]
+    assert sorted(read) == sorted(times.dt.epoch("us"))
+
+
 @pytest.mark.spark
 def test_cluster_gives_the_decision_of_duckdb_also_when_a_worker_dies(
-    local: Monitor, log: Path, tmp_path: Path
+    log: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    here = local.decide(**QUESTION, population=20_000)
+    few = str(tmp_path / "few.parquet")
+    pl.read_parquet(log).filter(pl.col("api").is_in(CANDIDATES)).write_parquet(few)
+    with Monitor(tmp_path / "few.duckdb", create=True) as local:
+        local.ingest([few])
+        digest = local.snapshot().digest
+        here = local.decide(**QUESTION, population=20_000)
     with (
         cluster(tmp_path) as server,
         RemoteMonitor(server.url, str(tmp_path / "store"), create=True) as monitor,
     ):
-        monitor.ingest([str(log)])
-        snapshot = monitor.snapshot()
-        assert snapshot.digest == local.snapshot().digest
+        with SparkEngine(server.url) as engine:
+            check_times_without_a_zone(engine, tmp_path)
+            with pytest.raises(StoreError, match="refused"):
+                engine.frame("SELECT 'secret' || nothing")
+        assert "secret" not in capfd.readouterr().err  # the client would log statement and stack
+        monitor.ingest([few])
+        assert monitor.snapshot().digest == digest
 
         killed = threading.Event()
 

@@ -202,6 +202,17 @@ def apis(
         unnamed = len(monitor.snapshot().apis) - len(overview)
         counts = [name_exposure([line.api], k) for line in overview]
         ask(monitor, reader, query_limit, [*counts, *(f"users of {x.api}" for x in overview)])
+    emit_overview(overview, unnamed, k, output_format, output)
+
+
+def emit_overview(
+    overview: Sequence[ApiOverview],
+    unnamed: int,
+    k: int,
+    output_format: OutputFormat | None,
+    output: Path | None,
+) -> None:
+    """Write the overview of all APIs that may be named, and say how many others there are."""
     if unnamed:
         note(f"{unnamed:,} APIs that fewer than {k} users have are not named")
     emit_rows(

@@ -14,7 +14,6 @@ from fpmonitor.cli.output import note
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.remote import RemoteMonitor
-from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.store.snapshot import Window
+    from fpmonitor.store.views import View
 
 COUNTER = Annotated[
     str,
@@ -30,6 +30,24 @@ COUNTER = Annotated[
         help="What counts groups: rows in memory, DuckDB, or a server of Spark Connect that reads "
         "the store or logs at --source.",
         metavar="auto|memory|duckdb|sc://HOST:PORT",
+    ),
+]
+
+
+def _server(engine: str) -> str:
+    if engine != "auto" and not engine.startswith("sc://"):
+        raise InputError(f"--engine: {engine!r} is no server", hint="it looks like sc://HOST:PORT")
+    return engine
+
+
+SERVER = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="A server of Spark Connect that reads the store or logs at --source.",
+        metavar="sc://HOST:PORT",
+        callback=_server,
+        show_default=False,
     ),
 ]
 SOURCE_OR_PATH = Annotated[
@@ -70,20 +88,15 @@ def opened(
     if ";" in engine:
         raise InputError(
             "--engine: an address with parameters may hold a token, which others could read here",
-            hint="put it into FPMONITOR_ENGINE, and use `fpmonitor remote decide`",
+            hint="put it into FPMONITOR_ENGINE, and use the commands of `fpmonitor remote`",
         )
     path = window.source
     if path is None:
         raise InputError(
             "--engine: a server needs --source", hint="name the folder of a store, or logs"
         )
-    if view != View():
-        raise InputError(
-            "views are offered on the database file only",
-            hint="leave out --volatile, --drop-automation and --what-if",
-        )
     window = replace(window, source=None)
-    with RemoteMonitor.of_source(engine, path, store=store, window=window) as remote:
+    with RemoteMonitor.of_source(engine, path, store=store, window=window, view=view) as remote:
         yield remote
     note_lost(remote)
 

@@ -81,6 +81,29 @@ _EXPOSURE_COLUMNS = (
     "off by",
 )
 
+GIVEN = Annotated[
+    str,
+    typer.Option(
+        "--given", help="APIs that cannot be hidden: exposure also per cohort of their values."
+    ),
+]
+BOUNDS = Annotated[
+    bool, typer.Option("--bounds", help="The certificate beside all bounds of the paper.")
+]
+SUPPORT = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--support", help="Number of values that users can have, known beforehand; one per set."
+    ),
+]
+TRUST = Annotated[
+    Knowledge | None,
+    typer.Option("--trust", help="The price of trust: what all knowledge up to this can promise."),
+]
+ENTROPIES = Annotated[
+    bool, typer.Option("--entropies", help="Every measure and estimator of the entropy.")
+]
+
 
 def exposure(
     apis: Annotated[
@@ -93,30 +116,11 @@ def exposure(
     population: POPULATION = None,
     delta: DELTA = 0.05,
     missing: MISSING = Missing.VALUE,
-    given: Annotated[
-        str,
-        typer.Option(
-            "--given", help="APIs that cannot be hidden: exposure also per cohort of their values."
-        ),
-    ] = "",
-    bounds: Annotated[
-        bool, typer.Option("--bounds", help="The certificate beside all bounds of the paper.")
-    ] = False,
-    support: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--support", help="Number of values that users can have, known beforehand; one per set."
-        ),
-    ] = None,
-    trust: Annotated[
-        Knowledge | None,
-        typer.Option(
-            "--trust", help="The price of trust: what all knowledge up to this can promise."
-        ),
-    ] = None,
-    entropies: Annotated[
-        bool, typer.Option("--entropies", help="Every measure and estimator of the entropy.")
-    ] = False,
+    given: GIVEN = "",
+    bounds: BOUNDS = False,
+    support: SUPPORT = None,
+    trust: TRUST = None,
+    entropies: ENTROPIES = False,
     volatile: VOLATILE = Volatile.SHARED,
     drop_automation: DROP_AUTOMATION = False,
     what_if: WHAT_IF = None,
@@ -267,7 +271,7 @@ def decide(
     ):
         progress("preparing")
         names = None if candidates is None else split_names(candidates)
-        if isinstance(monitor, Monitor) and not quiet:
+        if not quiet:
             note_view(monitor, k)
         decision = deciding(monitor, engine)(
             k=k,

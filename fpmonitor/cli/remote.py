@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from fpmonitor.cli.data import emit_overview
 from fpmonitor.cli.engines import note_lost
 from fpmonitor.cli.monitoring import CHECK_FORMAT, emit_check
 from fpmonitor.cli.options import (
@@ -26,10 +27,29 @@ from fpmonitor.cli.options import (
     Setting,
     split_names,
 )
-from fpmonitor.cli.output import emit_rows, note, percent, plain, progress_line
-from fpmonitor.cli.questions import emit_decision, emit_reports, read_weights
-from fpmonitor.cli.views import SOURCE
+from fpmonitor.cli.output import emit, emit_rows, note, percent, plain, progress_line
+from fpmonitor.cli.questions import (
+    BOUNDS,
+    ENTROPIES,
+    GIVEN,
+    SUPPORT,
+    TRUST,
+    emit_decision,
+    emit_reports,
+    read_weights,
+)
+from fpmonitor.cli.report import PLOTTED, Plot, check_image, emit_figure, figure_of, page_of
+from fpmonitor.cli.views import (
+    DROP_AUTOMATION,
+    SOURCE,
+    VOLATILE,
+    WHAT_IF,
+    Volatile,
+    note_view,
+    view_of,
+)
 from fpmonitor.decide.decision import read_decision
+from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.errors import InputError
 from fpmonitor.logs import ColumnMap
 from fpmonitor.remote import RemoteMonitor
@@ -140,6 +160,28 @@ def _emit_batches(reports: list[BatchReport], output_format: FORMAT, output: OUT
 
 
 @app.command()
+def apis(
+    engine: ENGINE,
+    store: STORE,
+    k: K = 10,
+    volatile: VOLATILE = Volatile.SHARED,
+    drop_automation: DROP_AUTOMATION = False,
+    source: SOURCE = None,
+    since: SINCE = None,
+    until: UNTIL = None,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """List the observed APIs: users, values, entropy and exposure of each alone."""
+    view, window = view_of(volatile, drop_automation), Window(since, until, source)
+    with RemoteMonitor(engine, store, window=window, view=view) as monitor:
+        note_view(monitor, k)
+        overview = monitor.apis(k=k)
+        unnamed = len(monitor.snapshot().apis) - len(overview)
+    emit_overview(overview, unnamed, k, output_format, output)
+
+
+@app.command()
 def exposure(
     apis: Annotated[
         list[str],
@@ -153,12 +195,14 @@ def exposure(
     population: POPULATION = None,
     delta: DELTA = 0.05,
     missing: MISSING = Missing.VALUE,
-    bounds: Annotated[
-        bool, typer.Option("--bounds", help="The certificate beside all bounds of the paper.")
-    ] = False,
-    entropies: Annotated[
-        bool, typer.Option("--entropies", help="Every measure and estimator of the entropy.")
-    ] = False,
+    given: GIVEN = "",
+    bounds: BOUNDS = False,
+    support: SUPPORT = None,
+    trust: TRUST = None,
+    entropies: ENTROPIES = False,
+    volatile: VOLATILE = Volatile.SHARED,
+    drop_automation: DROP_AUTOMATION = False,
+    what_if: WHAT_IF = None,
     source: SOURCE = None,
     since: SINCE = None,
     until: UNTIL = None,
@@ -166,14 +210,19 @@ def exposure(
     output: OUTPUT = None,
 ) -> None:
     """Estimate the exposure of API sets, with limits that hold."""
-    with RemoteMonitor(engine, store, window=Window(since, until, source)) as monitor:
+    view, window = view_of(volatile, drop_automation, what_if), Window(since, until, source)
+    with RemoteMonitor(engine, store, window=window, view=view) as monitor:
+        note_view(monitor, k)
         reports = monitor.exposure(
             [split_names(names) for names in apis],
             k=k,
             population=population,
             delta=delta,
             missing=missing.value,
+            given=split_names(given),
             bounds=bounds,
+            supports=support or (),
+            trust=None if trust is None else trust.value,
             entropies=entropies,
         )
     emit_reports(reports, output_format, output)
@@ -218,6 +267,9 @@ def decide(
             metavar="DECISION.json",
         ),
     ] = None,
+    volatile: VOLATILE = Volatile.SHARED,
+    drop_automation: DROP_AUTOMATION = False,
+    what_if: WHAT_IF = None,
     source: SOURCE = None,
     since: SINCE = None,
     until: UNTIL = None,
@@ -227,11 +279,14 @@ def decide(
 ) -> None:
     """Decide which API sets stay k-anonymous; the same decision as of a database file."""
     known = None if resume is None else read_decision(resume)
+    view, window = view_of(volatile, drop_automation, what_if), Window(since, until, source)
     with (
-        RemoteMonitor(engine, store, window=Window(since, until, source)) as monitor,
+        RemoteMonitor(engine, store, window=window, view=view) as monitor,
         progress_line(quiet) as progress,
     ):
         progress("preparing")
+        if not quiet:
+            note_view(monitor, k)
         decision = monitor.decide(
             k=k,
             budget=budget,
@@ -269,6 +324,57 @@ def check(
     with RemoteMonitor(engine, store, window=window) as monitor:
         report = monitor.check_report(made)
     return emit_check(report, decision, output_format, output)
+
+
+@app.command()
+def report(
+    decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
+    engine: ENGINE,
+    store: STORE,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The report, HTML.", metavar="FILE")
+    ] = Path("report.html"),
+    source: SOURCE = None,
+    since: SINCE = None,
+    until: UNTIL = None,
+    quiet: QUIET = False,
+) -> None:
+    """Write the report on a decision, as of a database file; the page says what it cannot tell."""
+    FOR_OTHERS.set(True)
+    made = read_decision(decision)
+    with (
+        RemoteMonitor(engine, store, window=Window(since, until, source)) as monitor,
+        progress_line(quiet) as progress,
+    ):
+        progress("measuring")
+        page = page_of(monitor, made)
+    emit(page, output)
+    note(f"written to {output}", quiet=quiet)
+
+
+@app.command()
+def plot(
+    kind: Annotated[Plot, typer.Argument(help="What to draw.")],
+    engine: ENGINE,
+    store: STORE,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="An SVG or PNG file.", metavar="FILE")
+    ],
+    apis: PLOTTED = None,
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    source: SOURCE = None,
+    since: SINCE = None,
+    until: UNTIL = None,
+    quiet: QUIET = False,
+) -> None:
+    """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
+    check_image(output)
+    FOR_OTHERS.set(True)
+    with RemoteMonitor(engine, store, window=Window(since, until, source)) as monitor:
+        figure = figure_of(monitor, kind, apis, k, population, delta)
+    emit_figure(figure, output, quiet=quiet)
 
 
 @app.command()

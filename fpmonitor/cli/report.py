@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from fpmonitor.cli.engines import SERVER, SOURCE_OR_PATH, STORE_OF_LOGS, opened
 from fpmonitor.cli.lists import product_exporters
 from fpmonitor.cli.options import (
     DB,
@@ -36,12 +37,20 @@ from fpmonitor.report.figures import of_curve, of_exposures, of_ranking, of_trus
 from fpmonitor.report.html import write_html
 from fpmonitor.report.svg import standalone
 from fpmonitor.store.snapshot import Window
+from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.remote import RemoteMonitor
     from fpmonitor.report.compare import ComparedSet
     from fpmonitor.report.figures import Figure
 
 _MOST_RANKED = 40
+
+PLOTTED = Annotated[
+    list[str] | None,
+    typer.Option("--apis", help="APIs read together; again for another set. [default: each]"),
+]
 
 
 class Plot(StrEnum):
@@ -67,6 +76,9 @@ def report(
         float, typer.Option("--budget", help="Largest tolerated exposure, without a decision file.")
     ] = 0.05,
     delta: DELTA = 0.05,
+    engine: SERVER = "auto",
+    store: STORE_OF_LOGS = None,
+    source: SOURCE_OR_PATH = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -74,8 +86,9 @@ def report(
 ) -> None:
     """Write a report that people read: one HTML file, with figures and their data."""
     FOR_OTHERS.set(True)
+    window = Window(since, until, source)
     with (
-        Monitor(db, window=Window(since, until)) as monitor,
+        opened(engine, db, window, View(), store) as monitor,
         progress_line(quiet) as progress,
     ):
         progress("deciding" if decision is None else "reading")
@@ -85,13 +98,19 @@ def report(
             else read_decision(decision)
         )
         progress("measuring")
-        findings = monitor.findings(
-            decided,
-            coverage=coverage(decided, product_exporters()),
-            pairs=len(decided.policy.candidates) <= _MOST_RANKED,
-        )
-    emit(write_html(findings), output)
+        page = page_of(monitor, decided)
+    emit(page, output)
     note(f"written to {output}", quiet=quiet)
+
+
+def page_of(monitor: Monitor | RemoteMonitor, decision: Decision) -> str:
+    """Write the report on a decision, from the users of now."""
+    findings = monitor.findings(
+        decision,
+        coverage=coverage(decision, product_exporters()),
+        pairs=len(decision.policy.candidates) <= _MOST_RANKED,
+    )
+    return write_html(findings)
 
 
 def plot(
@@ -99,25 +118,40 @@ def plot(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="An SVG or PNG file.", metavar="FILE")
     ],
-    apis: Annotated[
-        list[str] | None,
-        typer.Option("--apis", help="APIs read together; again for another set. [default: each]"),
-    ] = None,
+    apis: PLOTTED = None,
     k: K = 10,
     population: POPULATION = None,
     delta: DELTA = 0.05,
+    engine: SERVER = "auto",
+    store: STORE_OF_LOGS = None,
+    source: SOURCE_OR_PATH = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
     quiet: QUIET = False,
 ) -> None:
     """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
+    check_image(output)
+    FOR_OTHERS.set(True)
+    with opened(engine, db, Window(since, until, source), View(), store) as monitor:
+        figure = figure_of(monitor, kind, apis, k, population, delta)
+    emit_figure(figure, output, quiet=quiet)
+
+
+def check_image(output: Path) -> None:
+    """Refuse to draw what cannot be written.
+
+    Raises
+    ------
+    InputError
+        The file is neither SVG nor PNG by its name.
+    """
     if output.suffix not in {".svg", ".png"}:
         raise InputError(f"{output}: only .svg and .png are written")
-    sets = [split_names(names) for names in apis or ()]
-    FOR_OTHERS.set(True)
-    with Monitor(db, window=Window(since, until)) as monitor:
-        figure = _figure(monitor, kind, sets, k, population, delta)
+
+
+def emit_figure(figure: Figure, output: Path, *, quiet: bool) -> None:
+    """Write a figure as the file's name asks."""
     drawn = standalone(figure.svg)
     if output.suffix == ".png":
         output.write_bytes(_png(drawn))
@@ -146,14 +180,22 @@ def _png(svg: str) -> bytes:
     return bytes(drawn)
 
 
-def _figure(
-    monitor: Monitor,
+def figure_of(
+    monitor: Monitor | RemoteMonitor,
     kind: Plot,
-    sets: list[tuple[str, ...]],
+    apis: list[str] | None,
     k: int,
     population: int | None,
     delta: float,
 ) -> Figure:
+    """Draw what was asked for, of some API sets.
+
+    Raises
+    ------
+    InputError
+        One set is needed, and another number of sets is named.
+    """
+    sets = [split_names(names) for names in apis or ()]
     if kind is Plot.ENTROPY:
         return of_ranking(monitor.rank(sets, size=2, k=k, population=population, delta=delta))
     if kind is Plot.EXPOSURE:

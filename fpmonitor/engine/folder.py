@@ -5,7 +5,7 @@ What the DuckDB file is to one machine, a folder of Parquet is to a cluster:
     meta/                   settings: the key of the user digests
     batch/                  a row for each stored batch; a batch counts once its row is there
     visit/DIGEST/           the visits of a batch: a row a visit, a column an API
-    snapshot/ID/            dictionary/, codes0/, users/ and, last, manifest/
+    snapshot/ID/            dictionary/, codes0/, users/, last manifest/; later repeats/, view-ID/
     thinned/ID-SEED/        users that the thinning of one question keeps
 
 Every statement runs on the engine; only counts, spectra and the words of users come back. The word
@@ -26,17 +26,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from fpmonitor.engine.folder_ingest import NO_TEXT, SEPARATOR, read_batch, visits_statement
-from fpmonitor.engine.folder_snapshot import write_coded_users
-from fpmonitor.engine.portable import EngineSource
+from fpmonitor.engine.folder_ingest import (
+    NO_TEXT,
+    SEPARATOR,
+    define_export,
+    is_export,
+    read_batch,
+    visit_column,
+    visits_statement,
+)
+from fpmonitor.engine.folder_snapshot import (
+    RemoteSnapshot,
+    count_seen,
+    define_dictionary,
+    write_coded_users,
+)
+from fpmonitor.engine.folder_users import RemoteUsers
 from fpmonitor.engine.spark_files import format_of
-from fpmonitor.errors import InputError, StoreError, UndecidableError, UnknownNameError
+from fpmonitor.errors import InputError, StoreError, UndecidableError
 from fpmonitor.estimate.thinning import kept_number
 from fpmonitor.logs import ColumnMap, excerpt
 from fpmonitor.store.ingest import BatchReport
 from fpmonitor.store.snapshot import ABSENT, Window
 from fpmonitor.store.sql import statement
-from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,39 +62,7 @@ if TYPE_CHECKING:
 _WORD_HALF = 1 << 32
 _WORDS_AT_ONCE = 4_000_000
 _LAYOUT = 2  # of the folder; 1 held a row an observation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteSnapshot:
-    """A table on the engine with a row a user and an integer column an API.
-
-    Attributes
-    ----------
-    identity
-        Names it among all snapshots of its folder.
-    relation
-        Name of the table in the statements of the session.
-    columns
-        API -> its column; the code 0 is absent.
-    seen
-        API -> users with an observation of it, of all users of the snapshot.
-    users
-        Rows.
-    digest
-        Digest of the multiset of the rows' values, as of `store.snapshot.Snapshot`.
-    """
-
-    identity: str
-    relation: str
-    columns: Mapping[str, str]
-    seen: Mapping[str, int]
-    users: int
-    digest: str
-
-    @property
-    def apis(self) -> tuple[str, ...]:
-        """The APIs, sorted."""
-        return tuple(sorted(self.columns))
+_SNAPSHOT = 2  # what a snapshot holds; others are not found, and made anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +115,8 @@ class FolderStore:
                 hint="ingest the logs into a new folder",
             )
         self._key = str(meta["user_key"][0])
+        self._opened: dict[str, RemoteSnapshot] = {}
+        self._sources: dict[str, RemoteUsers] = {}
 
     def _path(self, *parts: str) -> str:
         return "/".join([self._folder, *parts])
@@ -164,7 +146,7 @@ class FolderStore:
         column_map: ColumnMap | None = None,
         form: FileFormat | None = None,
     ) -> StoredBatch:
-        """Store one batch: files that the engine reads, or a table, whole or not at all.
+        """Store one batch: files that the engine reads, or a table, or exported data, as a whole.
 
         A batch is what it holds: the same records again, in whatever files, add nothing.
 
@@ -188,7 +170,11 @@ class FolderStore:
         label = excerpt(", ".join(paths))
         column_map = column_map or ColumnMap()
         form = form or format_of(paths)
-        kinds = self.engine.define_files("batch_files", paths, form, column_map)
+        if form == "parquet" and is_export(self.engine, paths):
+            column_map = ColumnMap()
+            kinds = define_export(self.engine, paths[0])
+        else:
+            kinds = self.engine.define_files("batch_files", paths, form, column_map)
         batch = read_batch(self.engine, kinds, column_map, label)
         report = BatchReport(
             source=label,
@@ -249,21 +235,35 @@ class FolderStore:
             No batch is stored, or the window holds no observation.
         """
         window = window or Window()
-        ledger = self._ledger()
-        if batch is not None and len(ledger):
-            ledger = ledger.filter(pl.col("digest") == batch)
-        if not len(ledger):
-            raise UndecidableError("no observation to estimate from", hint="ingest logs first")
+        ledger = self._stored(batch)
         bounds = {
             "since": _microseconds(window.since),
             "until": _microseconds(window.until),
             "source": window.source,
         }
-        identity = hashlib.sha256(repr([ledger["digest"].to_list(), bounds]).encode())
+        told = repr([_SNAPSHOT, ledger["digest"].to_list(), bounds])
+        identity = hashlib.sha256(told.encode())
         name = identity.hexdigest()[:24]
-        if not self.engine.schema_of([self._path("snapshot", name, "manifest")]):
-            self._take_snapshot(name, ledger, bounds)
-        return self._open_snapshot(name)
+        if name not in self._opened:
+            if not self.engine.schema_of([self._path("snapshot", name, "manifest")]):
+                self._take_snapshot(name, ledger, bounds)
+            self._opened[name] = self._open_snapshot(name)
+        return self._opened[name]
+
+    def _stored(self, batch: str | None) -> pl.DataFrame:
+        """Rows of the ledger, of one batch or of all.
+
+        Raises
+        ------
+        UndecidableError
+            There is none.
+        """
+        ledger = self._ledger()
+        if batch is not None and len(ledger):
+            ledger = ledger.filter(pl.col("digest") == batch)
+        if not len(ledger):
+            raise UndecidableError("no observation to estimate from", hint="ingest logs first")
+        return ledger
 
     def _open_snapshot(self, identity: str) -> RemoteSnapshot:
         manifest = self._read("snapshot", identity, "manifest")
@@ -271,41 +271,73 @@ class FolderStore:
         self.engine.define_files(relation, [self._path("snapshot", identity, "users")])
         return RemoteSnapshot(
             identity=identity,
+            folder=self._path("snapshot", identity),
             relation=relation,
             columns=dict(zip(manifest["api"], manifest["column"], strict=True)),
             seen=dict(zip(manifest["api"], manifest["seen"], strict=True)),
             users=int(manifest["users"][0]),
+            visits=int(manifest["visits"][0]),
             digest=str(manifest["digest"][0]),
         )
 
     def _take_snapshot(
         self, identity: str, ledger: pl.DataFrame, bounds: Mapping[str, Any]
     ) -> None:
-        folders = [self._path("visit", digest) for digest in ledger["digest"]]
-        self.engine.define_files("observation", folders)
+        apis = self._define_observations(ledger)
         self.engine.define_query("visits", "remote/visits", bounds)
-        apis = sorted({api for names in ledger["names"] for api in json.loads(names)})
+        if any(bound is not None for bound in bounds.values()) and not self._count("visits"):
+            raise UndecidableError("no observation to estimate from", hint="widen the window")
         path = self._path("snapshot", identity)
-        columns = write_coded_users(self.engine, apis, path)
+        columns, visits = write_coded_users(self.engine, apis, path)
         self.engine.define_files("coded_users", [f"{path}/users"])
         users = self._count("coded_users")
         if users == 0:
             raise UndecidableError("no observation to estimate from", hint="widen the window")
         digest = self._digest("coded_users", users)
-        counts = ", ".join(
-            f"count(CASE WHEN {column} <> {ABSENT} THEN 1 END) AS {column}"
-            for column in columns.values()
-        )
-        seen = self.engine.rows(
-            "snapshot/users_of_apis", counts=counts, snapshot="coded_users"
-        ).row(0)
+        seen = count_seen(self.engine, "coded_users", columns)
+        whole = {"users": users, "visits": visits, "digest": digest}
         rows = [
-            {"api": api, "column": column, "seen": int(number), "users": users, "digest": digest}
-            for (api, column), number in zip(columns.items(), seen, strict=True)
+            {"api": api, "column": column, "seen": seen[api]} | whole
+            for api, column in columns.items()
         ]
         self.engine.define_rows("manifest_rows", pl.DataFrame(rows))
         manifest = self.engine.text_of("remote/whole", relation="manifest_rows")
         self.engine.write(manifest, f"{path}/manifest")
+
+    def _define_observations(self, ledger: pl.DataFrame) -> list[str]:
+        """Let `observation` stand for the visits of some batches; their APIs, sorted."""
+        folders = [self._path("visit", digest) for digest in ledger["digest"]]
+        self.engine.define_files("observation", folders)
+        return sorted({api for names in ledger["names"] for api in json.loads(names)})
+
+    def mixed_sources(self, *, k: int, batch: str | None = None) -> dict[str, list[str]]:
+        """APIs with values of several sources, of at least k users each, and which these are.
+
+        Parameters
+        ----------
+        k
+            Users; smaller sources are not named.
+        batch
+            Digest of the only batch to look at; all by default.
+
+        Raises
+        ------
+        UndecidableError
+            No batch is stored.
+        """
+        apis = self._define_observations(self._stored(batch))
+        several = self.engine.rows("remote/sources", counts="1 AS one")["users"] >= k
+        if several.sum() < 2:
+            return {}
+        columns = {api: visit_column(api) for api in apis}
+        counts = ", ".join(f"count({column}) AS {column}" for column in columns.values())
+        rows = self.engine.rows("remote/sources", counts=counts)
+        common = rows.filter(pl.col("users") >= k).sort("source")
+        found = {
+            api: common.filter(pl.col(column) > 0)["source"].to_list()
+            for api, column in columns.items()
+        }
+        return {api: sources for api, sources in found.items() if len(sources) > 1}
 
     def _count(self, relation: str) -> int:
         return int(self.engine.rows("snapshot/size", snapshot=relation).row(0)[0])
@@ -329,8 +361,7 @@ class FolderStore:
 
     def present(self, snapshot: RemoteSnapshot, apis: Sequence[str]) -> RemoteSnapshot:
         """Users that have an observation of every one of `apis`; errors as of the local store."""
-        columns = self.columns_of(snapshot, apis).values()
-        condition = " AND ".join(f"{column} <> {ABSENT}" for column in columns)
+        condition = " AND ".join(f"{snapshot.column(api)} <> {ABSENT}" for api in apis)
         names = ",".join(sorted(apis))
         identity = hashlib.sha256(f"{snapshot.identity}/{names}".encode()).hexdigest()[:24]
         relation = f"present_{identity}"
@@ -347,28 +378,18 @@ class FolderStore:
         return replace(snapshot, identity=identity, relation=relation, users=users, digest=digest)
 
     def source(self, snapshot: RemoteSnapshot, apis: Sequence[str] | None = None) -> RemoteUsers:
-        """Spectra of all users of a snapshot, of all its APIs or of some.
+        """Spectra of all users of a snapshot, of all its APIs or of some; asked once each.
 
         Raises
         ------
         UnknownNameError
             The snapshot lacks one of them.
         """
-        return RemoteUsers(self, snapshot, snapshot.apis if apis is None else apis)
-
-    @staticmethod
-    def columns_of(snapshot: RemoteSnapshot, apis: Sequence[str]) -> dict[str, str]:
-        """Columns of some APIs of a snapshot.
-
-        Raises
-        ------
-        UnknownNameError
-            It lacks one of them; the message lists the nearest names.
-        """
-        for api in apis:
-            if api not in snapshot.columns:
-                raise UnknownNameError("API", api, snapshot.columns.keys() & known_apis().keys())
-        return {api: snapshot.columns[api] for api in apis}
+        wanted = snapshot.apis if apis is None else tuple(apis)
+        key = repr([snapshot.identity, wanted])
+        if key not in self._sources:
+            self._sources[key] = RemoteUsers(self, snapshot, wanted)
+        return self._sources[key]
 
     def thinned(self, snapshot: RemoteSnapshot, *, mean: float, seed: int) -> tuple[str, int]:
         """Table of the users that the thinning keeps, as `dropped_positions` does, and its rows.
@@ -437,8 +458,7 @@ class FolderStore:
             .with_columns(pl.col("column").replace_strict(numbers).alias("number"))
         )
         self.engine.define_rows("sampled_code", observed.select("number", "code").unique())
-        dictionary = [self._path("snapshot", self._of_snapshot(snapshot), "dictionary")]
-        self.engine.define_files("dictionary", dictionary)
+        define_dictionary(self.engine, snapshot)
         cells = self.engine.rows("remote/sampled_values")
         names = {numbers[column]: api for api, column in snapshot.columns.items()}
         keys = pl.col("number", "code").cast(pl.Int64)
@@ -453,34 +473,6 @@ class FolderStore:
             )
             .with_columns(pl.when(pl.col("value") != NO_TEXT).then("value").alias("value"))
         )
-
-    @staticmethod
-    def _of_snapshot(snapshot: RemoteSnapshot) -> str:
-        return snapshot.relation.removeprefix("snapshot_")
-
-
-class RemoteUsers(EngineSource):
-    """Spectra of the users of a snapshot, which thins them where they are.
-
-    Parameters
-    ----------
-    store
-        Where the snapshot lies.
-    snapshot
-        One of the store.
-    apis
-        Those of its APIs that may be asked for.
-    """
-
-    def __init__(self, store: FolderStore, snapshot: RemoteSnapshot, apis: Sequence[str]) -> None:
-        columns = store.columns_of(snapshot, apis)
-        super().__init__(store.engine, snapshot.relation, columns, snapshot.users)
-        self._store, self._snapshot = store, snapshot
-
-    def thinned(self, *, mean: float, seed: int) -> EngineSource:
-        """Keep the users that `estimate.thinning.dropped_positions` keeps."""
-        relation, users = self._store.thinned(self._snapshot, mean=mean, seed=seed)
-        return EngineSource(self._engine, relation, self._columns, users)
 
 
 def _words(halves: pl.DataFrame) -> NDArray[np.uint64]:

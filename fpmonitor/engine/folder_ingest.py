@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SEPARATOR = "\x1f"  # between the status and the text of a cell, as in the words of values
 NO_TEXT = "\x1e"
 _FIELDS = ("user", "time", "source", "api", "status", "value")
+_EXPORTED = ("observation", "visit", "user", "api", "value", "source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,37 @@ class Batch:
 def visit_column(api: str) -> str:
     """Column of an API in the stored visits, the same in all batches: names are only data."""
     return "v" + hashlib.sha256(api.encode()).hexdigest()[:20]
+
+
+def is_export(engine: SqlEngine, paths: Sequence[str]) -> bool:
+    """Whether a path is a folder that `store.transfer.export_data` has written."""
+    return len(paths) == 1 and bool(engine.schema_of([_exported(paths[0], "observation")]))
+
+
+def _exported(folder: str, table: str) -> str:
+    return f"{folder.rstrip('/')}/{table}.parquet"
+
+
+def define_export(engine: SqlEngine, folder: str) -> dict[str, str]:
+    """Let `batch_files` stand for the observations of exported data; its columns and types.
+
+    Raises
+    ------
+    InputError
+        Digests were kept there instead of values.
+    """
+    engine.define_files("exported_meta", [_exported(folder, "meta")])
+    if "value_key" in engine.rows("remote/whole", relation="exported_meta")["name"]:
+        raise InputError(
+            f"{excerpt(folder)} holds digests instead of values, and those are not read here",
+            hint="import it into a database with `fpmonitor import-data`",
+        )
+    kinds: dict[str, str] = {}
+    for table in _EXPORTED:
+        found = engine.define_files(f"exported_{table}", [_exported(folder, table)])
+        kinds |= {"time": found["time"]} if table == "visit" else {}
+    engine.define_query("batch_files", "remote/exported")
+    return dict.fromkeys(_FIELDS, "string") | kinds
 
 
 def read_batch(

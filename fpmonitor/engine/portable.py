@@ -41,7 +41,7 @@ _FUNCTIONS = {
     },
     "microseconds": {  # since 1970, of a time
         "duckdb": "epoch_us({0})",
-        "spark": "unix_micros({0})",
+        "spark": "unix_micros(CAST({0} AS TIMESTAMP))",
         "clickhouse": "toUnixTimestamp64Micro(toDateTime64({0}, 6, 'UTC'))",
     },
 }
@@ -203,6 +203,7 @@ def _node_of_clickhouse(node: Any) -> Any:
     operators = {
         nodes.BitwiseXor: "bitXor",
         nodes.BitwiseAnd: "bitAnd",
+        nodes.BitwiseOr: "bitOr",
         nodes.BitwiseRightShift: "bitShiftRight",
     }
     if type(node) in operators:

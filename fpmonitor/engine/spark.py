@@ -27,7 +27,11 @@ _LONGEST_PAUSE = 2000  # milliseconds between two tries
 _CONNECT_SECONDS = 30
 _LOST = ("UNAVAILABLE", "RETRIES_EXCEEDED", "Connection refused", "SESSION_CLOSED")
 _NOTHING_THERE = ("NOT_FOUND", "NOT FOUND", "INFER", "NOT A DIRECTORY")
+# They would write statements, with the key of the user digests, and stacks to stderr.
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _GIVEN_UP = r".*RETRIES_EXCEEDED"
+# Lists of these are the same JSON in all engines.
+_LISTS = [f"array<{kind}>" for kind in ("string", "smallint", "int", "bigint", "boolean")]
 _TIMES = ("timestamp", "timestamp_ntz")
 
 
@@ -219,9 +223,11 @@ def text_cell(column: str, kind: str) -> str:
     Raises
     ------
     InputError
-        A nested column.
+        A nested column, other than a list of texts, whole numbers or truth values.
     """
     name = quote_name(column)
+    if kind in _LISTS:
+        return f"to_json({name})"
     if kind.startswith(("array", "struct", "map", "binary", "variant")):
         raise InputError(
             f"column {excerpt(column)!r} is of type {excerpt(kind)}",
@@ -265,10 +271,13 @@ def _session(url: str) -> Any:
     """Open a session; one process may hold several."""
     try:
         with _quiet():
+            from pyspark.logger import PySparkLogger  # noqa: PLC0415 -- an extra
             from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415
             from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415
     except ImportError as error:
         raise needs_extra("pyspark-client") from error
+    for name in _LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
     try:
         with _quiet():
             session = SparkSession.builder.remote(url).create()

@@ -65,6 +65,8 @@ class Findings:
         Visits behind the users.
     trend
         The recommended set by week; null without two weeks.
+    untold
+        What these users could not be asked, in sentences.
     made
         When the report was made.
     """
@@ -82,6 +84,7 @@ class Findings:
     sources: Sequence[str]
     visits: int
     trend: TrendReport | None
+    untold: Sequence[str] = ()
     made: datetime
 
 
@@ -331,6 +334,7 @@ def _limits(findings: Findings) -> str:
         lines.append(f"Values of several sources are read together: {', '.join(findings.sources)}.")
     if not decision.complete:
         lines.append("The search did not end: what is not listed is not decided.")
+    lines += findings.untold
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from fpmonitor.engine.duckdb import DuckDBSource
 from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.thinning import dropped_positions, seed_of
+from fpmonitor.spectrum import SpectrumSource
 from fpmonitor.store.snapshot import read_words
 
 if TYPE_CHECKING:
@@ -19,9 +20,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from fpmonitor.engine.duckdb import CohortSpectra
     from fpmonitor.estimate.certificate import Certificate
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot
+
+
+class CohortSource(SpectrumSource, Protocol):
+    """A source of users that a thinning keeps, which also divides all users into cohorts."""
+
+    def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
+        """Spectra of the tuples of `apis` within each cohort; as of `DuckDBSource.cohorts`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +52,8 @@ class Sample:
     k: int
     population: int
     certificate: Certificate
-    full: DuckDBSource
-    thinned: DuckDBSource
+    full: SpectrumSource
+    thinned: CohortSource
     digest: str
 
     @property
@@ -101,7 +110,7 @@ def thin_users(
     PolicyError
         A number is out of its range.
     """
-    limits = _certificate(snapshot.users, k, population, delta)
+    limits = certificate_of(snapshot.users, k, population, delta)
     dropped = dropped_positions(
         read_words(database, snapshot),
         mean=limits.mean,
@@ -111,6 +120,6 @@ def thin_users(
 
 
 @functools.lru_cache(maxsize=16)
-def _certificate(users: int, k: int, population: int, delta: float) -> Certificate:
+def certificate_of(users: int, k: int, population: int, delta: float) -> Certificate:
     """Make a certificate once for all questions of a program: it takes a second or more."""
     return certificate(users=users, k=k, population=population, delta=delta)

@@ -25,8 +25,10 @@ _BRANDS = ("http:sec-ch-ua", "NavigatorUAData.brands", "NavigatorUAData.brands#f
 _USER_AGENTS = ("Navigator.userAgent", "http:user-agent")
 _VENDORS = ("Navigator.vendor", "Navigator.vendor#fingerprintjs")
 _PLATFORMS = ("Navigator.platform", "Navigator.platform#fingerprintjs")
+_WEBDRIVER = "Navigator.webdriver"
+BROWSER_APIS = (*_BRANDS, *_USER_AGENTS, *_VENDORS)
 # Every API that tells the browser or that it is automated.
-TELLING_APIS = (*_BRANDS, *_USER_AGENTS, *_VENDORS, *_PLATFORMS, "Navigator.webdriver")
+TELLING_APIS = (*BROWSER_APIS, *_PLATFORMS, _WEBDRIVER)
 _APPLE_HANDHELD = re.compile(r"iPhone|iPad|iPod")
 _AGENT_VERSIONS = (
     ("firefox", re.compile(r"Firefox/(\d{1,5})")),
@@ -46,6 +48,9 @@ _CONTRADICTIONS = (
     (re.compile("Macintosh"), re.compile("^(Linux|Win)")),
     (re.compile("X11; Linux"), re.compile("^(Mac|Win|iP)")),
 )
+# Traits of values: one bit each for a claim to a system, and for a platform that is of another.
+_HEADLESS_BIT, _ROBOT_BIT, _WEBDRIVER_BIT, _CLAIMED = 1, 2, 4, 8
+_OTHER = _CLAIMED << len(_CONTRADICTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +73,38 @@ def read_browsers(database: Database, snapshot: Snapshot) -> Browsers:
     """Tell the browser of each user by brands, user agent and vendor."""
     family = np.full(snapshot.users, UNKNOWN, dtype=np.int8)
     version = np.zeros(snapshot.users, dtype=np.int64)
-    for apis, parse in ((_BRANDS, _by_brands), (_USER_AGENTS, _by_agent), (_VENDORS, _by_vendor)):
-        for codes, texts in _columns(database, snapshot, apis):
-            parsed = {code: parse(text) for code, text in texts.items() if text is not None}
-            families = np.full(max(texts, default=0) + 1, UNKNOWN, dtype=np.int8)
-            versions = np.zeros(len(families), dtype=np.int64)
-            for code, (name, major) in parsed.items():
-                families[code] = FAMILIES.index(name) if name else UNKNOWN
-                versions[code] = major
-            open_rows = family == UNKNOWN
-            family[open_rows] = families[codes[open_rows]]
-            version[open_rows] = versions[codes[open_rows]]
+    for api, codes, texts in _columns(database, snapshot, BROWSER_APIS):
+        families = np.full(max(texts, default=0) + 1, UNKNOWN, dtype=np.int8)
+        versions = np.zeros(len(families), dtype=np.int64)
+        for code, text in texts.items():
+            if text is not None:
+                families[code], versions[code] = browser_of(api, text)
+        open_rows = family == UNKNOWN
+        family[open_rows] = families[codes[open_rows]]
+        version[open_rows] = versions[codes[open_rows]]
     return Browsers(family, version)
+
+
+def browser_of(api: str, text: str) -> tuple[int, int]:
+    """Browser family (as in `Browsers`) and major version that a value of one API tells."""
+    name, version = None, 0
+    if api in _BRANDS:
+        name, version = _by_brands(text)
+    elif api in _USER_AGENTS:
+        name, version = _by_agent(text)
+    elif api in _VENDORS:
+        name, version = _by_vendor(text)
+    return FAMILIES.index(name) if name else UNKNOWN, version
 
 
 def _columns(
     database: Database, snapshot: Snapshot, apis: tuple[str, ...]
-) -> Iterator[tuple[NDArray[np.int64], dict[int, str | None]]]:
-    """Codes of each row and texts of the codes, of those APIs that the snapshot has."""
+) -> Iterator[tuple[str, NDArray[np.int64], dict[int, str | None]]]:
+    """Each API that the snapshot has, its codes of each row, and the texts of the codes."""
     for api in apis:
         if api in snapshot.columns:
             codes = np.asarray(read_codes(database, snapshot, [api])[0], dtype=np.int64)
-            yield codes, texts_of(database, api, codes)
+            yield api, codes, texts_of(database, api, codes)
 
 
 def texts_of(database: Database, api: str, codes: NDArray[np.int64]) -> dict[int, str | None]:
@@ -125,23 +140,32 @@ def read_automation(database: Database, snapshot: Snapshot) -> dict[str, NDArray
     `headless` and `robot` by the user agent, `webdriver` by `Navigator.webdriver`, `impossible` by
     a user agent of one system together with the platform of another.
     """
-    signs = {
-        "headless": _matching(database, snapshot, _USER_AGENTS, _HEADLESS),
-        "robot": _matching(database, snapshot, _USER_AGENTS, _ROBOT),
-        "webdriver": _matching(database, snapshot, ("Navigator.webdriver",), _TRUE),
-        "impossible": np.zeros(snapshot.users, dtype=np.bool_),
+    traits = np.zeros(snapshot.users, dtype=np.int64)
+    for api, codes, texts in _columns(database, snapshot, TELLING_APIS):
+        told = [0 if text is None else traits_of(api, text) for text in texts.values()]
+        traits |= np.array(told, dtype=np.int64)[codes]
+    return signs_of(traits)
+
+
+def traits_of(api: str, text: str) -> int:
+    """Tell the traits of automation in a value of one API, a bit each; `signs_of` reads them."""
+    patterns: tuple[tuple[int, re.Pattern[str]], ...] = ()
+    if api in _USER_AGENTS:
+        claims = ((_CLAIMED << i, claim) for i, (claim, _) in enumerate(_CONTRADICTIONS))
+        patterns = ((_HEADLESS_BIT, _HEADLESS), (_ROBOT_BIT, _ROBOT), *claims)
+    elif api in _PLATFORMS:
+        patterns = tuple((_OTHER << i, other) for i, (_, other) in enumerate(_CONTRADICTIONS))
+    elif api == _WEBDRIVER:
+        patterns = ((_WEBDRIVER_BIT, _TRUE),)
+    return sum(bit for bit, pattern in patterns if pattern.search(text))
+
+
+def signs_of(traits: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
+    """Tell who looks automated, by sign, from the traits of all values of each user together."""
+    contradicted = (traits // _CLAIMED) & (traits // _OTHER) & (2 ** len(_CONTRADICTIONS) - 1)
+    return {
+        "headless": traits & _HEADLESS_BIT > 0,
+        "robot": traits & _ROBOT_BIT > 0,
+        "webdriver": traits & _WEBDRIVER_BIT > 0,
+        "impossible": contradicted > 0,
     }
-    for claim, other_platform in _CONTRADICTIONS:
-        claimed = _matching(database, snapshot, _USER_AGENTS, claim)
-        signs["impossible"] |= claimed & _matching(database, snapshot, _PLATFORMS, other_platform)
-    return signs
-
-
-def _matching(
-    database: Database, snapshot: Snapshot, apis: tuple[str, ...], pattern: re.Pattern[str]
-) -> NDArray[np.bool_]:
-    rows = np.zeros(snapshot.users, dtype=np.bool_)
-    for codes, texts in _columns(database, snapshot, apis):
-        found = [text is not None and bool(pattern.search(text)) for text in texts.values()]
-        rows |= np.array(found)[codes]
-    return rows

@@ -208,11 +208,11 @@ def _restated(
                 "changes": f"REPLACE ({replaced})" if replaced else "",
             },
         )
-    digest = f"{snapshot.digest}/{_description(view)}"
+    digest = f"{snapshot.digest}/{description_of(view)}"
     return replace(snapshot, table=table, users=len(positions), digest=digest)
 
 
-def _description(view: View) -> str:
+def description_of(view: View) -> str:
     """Words that tell the view, for digests: the same rows seen otherwise are other data."""
     automation = "without automation" if view.drop_automation else "all users"
     changed = sorted((api, repr(transform)) for api, transform in view.transforms.items())

@@ -14,6 +14,8 @@ import numpy as np
 from fpmonitor.vocabulary import FAMILIES, volatile_in
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from fpmonitor.store.browsers import Browsers
@@ -63,10 +65,19 @@ def read_volatility(
         Browser of each of its rows.
     """
     evidence = _evidence(database, snapshot, browsers, window)
-    return {api: _volatility(api, browsers, evidence.get(api, {})) for api in snapshot.apis}
+    return {api: volatility_of(api, browsers, evidence.get(api, {})) for api in snapshot.apis}
 
 
-def _volatility(api: str, browsers: Browsers, evidence: dict[int, bool]) -> Volatility:
+def volatility_of(api: str, browsers: Browsers, evidence: Mapping[int, bool]) -> Volatility:
+    """Find out in which browsers one API is volatile.
+
+    Parameters
+    ----------
+    browsers
+        Browsers to tell it of, one each entry.
+    evidence
+        Browser family -> what repeat visits say, where they say something; see `weigh_repeats`.
+    """
     rows = np.zeros(len(browsers.family), dtype=np.bool_)
     known = volatile_in(api)
     for number, family in enumerate(FAMILIES):
@@ -98,6 +109,18 @@ def _evidence(
         for number in np.unique(families[of_api]):
             inside = of_api & (families == number)
             tried, changed = int(chances[inside].sum()), int(changes[inside].sum())
-            if tried >= MIN_CHANCES:
-                evidence.setdefault(api, {})[int(number)] = changed >= MIN_CHANGED * tried
+            verdict = weigh_repeats(tried, changed)
+            if verdict is not None:
+                evidence.setdefault(api, {})[int(number)] = verdict
     return evidence
+
+
+def weigh_repeats(tried: int, changed: int) -> bool | None:
+    """Say whether an API is volatile of which repeat visits could bring new values; null: too few.
+
+    Parameters
+    ----------
+    tried, changed
+        Repeat visits of users of one browser family, and those of them that brought a new value.
+    """
+    return changed >= MIN_CHANGED * tried if tried >= MIN_CHANCES else None

@@ -1,1 +1,1 @@
-SELECT {columns} FROM dictionary WHERE number = {number}
+SELECT {columns} FROM {relation} WHERE number = {number}
