@@ -12,6 +12,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import StoreError
 from fpmonitor.monitor import Monitor
+from fpmonitor.store.database import Database
 from fpmonitor.store.upkeep import compact
 
 LOGS = str(Path(__file__).parent.parent / "fixtures" / "logs")
@@ -130,3 +131,20 @@ def test_compacting_keeps_everything_and_needs_the_file_for_itself(db: Path) -> 
         [again] = monitor.ingest([str(db.with_name("log.jsonl"))])
     assert again.duplicates == again.read, "the digest of the log was kept"
     assert [path.name for path in db.parent.glob("*compacting*")] == []
+
+
+def test_a_file_of_another_duckdb_is_named_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Database(tmp_path / "d.duckdb", create=True):
+        pass
+
+    def refuse(_database: Database) -> None:  # as DuckDB 1.5 puts it about a file of DuckDB 2.0
+        raise duckdb.IOException(
+            "IO Error: Trying to read a database file with version number 999, but we can only "
+            "read versions between 64 and 68."
+        )
+
+    monkeypatch.setattr(Database, "_connect", refuse)
+    assert run(["apis", "--db", str(tmp_path / "d.duckdb")]) == 2
+    assert "another version of DuckDB" in capsys.readouterr().err

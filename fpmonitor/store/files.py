@@ -31,6 +31,7 @@ _LOST = re.compile(r"database has been invalidated")
 _WANTS_KEY = re.compile(r"Cannot open encrypted database|is encrypted, but|without a key")
 _WRONG_KEY = re.compile(r"Wrong encryption key")
 _CLEAR = re.compile(r"is not encrypted")
+_NEWER = re.compile(r"read a database file with version number")
 
 Opened = TypeVar("Opened")
 
@@ -100,7 +101,7 @@ def _opened(path: Path, connect: Callable[[], Opened], close: Callable[[Opened],
             holder = f"process {found[1]}" if found else "another process"
             raise BusyError(path, holder) from error
         raise (
-            _trouble_with_key(path, reason)
+            _trouble_at_opening(path, reason)
             or trouble_with(path, error)
             or StoreError(
                 f"cannot open {path} as a database ({reason[:160]})",
@@ -155,7 +156,13 @@ def trouble_with(path: Path, error: duckdb.Error) -> StoreError | None:
     return None
 
 
-def _trouble_with_key(path: Path, reason: str) -> StoreError | None:
+def _trouble_at_opening(path: Path, reason: str) -> StoreError | None:
+    if _NEWER.search(reason):
+        return StoreError(
+            f"{path} was written by another version of DuckDB than {duckdb.__version__}",
+            hint="install that one; or with it `fpmonitor export-data FOLDER`, and here "
+            "`fpmonitor import-data FOLDER --db NEW.duckdb`",
+        )
     if _WANTS_KEY.search(reason):
         return StoreError(
             f"{path} is encrypted", hint="name its key: `fpmonitor --key-file FILE COMMAND ...`"
