@@ -508,3 +508,9 @@ def test_a_failed_write_keeps_nothing_and_says_so(world: World) -> None:
 def test_uploads_have_the_length_that_files_are_cut_by() -> None:
     assert {len(one.encode()) for one in sealed(FIRST, user(3))} == {upload_bytes(STUDY)}
     assert len(list(decode_uploads(body(FIRST, range(2))))) == 6
+
+
+def test_a_batch_that_was_sent_meanwhile_is_none(tmp_path: Path) -> None:
+    shuffler = Shuffler(tmp_path / "s.db", STUDY, RINGS["shuffler"])
+    with shuffler.store:
+        assert shuffler.batch(b"b" * 16) is None

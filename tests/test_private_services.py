@@ -77,8 +77,9 @@ class World:
             stack.enter_context(role.store)
         self.at_curator = stack.enter_context(TestClient(recipient_app(self.curator, token=TOKEN)))
         self.told: list[str] = []
-        delivery = Delivery(self.shuffler, {"curator": ToClient(self.at_curator)}, self.told.append)
-        app = shuffler_app(self.shuffler, token=TOKEN, delivery=delivery, origins=origins)
+        reached = {"curator": ToClient(self.at_curator)}
+        self.delivery = Delivery(self.shuffler, reached, self.told.append)
+        app = shuffler_app(self.shuffler, token=TOKEN, delivery=self.delivery, origins=origins)
         self.at_shuffler = stack.enter_context(TestClient(app))
 
     def publish(self, ask: Ask = FIRST) -> None:
@@ -344,6 +345,7 @@ def test_a_token_is_a_secret_of_its_file(tmp_path: Path) -> None:
 
 def test_files_and_http_may_be_mixed(world: World, tmp_path: Path) -> None:
     """Sealed into a file, sent over HTTP, passed on as a file, counted from the file."""
+    world.delivery.stop()
     folder = tmp_path
     log = folder / "log.jsonl"
     users = [{"user": f"u{number}", "A.one": number % 3, "A.two": "x"} for number in range(9)]
@@ -362,7 +364,9 @@ def test_files_and_http_may_be_mixed(world: World, tmp_path: Path) -> None:
     assert world.at_shuffler.post("/uploads", content=sealed).json()["accepted"] == 18
     world.shuffler.close_ask(FIRST.id)
     for number, batch_id in enumerate(world.shuffler.unsent()):
-        (folder / f"{number}.batch").write_bytes(world.shuffler.batch(batch_id))
+        content = world.shuffler.batch(batch_id)
+        assert content is not None
+        (folder / f"{number}.batch").write_bytes(content)
     for path in folder.glob("*.batch"):
         world.curator.take(path.read_bytes())
     counts = world.curator.counts(FIRST)

@@ -25,8 +25,6 @@ def run_application(application: Any, host: str, port: int) -> None:
         raise InputError(
             "uvicorn is not installed", hint="pip install 'fpmonitor[serve]'"
         ) from error
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)
@@ -41,6 +39,8 @@ def run_application(application: Any, host: str, port: int) -> None:
         server_header=False,
         timeout_graceful_shutdown=10,
     )
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     shown = f"[{host}]" if ":" in host else host
     note(f"http://{shown}:{listening.getsockname()[1]}/ (Ctrl-C stops)")
     uvicorn.Server(settings).run(sockets=[listening])

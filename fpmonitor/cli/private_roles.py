@@ -370,9 +370,12 @@ def _write_batches(role: Shuffler, folder: Path) -> list[Path]:
     except OSError as error:
         raise InputError(f"cannot write {folder} ({error.strerror})") from error
     for batch_id, ask_id in role.unsent().items():
+        content = role.batch(batch_id)
+        if content is None:  # a service on the same store was faster
+            continue
         recipient = role.store.asks[ask_id].recipient
         path = folder / f"{recipient}-{batch_id.hex()}.batch"
-        write_bytes(path, [role.batch(batch_id)])
+        write_bytes(path, [content])
         role.sent(batch_id)
         written.append(path)
     return written

@@ -68,8 +68,11 @@ class Delivery:
             name = self._shuffler.store.asks[ask_id].recipient
             if name not in self._recipients or name in silent or self._stopping:
                 continue
+            content = self._shuffler.batch(batch_id)
+            if content is None:  # a command on the same store was faster
+                continue
             try:
-                self._recipients[name].post("/batches", self._shuffler.batch(batch_id))
+                self._recipients[name].post("/batches", content)
                 self._shuffler.sent(batch_id)
             except FpmonitorError as error:
                 self._tell(error.message)

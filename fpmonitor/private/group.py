@@ -74,8 +74,10 @@ class SealedChannel:
         self._shuffler.close_ask(ask.id)
         batches = list(self._shuffler.unsent())
         for batch in batches:
-            reader.take(self._shuffler.batch(batch))
-            self._shuffler.sent(batch)
+            content = self._shuffler.batch(batch)
+            if content is not None:
+                reader.take(content)
+                self._shuffler.sent(batch)
         if not batches:
             raise UndecidableError(
                 "the shuffler passes nothing on: too few participants for its minimum batch"

@@ -284,10 +284,10 @@ class Shuffler:
         """Batches that no recipient has acknowledged: id -> ask."""
         return dict(self.store.rows("private/unsent"))
 
-    def batch(self, batch_id: bytes) -> bytes:
-        """Bytes of an unsent batch: the same each time."""
-        [(content,)] = self.store.rows("private/unsent_content", id=batch_id)
-        return bytes(content)
+    def batch(self, batch_id: bytes) -> bytes | None:
+        """Bytes of an unsent batch, the same each time; null when it has been sent meanwhile."""
+        found = self.store.rows("private/unsent_content", id=batch_id)
+        return bytes(found[0][0]) if found else None
 
     def sent(self, batch_id: bytes) -> None:
         """Delete a batch that its recipient has acknowledged."""
