@@ -33,9 +33,10 @@ from fpmonitor.errors import (
     UndecidableError,
     UnknownNameError,
 )
+from fpmonitor.estimate.mixing import mix
 from fpmonitor.monitor import Monitor
 from fpmonitor.remote import RemoteMonitor
-from fpmonitor.store.snapshot import Window, mix
+from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -573,6 +574,25 @@ sys.exit(run(["remote", "batches", "--engine", "sc://127.0.0.1:1", "--store", "x
     assert done.returncode == 2
     assert "fpmonitor[spark]" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_program_without_a_file_needs_no_spark_of_its_own(tmp_path: Path) -> None:
+    script = """
+import sys
+from fpmonitor.cli import run
+sys.exit(run(["remote", "batches", "--engine", "sc://127.0.0.1:1", "--store", "x"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={name: text for name, text in os.environ.items() if name != "SPARK_HOME"},
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "127.0.0.1:1" in done.stderr
+    assert "SPARK_HOME" not in done.stderr
 
 
 # A real cluster

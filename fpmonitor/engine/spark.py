@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from contextlib import contextmanager
@@ -267,10 +268,27 @@ def _quiet() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _main_with_file() -> Iterator[None]:
+    """Let the main module have a file.
+
+    The client takes one without, as of `python -c`, for its doctests, and then wants all of Spark.
+    """
+    main = sys.modules["__main__"]
+    if hasattr(main, "__file__"):
+        yield
+        return
+    main.__file__ = "<string>"
+    try:
+        yield
+    finally:
+        del main.__file__
+
+
 def _session(url: str) -> Any:
     """Open a session; one process may hold several."""
     try:
-        with _quiet():
+        with _quiet(), _main_with_file():
             from pyspark.logger import PySparkLogger  # noqa: PLC0415 -- an extra
             from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415
             from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415
