@@ -194,7 +194,7 @@ def test_numbers_of_users_values_and_visits_do_not_depend_on_the_run(tmp_path: P
                 [
                     database._connection.execute(f"SELECT {columns} FROM {table}").fetchall()
                     for table, columns in (
-                        ("user", "user_id"),
+                        ("user ORDER BY ALL", "user_id"),
                         ("visit", "visit_id, user_id, time"),
                         ("value", "*"),
                         ("observation", "*"),
