@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -37,19 +38,25 @@ def head_columns(log: LogFile) -> list[Column]:
 
 def survey(log: LogFile) -> Survey:
     """Columns of the header; an empty field is absent, a quoted empty field the empty string."""
-    return Survey(head_columns(log))
+    return Survey(head_columns(log), is_clean=True)
 
 
 def read_table(
     log: LogFile,
     texts: Sequence[Column],  # noqa: ARG001 -- all readers take the same
     values: Sequence[Column],  # noqa: ARG001
-    survey: Survey | None = None,  # noqa: ARG001
+    survey: Survey | None = None,
 ) -> Table:
     """Read the fields; records that do not fit the header go to DuckDB's reject table."""
     names = _header(log)
-    _check_refusals(log, len(names))
     cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
+    if survey and survey.is_clean:
+        relation = _read(log, len(names), "ignore_errors = true")
+        beside = ThreadPoolExecutor(max_workers=1)
+        lines = beside.submit(_count_lines, log)
+        beside.shutdown(wait=False)
+        return Table(relation, cells, cells, lines=lines.result)
+    _check_refusals(log, len(names))
     return Table(_read(log, len(names), "store_rejects = true, rejects_limit = 0"), cells, cells)
 
 
@@ -86,8 +93,13 @@ def _check_refusals(log: LogFile, width: int) -> None:
 
 
 def _count_lines(log: LogFile) -> int:
+    """Lines below the first one."""
+    ends, last = 0, b"\n"
     with log.open() as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b""))
+        while block := file.read(_BLOCK):
+            ends += block.count(b"\n")
+            last = block[-1:]
+    return ends - (last == b"\n")
 
 
 def locate(log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]) -> list[Reject]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -24,13 +25,18 @@ _LIKE_A_NUMBER = re.compile(r"[-+0-9.eE]*[0-9][-+0-9.eE]*")
 
 def head_columns(log: LogFile) -> list[Column]:
     """Members of the first records."""
+    return list(_columns_of(log.head))
+
+
+@lru_cache(maxsize=1)  # every collector asks the same of a log
+def _columns_of(head: bytes) -> tuple[Column, ...]:
     columns: dict[Column, None] = {}
-    for record in _head_records(log):
+    for record in _records_of(head):
         columns.update(dict.fromkeys(Column(name) for name in record))
         nested = record.get(ATTRIBUTES)
         if isinstance(nested, dict):
             columns.update(dict.fromkeys(Column(name, nested=True) for name in nested))
-    return list(columns)
+    return tuple(columns)
 
 
 def survey(log: LogFile) -> Survey:
@@ -51,7 +57,7 @@ def _columns_in_doubt(log: LogFile) -> set[Column]:
     """Members of the first records where plain text may not tell numbers from strings."""
     return {
         column
-        for record in _head_records(log)
+        for record in _records_of(log.head)
         for column, value in _cells(record)
         if isinstance(value, float) or (isinstance(value, str) and _LIKE_A_NUMBER.fullmatch(value))
     }
@@ -218,8 +224,8 @@ def _lines(log: LogFile) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def _head_records(log: LogFile) -> Iterator[dict[str, object]]:
-    for line in log.head.splitlines():
+def _records_of(head: bytes) -> Iterator[dict[str, object]]:
+    for line in head.splitlines():
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):

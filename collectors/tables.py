@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from fpmonitor.errors import InputError
 from fpmonitor.logs import MAX_APIS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fpmonitor.logs import LogFile, Refused, Reject
 
@@ -36,11 +36,19 @@ class Survey:
     plain
         Columns of JSON that can be read as plain text, as far as the first records show: they hold
         no fractions, and no strings that look like numbers.
+    is_clean
+        Whether to read CSV as if every record had as many fields as the header.
     """
 
     columns: Sequence[Column]
     empty: Literal["absent", "null"] | None = "absent"
     plain: frozenset[Column] = frozenset()
+    is_clean: bool = False
+
+    @property
+    def exact(self) -> Survey:
+        """The same for logs where reading so is not exact."""
+        return replace(self, plain=frozenset(), is_clean=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +65,15 @@ class Table:
         Column -> expression of its value as it stands in the log (JSON text for JSON lines).
     plain
         Columns of JSON lines whose value is plain text all the same.
+    lines
+        How many lines the records take if none was left out; null where none is left out.
     """
 
     relation: str
     text: Mapping[Column, str]
     value: Mapping[Column, str]
     plain: frozenset[Column] = frozenset()
+    lines: Callable[[], int] | None = None
 
 
 def too_many_apis(log: LogFile) -> InputError:

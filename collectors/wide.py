@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from fpmonitor.collectors import json_pieces
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import Column, too_many_apis
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from fpmonitor.collectors.tables import Survey
 
     from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
+
+_FIELDS = ("user", "time", "source")
 
 
 class WideCollector:
@@ -52,16 +55,47 @@ class WideCollector:
             An API stands both beside and in `attributes`, or there is no API.
         """
         log = log.shortened
-        survey = reader_of(log).survey(log)
-        if column_map.null == "absent":
-            survey = replace(survey, plain=frozenset())  # plain text hides which null is a string
-        return _scan(log, column_map, survey)
+        return _in_pieces(log, column_map) or _surveyed(log, column_map)
 
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
     ) -> list[Reject]:
         """Find the records that could not be stored."""
         return reader_of(log).locate(log.shortened, rows, refused)
+
+
+def _surveyed(log: LogFile, column_map: ColumnMap) -> Scan:
+    survey = reader_of(log).survey(log)
+    if column_map.null == "absent":
+        survey = replace(survey, plain=frozenset())  # plain text hides which null is a string
+    return _scan(log, column_map, survey)
+
+
+def _in_pieces(log: LogFile, column_map: ColumnMap) -> Scan | None:
+    members = json_pieces.first_members(log) if log.format == "jsonl" else []
+    columns = [Column(member) for member in sorted(members)]
+    apis = [column.name for column in _api_columns(columns, column_map)]
+    fields = _field_columns(columns, column_map)
+    if "user" not in fields or not 0 < len(apis) <= MAX_APIS:
+        return None
+    pieces = json_pieces.JsonPieces(
+        log,
+        {field: column.name for field, column in fields.items()},
+        apis,
+        null_is_value=column_map.null == "value",
+    )
+    return Scan(
+        pieces.select,
+        tuple(apis),
+        values_are_json=True,
+        exact=partial(_surveyed, log, column_map),
+        coded=pieces,
+    )
+
+
+def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str, Column]:
+    named = {field: Column(column_map.name_of(field)) for field in _FIELDS}
+    return {field: column for field, column in named.items() if column in columns}
 
 
 def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
@@ -74,12 +108,11 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise InputError(f"{log.label}: {twice[0]!r} stands both beside and in `{ATTRIBUTES}`")
-    fields = {field: Column(column_map.name_of(field)) for field in ("user", "time", "source")}
-    fields = {field: column for field, column in fields.items() if column in survey.columns}
+    fields = _field_columns(survey.columns, column_map)
     table = reader_of(log).read_table(log, list(fields.values()), apis, survey)
     texts = ", ".join(
         f'{table.text[fields[field]] if field in fields else "NULL::VARCHAR"} AS "{field}"'
-        for field in ("user", "time", "source")
+        for field in _FIELDS
     )
     values = ", ".join(
         f"{_value(table.value[column], log, column_map)} AS v{i}" for i, column in enumerate(apis)
@@ -89,12 +122,13 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
         tuple(names),
         values_are_json=log.format == "jsonl",
         plain=frozenset(i for i, column in enumerate(apis) if column in table.plain),
-        exact=partial(_scan, log, column_map, replace(survey, plain=frozenset())),
+        exact=partial(_scan, log, column_map, survey.exact),
+        lines=table.lines,
     )
 
 
 def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Column]:
-    fields = {column_map.name_of(field) for field in ("user", "time", "source")}
+    fields = {column_map.name_of(field) for field in _FIELDS}
     no_apis = fields | column_map.ignore | {""}
     if any(column.nested for column in columns):
         no_apis = no_apis | {ATTRIBUTES}

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from glob import escape, has_magic
-from itertools import takewhile
+from itertools import count, takewhile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
@@ -30,6 +30,8 @@ else:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import polars as pl
 
 Format = Literal["jsonl", "csv", "parquet"]
 _HEAD_BYTES = 1 << 18
@@ -128,6 +130,34 @@ class Refused:
     text: str
 
 
+class InexactReadingError(Exception):
+    """A quick way of reading that may not tell exactly what this log holds."""
+
+
+class CodedRows(Protocol):
+    """Rows of a wide log whose values become codes while they are read."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """For each API the column that holds its codes; several APIs may share one."""
+
+    def batches(self) -> Iterator[pl.DataFrame]:
+        """Read the log; each batch has columns of text and columns of codes (UInt32).
+
+        Raises
+        ------
+        InexactReadingError
+            The log must be read in another way.
+        """
+
+    def dictionary(self, column: str) -> pl.DataFrame:
+        """Tell what the codes of a column stand for, once all batches were read.
+
+        Columns `position` (UInt32; which API), `code` (UInt32) and `raw` (String, JSON text); an
+        API of which a code tells nothing is absent.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Scan:
     """How the store reads the records of a log.
@@ -146,7 +176,14 @@ class Scan:
     plain
         Wide logs of JSON text: the columns `v0`, `v1`, ... that hold plain text nevertheless.
     exact
-        Reads the same without plain columns, where their text could be a number or a string.
+        Reads the same more slowly, for logs where this way raises `InexactReadingError`, where
+        the text of a plain column could be a number or a string, or where lines are missing.
+    coded
+        Wide logs of JSON text: rows with codes instead of values; then `select` reads one batch
+        of them, the table `coded_batch`, and yields `coded.columns` instead of `v0`, `v1`, ...
+    lines
+        Wide logs of text: how many lines the records take if none was left out, to be compared
+        with the rows and the line ends in their values; null where none is left out.
     """
 
     select: str
@@ -154,6 +191,8 @@ class Scan:
     values_are_json: bool
     plain: frozenset[int] = frozenset()
     exact: Callable[[], Scan] | None = None
+    coded: CodedRows | None = None
+    lines: Callable[[], int] | None = None
 
 
 class Collector(Protocol):
@@ -262,14 +301,15 @@ class LogFile:
         return copy
 
     def _may_have_long_lines(self) -> bool:
-        """Whether a whole block of half the limit is one line; the log is read through."""
+        """Whether a whole block of half the limit is one line, looking for one end in each."""
         if self.format == "parquet":
             return False
         size = MAX_RECORD_BYTES // 2
         with self.open() as file:
-            while len(block := file.read(size)) == size:
-                if b"\n" not in block:
-                    return True
+            for start in count(0, size):
+                file.seek(start)
+                if not _has_line_end(file, size):
+                    return file.tell() == start + size
         return False
 
     def _unreadable(self, error: Exception) -> InputError:
@@ -336,6 +376,15 @@ class LogFile:
         opener = gzip.open if self.compression == "gzip" else zstd.open
         with cast("IO[bytes]", opener(self.path, "rb")) as file:
             yield file
+
+
+def _has_line_end(file: IO[bytes], size: int) -> bool:
+    """Whether a line ends within the next bytes of a file, which is read no further."""
+    while size and (part := file.read(min(_BUFFER_BYTES, size))):
+        if b"\n" in part:
+            return True
+        size -= len(part)
+    return False
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from fpmonitor.errors import InputError, UnknownNameError
@@ -12,9 +13,14 @@ DEMAND = "fpmonitor.demand"
 EXPORTERS = "fpmonitor.exporters"
 
 
+@cache
+def _registered(group: str) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))
+
+
 def plugin_names(group: str) -> list[str]:
     """Names registered in a group; imports nothing."""
-    return sorted({point.name for point in entry_points(group=group)})
+    return sorted({point.name for point in _registered(group)})
 
 
 def load_plugin(group: str, name: str) -> Any:
@@ -27,7 +33,8 @@ def load_plugin(group: str, name: str) -> Any:
     InputError
         Two packages registered it, or its import fails.
     """
-    found = list({point.value: point for point in entry_points(group=group, name=name)}.values())
+    named = (point for point in _registered(group) if point.name == name)
+    found = list({point.value: point for point in named}.values())
     kind = group.rsplit(".", 1)[-1].removesuffix("s")
     if not found:
         raise UnknownNameError(kind, name, plugin_names(group))

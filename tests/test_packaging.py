@@ -85,7 +85,7 @@ class Point:
 
 def test_plug_in_claimed_twice_or_broken_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     points: list[Point] = []
-    monkeypatch.setattr("fpmonitor.plugins.entry_points", lambda **_names: points)
+    monkeypatch.setattr("fpmonitor.plugins._registered", lambda _group: points)
     points[:] = [Point("x", "one:A"), Point("x", "two:B")]
     with pytest.raises(InputError, match="claimed by one:A, two:B"):
         load_plugin(COLLECTORS, "x")

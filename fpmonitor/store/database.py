@@ -182,7 +182,9 @@ class Database:
         try:
             yield
         finally:
-            self._connection.unregister(name)
+            # After an error nothing runs in its transaction; the next frame takes the place.
+            with suppress(duckdb.TransactionException):
+                self._connection.unregister(name)
 
     def run(self, name: str, *, fragments: dict[str, str] | None = None, **values: Any) -> None:
         """Run the statement `queries/<name>.sql`.

@@ -20,25 +20,25 @@ from fpmonitor.logs import (
     MAX_APIS,
     NUMBER_IN_DOUBT,
     ColumnMap,
+    InexactReadingError,
     Refused,
     describe_names,
     excerpt,
 )
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.store.digests import digest_staged_values
-from fpmonitor.store.sql import quote_name
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
 
-    from fpmonitor.logs import Collector, LogFile, Reject, Scan
+    from fpmonitor.logs import CodedRows, Collector, LogFile, Reject, Scan
     from fpmonitor.store.database import Database
 
 LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
-_BLOCK = 1 << 22
+_BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +143,7 @@ def ingest(
             if repeated:
                 return repeated
             log.check_expansion()
-            scan = collector.scan(log, column_map)
-            _stage(database, scan)
+            scan = _staged(database, collector.scan(log, column_map))
             digest = hashing.result()
         _check_same_file(log, before)
         repeated = _repeated(database, log, digest, started)
@@ -153,20 +152,15 @@ def ingest(
         store = partial(
             _store, database, log, collector, digest=digest, started=started, progress=progress
         )
-        try:
-            return store(scan)
-        except _NumbersInDoubtError:
-            exact = cast("Callable[[], Scan]", scan.exact)()
-            _stage(database, exact)
-            return store(exact)
+        while True:
+            try:
+                return store(scan)
+            except InexactReadingError:
+                scan = _staged(database, _exact(scan))
     except (duckdb.Error, OSError) as error:
         raise _unreadable(log, error) from error
     finally:
         database.run("ingest/forget_staged")
-
-
-class _NumbersInDoubtError(Exception):
-    """Plain text of a JSON log that is a number or a string, which only its quotes would tell."""
 
 
 def _repeated(database: Database, log: LogFile, digest: str, started: float) -> BatchReport | None:
@@ -225,10 +219,11 @@ def _digest(log: LogFile, collector: Collector, column_map: ColumnMap, size: int
         column_map.null,
     ]
     digest.update(json.dumps(reading).encode())
-    with log.path.open("rb") as file:
-        while size and (block := file.read(min(_BLOCK, size))):
-            digest.update(block)
-            size -= len(block)
+    block = memoryview(bytearray(_BLOCK))
+    with log.path.open("rb", buffering=0) as file:
+        while read := file.readinto(block[:size]):
+            digest.update(block[:read])
+            size -= read
     return digest.hexdigest()
 
 
@@ -289,17 +284,42 @@ def _store_staged(
     return report
 
 
+def _staged(database: Database, scan: Scan) -> Scan:
+    """Stage the records of a log; give the way in which they could be read."""
+    try:
+        with database.transaction():
+            _stage(database, scan)
+    except InexactReadingError:
+        return _staged(database, _exact(scan))
+    return scan
+
+
+def _exact(scan: Scan) -> Scan:
+    return cast("Callable[[], Scan]", scan.exact)()
+
+
 def _stage(database: Database, scan: Scan) -> None:
-    columns = (
-        "api, status, value"
-        if scan.apis is None
-        else ", ".join(f"v{i}" for i in range(len(scan.apis)))
-    )
-    database.run(
-        "ingest/stage",
-        fragments={"scan": scan.select, "columns": columns},
-        key=database.meta("user_key"),
-    )
+    columns = ["api", "status", "value"] if scan.apis is None else _value_columns(scan)
+    stage = partial(database.run, "ingest/stage", key=database.meta("user_key"))
+    fragments = {"scan": scan.select, "columns": ", ".join(dict.fromkeys(columns))}
+    into = "CREATE OR REPLACE TEMP TABLE staged AS"
+    if scan.coded is None:
+        stage(fragments=fragments | {"into": into})
+        return
+    for batch in scan.coded.batches():
+        try:
+            with database.frame("coded_batch", batch):
+                stage(fragments=fragments | {"into": into})
+        except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
+            raise InexactReadingError from error
+        into = "INSERT INTO staged"
+
+
+def _value_columns(scan: Scan) -> Sequence[str]:
+    """Columns of a staged wide log that hold the values of its APIs, or their codes."""
+    if scan.coded is not None:
+        return scan.coded.columns
+    return [f"v{i}" for i in range(len(scan.apis or ()))]
 
 
 def _rejects(database: Database, log: LogFile, collector: Collector) -> tuple[list[Reject], int]:
@@ -343,17 +363,10 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
     database.run("ingest/create_raw_value")
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
+    elif scan.coded is not None:
+        _add_coded_values(database, scan.coded, [apis[name] for name in scan.apis])
     else:
-        for i, name in enumerate(scan.apis):
-            database.run(
-                "ingest/add_raw_values_wide",
-                fragments={"column": quote_name(f"v{i}")},
-                api=apis[name],
-                json=scan.values_are_json and i not in scan.plain,
-            )
-        doubts = database.rows("ingest/numbers_in_doubt", number=NUMBER_IN_DOUBT.pattern)
-        if scan.plain and doubts[0][0]:
-            raise _NumbersInDoubtError
+        _add_raw_values(database, scan, [apis[name] for name in scan.apis])
     database.run("ingest/read_values")
     nested = [row[0] for row in database.rows("ingest/nested_values")]
     database.run(
@@ -365,6 +378,43 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
     digest_staged_values(database)
     database.run("ingest/add_values")
     database.run("ingest/code_values")
+
+
+def _add_coded_values(database: Database, coded: CodedRows, apis: Sequence[int]) -> None:
+    for column in dict.fromkeys(coded.columns):
+        with database.frame("dictionary", coded.dictionary(column)):
+            database.run("ingest/add_raw_values_coded", fragments={"column": column}, apis=apis)
+
+
+def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int]) -> None:
+    for i, (api, column) in enumerate(zip(apis, _value_columns(scan), strict=True)):
+        database.run(
+            "ingest/add_raw_values_wide",
+            fragments={"column": column},
+            api=api,
+            json=scan.values_are_json and i not in scan.plain,
+        )
+    doubts = database.rows("ingest/numbers_in_doubt", number=NUMBER_IN_DOUBT.pattern)
+    if scan.plain and doubts[0][0]:
+        raise InexactReadingError
+    if scan.lines is not None:
+        _check_lines(database, scan.lines(), dict(zip(apis, _value_columns(scan), strict=True)))
+
+
+def _check_lines(database: Database, lines: int, columns: Mapping[int, str]) -> None:
+    """Check that the staged records take all lines of their log; each line end in a value is one.
+
+    Raises
+    ------
+    InexactReadingError
+        They may not.
+    """
+    lines -= database.rows("ingest/count_staged")[0][0]
+    for (api,) in database.rows("ingest/apis_with_line_ends") if lines else ():
+        fragments = {"column": columns[api]}
+        lines -= database.rows("ingest/count_line_ends", fragments=fragments, api=api)[0][0]
+    if lines:
+        raise InexactReadingError
 
 
 def canonical_json(text: str) -> str:
@@ -397,11 +447,12 @@ def _store_observations(
         _store_contested(database, any_known=known > 0)
         return
     # API by API: neighbouring rows then differ in the visit alone, which packs ten times better.
-    for i, name in enumerate(scan.apis):
-        column = {"column": quote_name(f"v{i}")}
-        database.run("ingest/add_fresh_observations", fragments=column, api=apis[name], last=last)
+    form = "raw" if scan.coded is None else "code"
+    for name, column in zip(scan.apis, _value_columns(scan), strict=True):
+        value = {"column": column, "form": form}
+        database.run("ingest/add_fresh_observations", fragments=value, api=apis[name], last=last)
         if repeats:
-            database.run("ingest/contest_wide", fragments=column, api=apis[name])
+            database.run("ingest/contest_wide", fragments=value, api=apis[name])
             _store_contested(database, any_known=known > 0)
 
 

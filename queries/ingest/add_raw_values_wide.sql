@@ -5,5 +5,6 @@ SELECT
     $api::INTEGER,
     CASE WHEN $json AND raw = 'undefined' THEN 'undefined' WHEN $json AND starts_with(raw, 'error:') THEN 'error' ELSE 'value' END,
     raw,
-    $json::BOOLEAN
+    $json::BOOLEAN,
+    NULL
 FROM (SELECT DISTINCT {column} AS raw FROM staged WHERE problem IS NULL AND {column} IS NOT NULL)

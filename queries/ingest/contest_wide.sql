@@ -3,4 +3,4 @@ CREATE OR REPLACE TEMP TABLE contested AS
 SELECT repeat.row, repeat.visit_id, repeat.known, coded_value.api_id, coded_value.value_id
 FROM repeat
 JOIN staged ON staged.rowid = repeat.row
-JOIN coded_value ON coded_value.raw = staged.{column} AND coded_value.api_id = $api::INTEGER
+JOIN coded_value ON coded_value.{form} = staged.{column} AND coded_value.api_id = $api::INTEGER
