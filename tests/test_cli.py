@@ -432,12 +432,31 @@ def test_a_bug_never_exits_1(
     assert "bug" in capsys.readouterr().err
 
 
-def test_an_interrupt_exits_130(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("Query interrupted")])
+def test_an_interrupt_exits_130(
+    database: str, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
     def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+        raise error
 
     monkeypatch.setattr("fpmonitor.monitor.Monitor.apis", interrupt)
     assert run(["apis", "--db", database]) == 130
+
+
+INTERRUPTED_QUERY = """
+import os, signal, threading
+import duckdb
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+duckdb.sql("SELECT sum(a * b) FROM range(10_000_000) t(a), range(1_000_000) u(b)").fetchall()
+"""
+
+
+def test_the_word_of_duckdb_for_an_interrupt_is_the_one_we_know() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_QUERY]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "RuntimeError: Query interrupted" in done.stderr
 
 
 def test_quickstart_leaves_database_decision_and_lists(

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
+_INTERRUPTED_QUERY = "Query interrupted"  # what DuckDB raises on Ctrl-C
 SETTINGS_FILE = "fpmonitor.toml"
 
 app = typer.Typer(
@@ -129,9 +130,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments or bool(os.environ.get("FPMONITOR_DEBUG"))
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        # In a context of its own: the patience of this command is not that of the next one.
-        context = copy_context()
-        outcome = context.run(app, arguments, standalone_mode=False, default_map=_settings())
+        outcome = _outcome(arguments)
     except (typer.Abort, KeyboardInterrupt):
         print("fpmonitor: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -151,6 +150,17 @@ def run(arguments: Sequence[str]) -> int:
         print("fpmonitor: this is a bug of fpmonitor; please report it", file=sys.stderr)
         return EXIT_BUG
     return outcome if isinstance(outcome, int) else 0
+
+
+def _outcome(arguments: Sequence[str]) -> Any:
+    # In a context of its own: the patience of this command is not that of the next one.
+    context = copy_context()
+    try:
+        return context.run(app, arguments, standalone_mode=False, default_map=_settings())
+    except RuntimeError as error:
+        if str(error) == _INTERRUPTED_QUERY:
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _settings() -> dict[str, Any]:
