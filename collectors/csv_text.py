@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -38,7 +37,7 @@ def head_columns(log: LogFile) -> list[Column]:
 
 def survey(log: LogFile) -> Survey:
     """Columns of the header; an empty field is absent, a quoted empty field the empty string."""
-    return Survey(head_columns(log), is_clean=True)
+    return Survey(head_columns(log), is_clean=log.compression == "uncompressed")
 
 
 def read_table(
@@ -52,10 +51,7 @@ def read_table(
     cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
     if survey and survey.is_clean:
         relation = _read(log, len(names), "ignore_errors = true")
-        beside = ThreadPoolExecutor(max_workers=1)
-        lines = beside.submit(_count_lines, log)
-        beside.shutdown(wait=False)
-        return Table(relation, cells, cells, lines=lines.result)
+        return Table(relation, cells, cells, header_lines=1)
     _check_refusals(log, len(names))
     return Table(_read(log, len(names), "store_rejects = true, rejects_limit = 0"), cells, cells)
 
@@ -93,13 +89,8 @@ def _check_refusals(log: LogFile, width: int) -> None:
 
 
 def _count_lines(log: LogFile) -> int:
-    """Lines below the first one."""
-    ends, last = 0, b"\n"
     with log.open() as file:
-        while block := file.read(_BLOCK):
-            ends += block.count(b"\n")
-            last = block[-1:]
-    return ends - (last == b"\n")
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b""))
 
 
 def locate(log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]) -> list[Reject]:

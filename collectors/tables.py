@@ -9,7 +9,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.logs import MAX_APIS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.logs import LogFile, Refused, Reject
 
@@ -65,15 +65,16 @@ class Table:
         Column -> expression of its value as it stands in the log (JSON text for JSON lines).
     plain
         Columns of JSON lines whose value is plain text all the same.
-    lines
-        How many lines the records take if none was left out; null where none is left out.
+    header_lines
+        Lines of the log that are no records, where records are left out that cannot be read; null
+        where none is left out.
     """
 
     relation: str
     text: Mapping[Column, str]
     value: Mapping[Column, str]
     plain: frozenset[Column] = frozenset()
-    lines: Callable[[], int] | None = None
+    header_lines: int | None = None
 
 
 def too_many_apis(log: LogFile) -> InputError:

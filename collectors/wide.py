@@ -123,7 +123,7 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
         values_are_json=log.format == "jsonl",
         plain=frozenset(i for i, column in enumerate(apis) if column in table.plain),
         exact=partial(_scan, log, column_map, survey.exact),
-        lines=table.lines,
+        header_lines=table.header_lines,
     )
 
 

@@ -181,9 +181,9 @@ class Scan:
     coded
         Wide logs of JSON text: rows with codes instead of values; then `select` reads one batch
         of them, the table `coded_batch`, and yields `coded.columns` instead of `v0`, `v1`, ...
-    lines
-        Wide logs of text: how many lines the records take if none was left out, to be compared
-        with the rows and the line ends in their values; null where none is left out.
+    header_lines
+        Wide logs of text whose records are left out if they cannot be read: lines that are no
+        records. If none was left out, rows and line ends in values come to all other lines.
     """
 
     select: str
@@ -192,7 +192,7 @@ class Scan:
     plain: frozenset[int] = frozenset()
     exact: Callable[[], Scan] | None = None
     coded: CodedRows | None = None
-    lines: Callable[[], int] | None = None
+    header_lines: int | None = None
 
 
 class Collector(Protocol):

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
+import numpy as np
 
 from fpmonitor.disclosure import masked_quotes, masked_text
 from fpmonitor.errors import InputError
@@ -39,6 +40,7 @@ LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
 _BLOCK = 1 << 18
+_LINE_END = ord("\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +138,7 @@ def ingest(
         progress("reading")
         before = log.path.stat()
         with ThreadPoolExecutor(max_workers=1) as beside:
-            hashing = beside.submit(_digest, log, collector, column_map, before.st_size)
+            hashing = beside.submit(_content, log, collector, column_map, before.st_size)
             if database.rows("ingest/batch_of_source", source=log.label)[0][0]:
                 hashing.result()
             repeated = hashing.done() and _repeated(database, log, hashing.result(), started)
@@ -144,13 +146,13 @@ def ingest(
                 return repeated
             log.check_expansion()
             scan = _staged(database, collector.scan(log, column_map))
-            digest = hashing.result()
+            content = hashing.result()
         _check_same_file(log, before)
-        repeated = _repeated(database, log, digest, started)
+        repeated = _repeated(database, log, content, started)
         if repeated:
             return repeated
         store = partial(
-            _store, database, log, collector, digest=digest, started=started, progress=progress
+            _store, database, log, collector, content=content, started=started, progress=progress
         )
         while True:
             try:
@@ -163,9 +165,19 @@ def ingest(
         database.run("ingest/forget_staged")
 
 
-def _repeated(database: Database, log: LogFile, digest: str, started: float) -> BatchReport | None:
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What one pass over the bytes of a log tells: a digest, and the number of lines of a CSV."""
+
+    digest: str
+    lines: int
+
+
+def _repeated(
+    database: Database, log: LogFile, content: _Content, started: float
+) -> BatchReport | None:
     """Report on a log whose bytes were stored before; null for others."""
-    known = database.rows("ingest/batch_by_digest", digest=digest)
+    known = database.rows("ingest/batch_by_digest", digest=content.digest)
     if not known:
         return None
     collector, read, users, apis = known[0]
@@ -205,7 +217,7 @@ def _check_same_file(log: LogFile, before: os.stat_result) -> None:
         )
 
 
-def _digest(log: LogFile, collector: Collector, column_map: ColumnMap, size: int) -> str:
+def _content(log: LogFile, collector: Collector, column_map: ColumnMap, size: int) -> _Content:
     """Digest of the bytes and of how they are read: another column map makes another batch.
 
     Only the bytes that were there at first count: a digest of lines that came too late to be
@@ -219,12 +231,16 @@ def _digest(log: LogFile, collector: Collector, column_map: ColumnMap, size: int
         column_map.null,
     ]
     digest.update(json.dumps(reading).encode())
-    block = memoryview(bytearray(_BLOCK))
+    block = np.zeros(_BLOCK, dtype=np.uint8)
+    lines, is_ended = 0, True
     with log.path.open("rb", buffering=0) as file:
-        while read := file.readinto(block[:size]):
-            digest.update(block[:read])
+        while read := file.readinto(block.data[:size]):
+            digest.update(block.data[:read])
             size -= read
-    return digest.hexdigest()
+            if log.format == "csv":
+                lines += int(np.count_nonzero(block[:read] == _LINE_END))
+                is_ended = bool(block[read - 1] == _LINE_END)
+    return _Content(digest.hexdigest(), lines + (not is_ended))
 
 
 def _store(
@@ -233,13 +249,13 @@ def _store(
     collector: Collector,
     scan: Scan,
     *,
-    digest: str,
+    content: _Content,
     started: float,
     progress: Callable[[str], None],
 ) -> BatchReport:
     with database.transaction():
         return _store_staged(
-            database, log, collector, scan, digest=digest, started=started, progress=progress
+            database, log, collector, scan, content=content, started=started, progress=progress
         )
 
 
@@ -249,14 +265,14 @@ def _store_staged(
     collector: Collector,
     scan: Scan,
     *,
-    digest: str,
+    content: _Content,
     started: float,
     progress: Callable[[str], None],
 ) -> BatchReport:
     rejects, refused = _rejects(database, log, collector)
     apis = _number_apis(database, log, scan)
     progress("coding values")
-    _number_values(database, scan, apis)
+    _number_values(database, scan, apis, content.lines)
     progress("storing")
     batch = database.rows("ingest/next_batch_id")[0][0]
     _store_observations(database, scan, apis, batch)
@@ -276,7 +292,7 @@ def _store_staged(
     database.run(
         "ingest/add_batch",
         batch=batch,
-        digest=digest,
+        digest=content.digest,
         ingested_at=datetime.now(UTC).replace(tzinfo=None),
         **report.to_json(),
     )
@@ -359,7 +375,7 @@ def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]
     return dict(database.rows("ingest/api_ids", names=names))
 
 
-def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None:
+def _number_values(database: Database, scan: Scan, apis: dict[str, int], lines: int) -> None:
     database.run("ingest/create_raw_value")
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
@@ -367,6 +383,7 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
         _add_coded_values(database, scan.coded, [apis[name] for name in scan.apis])
     else:
         _add_raw_values(database, scan, [apis[name] for name in scan.apis])
+        _check_lines(database, scan, apis, lines)
     database.run("ingest/read_values")
     nested = [row[0] for row in database.rows("ingest/nested_values")]
     database.run(
@@ -397,19 +414,20 @@ def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int]) -> None
     doubts = database.rows("ingest/numbers_in_doubt", number=NUMBER_IN_DOUBT.pattern)
     if scan.plain and doubts[0][0]:
         raise InexactReadingError
-    if scan.lines is not None:
-        _check_lines(database, scan.lines(), dict(zip(apis, _value_columns(scan), strict=True)))
 
 
-def _check_lines(database: Database, lines: int, columns: Mapping[int, str]) -> None:
-    """Check that the staged records take all lines of their log; each line end in a value is one.
+def _check_lines(database: Database, scan: Scan, apis: Mapping[str, int], lines: int) -> None:
+    """Check that no record was left out: each has a line, and each line end in a value another.
 
     Raises
     ------
     InexactReadingError
-        They may not.
+        One may have been.
     """
-    lines -= database.rows("ingest/count_staged")[0][0]
+    if scan.header_lines is None:
+        return
+    columns = {apis[name]: f"v{i}" for i, name in enumerate(scan.apis or ())}
+    lines -= scan.header_lines + database.rows("ingest/count_staged")[0][0]
     for (api,) in database.rows("ingest/apis_with_line_ends") if lines else ():
         fragments = {"column": columns[api]}
         lines -= database.rows("ingest/count_line_ends", fragments=fragments, api=api)[0][0]
@@ -435,6 +453,7 @@ def _store_observations(
     wide = scan.apis is not None
     last = database.rows("ingest/last_visit_id")[0][0]
     database.run("ingest/stage_visits")
+    database.run("ingest/stage_users")
     database.run("ingest/add_users")
     database.run("ingest/add_sources")
     database.run("ingest/number_visits", last=last, wide=wide)

@@ -1,5 +1,5 @@
 -- Number the users that were not seen before, in the order of the log.
 INSERT INTO user
 SELECT (SELECT COALESCE(max(user_id), 0) FROM user) + row_number() OVER (ORDER BY first_row), digest
-FROM (SELECT digest, min(first_row) AS first_row FROM staged_visit GROUP BY digest) AS arrived
+FROM staged_user
 ANTI JOIN user USING (digest)

@@ -3,4 +3,4 @@ SELECT
     (SELECT count(*) FROM staged) AS staged,
     (SELECT count(*) FROM staged WHERE problem IS NOT NULL) AS problems,
     (SELECT count(*) FROM staged WHERE problem IS NULL) - (SELECT count(*) FROM repeat) + (SELECT count(DISTINCT row) FROM kept) AS stored,
-    (SELECT count(DISTINCT user_id) FROM numbered_visit) AS users
+    (SELECT count(*) FROM staged_user) AS users

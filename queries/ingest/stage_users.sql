@@ -1,0 +1,3 @@
+-- The users of the staged visits, and where they first come.
+CREATE OR REPLACE TEMP TABLE staged_user AS
+SELECT digest, min(first_row) AS first_row FROM staged_visit GROUP BY digest
