@@ -17,7 +17,7 @@ import duckdb
 import polars as pl
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 
-from fpmonitor.logs import MAX_RECORD_BYTES, InexactReadingError
+from fpmonitor.logs import InexactReadingError
 from fpmonitor.store.database import ArrowStream
 from fpmonitor.store.sql import OFFLINE, quote_name, quote_text
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _MEMBERS_OF_A_PIECE = 4  # few, so that many records share it
 _MAX_PIECES = 32
 _BATCH_BYTES = 1 << 26
+_BATCH_ROWS = 1 << 16
+_MOST_LONGER = 8
 _MAX_HELD_BYTES = 1 << 26
 _FREE_BYTES = 1 << 22
 _WORTHWHILE = 4  # pieces must repeat this often to be worth it, by their bytes
@@ -114,6 +116,7 @@ class JsonPieces:
         self._apis = apis
         self._null_is_value = null_is_value
         self._lines = _lines_of_head(log)
+        self._mean_length = sum(map(len, self._lines)) // len(self._lines)
         self._pieces = _cut(_members(self._lines[:1]), {*fields.values()}, len(apis))
         self._coded = [i for i, piece in enumerate(self._pieces) if piece.is_coded]
         self._categories = {i: pl.Categories.random() for i in self._coded}
@@ -167,16 +170,17 @@ class JsonPieces:
             The log cannot be read.
         """
         seen = 0
+        batch = max(min(_BATCH_BYTES // self._mean_length, _BATCH_ROWS), 1)
         try:
             self._check_head()
-            for frame in self._stream().collect_batches(
-                chunk_size=self._batch_rows(), maintain_order=True
-            ):
-                seen += int(frame["length"].sum())
+            stream = self._stream().collect_batches(chunk_size=batch, maintain_order=True)
+            for frame in stream:
+                seen += frame.height * self._mean_length
                 self._check(frame, seen)
-                yield frame.drop("fits", "length").rechunk()
-            for i in self._coded:
-                self._parse(i)
+                yield frame.drop("fits").rechunk()
+            with duckdb.connect(config=OFFLINE) as connection:
+                for i in self._coded:
+                    self._parse(connection, i)
         except (duckdb.Error, pl.exceptions.PolarsError) as error:
             raise InexactReadingError from error
 
@@ -187,41 +191,33 @@ class JsonPieces:
             if any(place >= after for place, after in pairwise([0, *places])):
                 raise InexactReadingError
 
-    def _batch_rows(self) -> int:
-        return max(_BATCH_BYTES * len(self._lines) // sum(map(len, self._lines)), 1)
-
     def _stream(self) -> pl.LazyFrame:
         line = pl.col("line")
+        longest = max(_MOST_LONGER * self._mean_length, _BATCH_BYTES // _BATCH_ROWS)
         marks = [piece.mark for piece in self._pieces[1:]]
         places = [pl.col(f"place{i}") for i in range(1, len(self._pieces))]
         ascending = [first < second for first, second in pairwise([pl.lit(0), *places])]
-        ends = [*places, pl.col("length")]
         starts = [pl.lit(0), *(place + 1 for place in places)]
+        lengths = [end - start for start, end in zip(starts, places, strict=False)]
         texts = [
-            line.cast(pl.Binary).bin.slice(start, end - start).cast(pl.String)
-            for start, end in zip(starts, ends, strict=True)
+            line.cast(pl.Binary).bin.slice(start, length).cast(pl.String)
+            for start, length in zip(starts, [*lengths, None], strict=True)
         ]
         closed = [
             ~_ends_in_comma(text)
             for text, piece in zip(texts, self._pieces, strict=True)
             if not piece.is_coded
         ]
-        is_short = pl.col("length") <= MAX_RECORD_BYTES
         return (
             pl.scan_lines(self._log.path, name="line", glob=False)
-            .filter(line != "")
+            # A batch of many long lines would take any amount of memory.
+            .select(pl.when(line.str.len_bytes() <= longest).then(line))
             .with_columns(
-                line.str.len_bytes().alias("length"),
-                *(
-                    line.str.find(mark, literal=True).alias(f"place{i}")
-                    for i, mark in enumerate(marks, start=1)
-                ),
+                line.str.find(mark, literal=True).alias(f"place{i}")
+                for i, mark in enumerate(marks, start=1)
             )
             .select(
-                pl.all_horizontal(*ascending, *closed, is_short)
-                .fill_null(value=False)
-                .alias("fits"),
-                "length",
+                pl.all_horizontal(*ascending, *closed).fill_null(value=False).alias("fits"),
                 *(self._coded_text(i, text).alias(f"p{i}") for i, text in enumerate(texts)),
             )
         )
@@ -240,7 +236,7 @@ class JsonPieces:
     def _texts(self, i: int) -> pl.Series:
         return self._categories[i].to_series().alias(f"p{i}")
 
-    def _parse(self, i: int) -> None:
+    def _parse(self, connection: duckdb.DuckDBPyConnection, i: int) -> None:
         """Parse the texts of a piece.
 
         Raises
@@ -260,12 +256,11 @@ class JsonPieces:
             f"COALESCE(struct_extract(object, {quote_text(name)})::VARCHAR, {empty})"
             for name in names
         )
-        with duckdb.connect(config=OFFLINE) as connection:
-            connection.register("piece", ArrowStream(pl.DataFrame([codes, texts])))
-            rows = connection.sql(
-                f"SELECT code, {cells} FROM (SELECT code, {self._object(i, 'JSON')} AS object FROM piece)"  # noqa: E501, S608 -- names are quoted
-            )
-            frame = pl.DataFrame(rows)
+        connection.register("piece", ArrowStream(pl.DataFrame([codes, texts])))
+        rows = connection.sql(
+            f"SELECT code, {cells} FROM (SELECT code, {self._object(i, 'JSON')} AS object FROM piece)"  # noqa: E501, S608 -- names are quoted
+        )
+        frame = pl.DataFrame(rows)
         frame.columns = ["code", *names]
         positions = {api: position for position, api in enumerate(self._apis)}
         parsed = [

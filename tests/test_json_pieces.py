@@ -162,6 +162,14 @@ def test_a_line_that_is_too_long_is_rejected_alone(tmp_path: Path) -> None:
     check_same(tmp_path, usual + f'{{"user":"w","a":"{"x" * MAX_RECORD_BYTES}"}}\n')
 
 
+def test_lines_far_longer_than_the_first_ones_do_not_fill_the_memory(tmp_path: Path) -> None:
+    records = [*users(9), RECORD | {"user": "w", "a": "x" * 100_000}]
+    content = "\n".join(lines_of(*records))
+    assert is_read_in_pieces(tmp_path, "\n".join(lines_of(*records[:9])))
+    assert not is_read_in_pieces(tmp_path, "\n".join(lines_of(*users(3000), records[9])))
+    check_same(tmp_path, content)
+
+
 def test_many_apis_share_few_pieces(tmp_path: Path) -> None:
     names = [f"api {i}" for i in range(500)]
     records = [{"user": f"u{i}"} | dict.fromkeys(names, i % 2) for i in range(20)]
