@@ -30,6 +30,17 @@ def make_secret_file(path: Path, secret: str) -> None:
         file.write(f"{secret}\n")
 
 
+def others_may_read(path: Path) -> bool:
+    """Whether a file is open to others than its owner.
+
+    Raises
+    ------
+    OSError
+        There is no such file.
+    """
+    return bool(path.stat().st_mode & _OTHERS)
+
+
 def read_secret_file(path: Path) -> str:
     """Read a secret: the text of a file without its line ends and its comments (`#`).
 

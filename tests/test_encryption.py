@@ -17,7 +17,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import BusyError, InputError, StoreError
 from fpmonitor.monitor import Monitor
-from fpmonitor.store import encryption, upkeep
+from fpmonitor.store import encryption
 from fpmonitor.store.database import Database
 from fpmonitor.store.encryption import KEY_FILE, load_cipher, make_key_file, read_key_file
 
@@ -55,8 +55,7 @@ def key(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cipher(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (encryption, upkeep):
-        monkeypatch.setattr(module, "load_cipher", _load_any_cipher)
+    monkeypatch.setattr(encryption, "load_cipher", _load_any_cipher)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from fpmonitor.private.wire import (
     decode_configs,
     encode_configs,
 )
+from fpmonitor.secret_files import others_may_read
 
 try:
     from cryptography.exceptions import InvalidTag
@@ -235,7 +236,7 @@ def read_keys(path: Path) -> KeyRing:
     """
     raw = read_bytes(path, "secret keys", most=MAX_KEYS_BYTES)
     try:
-        if path.stat().st_mode & 0o077:
+        if others_may_read(path):
             raise InputError(f"{path}: others may read the secret keys", hint=f"chmod 600 {path}")
         content = json.loads(raw)
         ring = KeyRing(content["role"], tuple(map(_secret_key, content["keys"])))

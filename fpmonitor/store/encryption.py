@@ -15,6 +15,7 @@ from fpmonitor.store.files import spill_folder
 from fpmonitor.store.sql import quote_text
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
     from pathlib import Path
 
 KEY_FILE: ContextVar[Path | None] = ContextVar("KEY_FILE", default=None)
@@ -71,8 +72,7 @@ def connect_encrypted(
         },
     )
     try:
-        load_cipher(connection)
-        attach_encrypted(connection, path, key, _ATTACHED)
+        _attach_encrypted(connection, path, key, _ATTACHED)
         connection.execute(f"USE {_ATTACHED}")
     except BaseException:
         connection.close()
@@ -80,10 +80,28 @@ def connect_encrypted(
     return connection
 
 
-def attach_encrypted(
+def attach(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:
+    """Open a database under a name, with the key that `KEY_FILE` names if it does.
+
+    Raises
+    ------
+    InputError
+        The key file cannot be read or holds no key.
+    StoreError
+        DuckDB has no secure cipher here.
+    duckdb.Error
+        It cannot be opened with this key.
+    """
+    if (key_file := KEY_FILE.get()) is None:
+        connection.execute(f"ATTACH {quote_text(str(path))} AS {name}")
+    else:
+        _attach_encrypted(connection, path, read_key_file(key_file), name)
+
+
+def _attach_encrypted(
     connection: duckdb.DuckDBPyConnection, path: Path, key: str, name: str
 ) -> None:
-    """Open an encrypted database under a name."""
+    load_cipher(connection)
     # The key is bound, not written into the statement: messages of DuckDB show statements.
     connection.execute(
         f"ATTACH IF NOT EXISTS {quote_text(str(path))} AS {name} (ENCRYPTION_KEY $key)",
@@ -99,13 +117,11 @@ def load_cipher(connection: duckdb.DuckDBPyConnection) -> None:
     StoreError
         The extension is not installed for this version of DuckDB.
     """
-    folder = resources.files(_CIPHER_PACKAGE) if _is_packaged() else None
-    if folder is not None:
-        packaged = folder / "extensions" / f"v{duckdb.__version__}" / "httpfs.duckdb_extension"
-        if packaged.is_file():
-            with resources.as_file(packaged) as file:
-                connection.load_extension(str(file))
-            return
+    packaged = _packaged_cipher()
+    if packaged is not None:
+        with resources.as_file(packaged) as file:
+            connection.load_extension(str(file))
+        return
     try:
         connection.load_extension("httpfs")
     except duckdb.Error as error:
@@ -117,8 +133,10 @@ def load_cipher(connection: duckdb.DuckDBPyConnection) -> None:
         ) from error
 
 
-def _is_packaged() -> bool:
+def _packaged_cipher() -> Traversable | None:
     try:
-        return bool(resources.files(_CIPHER_PACKAGE))
+        folder = resources.files(_CIPHER_PACKAGE)
     except ModuleNotFoundError:
-        return False
+        return None
+    cipher = folder / "extensions" / f"v{duckdb.__version__}" / "httpfs.duckdb_extension"
+    return cipher if cipher.is_file() else None

@@ -10,9 +10,9 @@ import duckdb
 
 from fpmonitor.errors import StoreError
 from fpmonitor.store.content import read_content
-from fpmonitor.store.encryption import KEY_FILE, attach_encrypted, load_cipher, read_key_file
+from fpmonitor.store.encryption import KEY_FILE, attach
 from fpmonitor.store.files import open_patiently, owner_only, reason_of, spill_folder, sync
-from fpmonitor.store.sql import quote_name, quote_text
+from fpmonitor.store.sql import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +117,7 @@ def compact(path: Path) -> tuple[int, int]:
     try:
         with _attached(path) as connection, owner_only():
             connection.execute("CHECKPOINT old")  # the log of the old file must not outlive it
-            _attach(connection, made, "new")
+            attach(connection, made, "new")
             connection.execute("COPY FROM DATABASE old TO new")
             connection.execute("CHECKPOINT new")
             connection.execute("DETACH new")
@@ -144,16 +144,7 @@ def _attached(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(config=config) as connection:
         open_patiently(
             path,
-            lambda: _attach(connection, path, "old"),
+            lambda: attach(connection, path, "old"),
             lambda _: connection.execute("DETACH old"),
         )
         yield connection
-
-
-def _attach(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:
-    if (key_file := KEY_FILE.get()) is None:
-        connection.execute(f"ATTACH {quote_text(str(path))} AS {name}")
-    else:
-        key = read_key_file(key_file)
-        load_cipher(connection)
-        attach_encrypted(connection, path, key, name)
