@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +16,7 @@ from fpmonitor.decide.horizon import identity_of, place_of, share_delta
 from fpmonitor.disclosure import check_users, masked_text, may_name, told_count
 from fpmonitor.engine.duckdb import DuckDBSource
 from fpmonitor.engine.memory import MemorySource, has_room_for
-from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.errors import UndecidableError
 from fpmonitor.logs import ColumnMap, log_files
 from fpmonitor.policy import Policy, check_share, check_threshold
 from fpmonitor.release.audit import ReleaseAudit, audit_release, record_words, weights_of_rows
@@ -41,7 +40,13 @@ from fpmonitor.report.exposure import ExposureReport, report_exposure
 from fpmonitor.report.findings import gather_findings
 from fpmonitor.report.rank import Ranking, rank_sets
 from fpmonitor.report.sample import Sample, take_sample, thin_users
-from fpmonitor.report.sets import beside_left_out, report_sets, sorted_sets
+from fpmonitor.report.sets import (
+    beside_left_out,
+    declared_supports,
+    report_sets,
+    sets_up_to,
+    sorted_sets,
+)
 from fpmonitor.report.trend import Against, TrendReport, report_trend
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.answers import (
@@ -596,9 +601,7 @@ class Monitor:
             An empty set, or supports that do not fit.
         """
         wanted = sorted_sets(sets)
-        declared: Sequence[int | None] = list(supports) or [None] * len(wanted)
-        if len(declared) != len(wanted):
-            raise InputError(f"supports: {len(declared)} given for {len(wanted)} sets")
+        declared = declared_supports(supports, wanted)
         cohort = tuple(dict.fromkeys(given))
         sample = self._sample([*wanted, cohort], k, population, delta, missing)
         reports = report_sets(
@@ -706,8 +709,7 @@ class Monitor:
         wanted = sorted_sets(sets)
         if not wanted:
             chosen = self.told_apis(k=k) if candidates is None else sorted(set(candidates))
-            sizes = range(1, size + 1)
-            wanted = [apis for s in sizes for apis in itertools.combinations(chosen, s)]
+            wanted = sets_up_to(size, chosen)
         together = sorted({api for apis in wanted for api in apis})
         snapshot = self.snapshot(missing=missing, apis=together)
         population = snapshot.users if population is None else population

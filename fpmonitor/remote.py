@@ -28,7 +28,13 @@ from fpmonitor.report.exposure import ExposureReport, report_exposure
 from fpmonitor.report.findings import gather_findings
 from fpmonitor.report.rank import Ranking, rank_sets
 from fpmonitor.report.sample import Sample, certificate_of
-from fpmonitor.report.sets import beside_left_out, report_sets, sorted_sets
+from fpmonitor.report.sets import (
+    beside_left_out,
+    declared_supports,
+    report_sets,
+    sets_up_to,
+    sorted_sets,
+)
 from fpmonitor.spectrum import CountSpectrum, spectra_of
 from fpmonitor.store.browsers import signs_of
 from fpmonitor.store.snapshot import Window
@@ -291,9 +297,7 @@ class RemoteMonitor:
     ) -> list[ExposureReport]:
         """Exposure of API sets; arguments, errors and answers as of `Monitor.exposure`."""
         wanted = sorted_sets(sets)
-        declared: Sequence[int | None] = list(supports) or [None] * len(wanted)
-        if len(declared) != len(wanted):
-            raise InputError(f"supports: {len(declared)} given for {len(wanted)} sets")
+        declared = declared_supports(supports, wanted)
         cohort = tuple(dict.fromkeys(given))
         together = [tuple(sorted({*apis, *cohort})) for apis in wanted]
         sample = self._sample(together, k, population, delta, missing)
@@ -394,8 +398,7 @@ class RemoteMonitor:
         wanted = sorted_sets(sets)
         if not wanted:
             chosen = self.told_apis(k=k) if candidates is None else sorted(set(candidates))
-            sizes = range(1, size + 1)
-            wanted = [apis for s in sizes for apis in itertools.combinations(chosen, s)]
+            wanted = sets_up_to(size, chosen)
         sample = self._sample(wanted, k, population, delta, missing)
         check_threshold(k, sample.population)
         return rank_sets(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,27 @@ def sorted_sets(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     if not all(wanted):
         raise InputError("sets: name at least one API for each set")
     return wanted
+
+
+def sets_up_to(size: int, apis: Sequence[str]) -> list[tuple[str, ...]]:
+    """All sets of some APIs of one to `size`, the small ones first."""
+    return [chosen for s in range(1, size + 1) for chosen in itertools.combinations(apis, s)]
+
+
+def declared_supports(
+    supports: Sequence[int], sets: Sequence[tuple[str, ...]]
+) -> Sequence[int | None]:
+    """Give the declared support of each API set, null for all where none is declared.
+
+    Raises
+    ------
+    InputError
+        There are more or fewer than sets.
+    """
+    declared: Sequence[int | None] = list(supports) or [None] * len(sets)
+    if len(declared) != len(sets):
+        raise InputError(f"supports: {len(declared)} given for {len(sets)} sets")
+    return declared
 
 
 def report_sets(
