@@ -257,11 +257,11 @@ class JsonPieces:
             for name in names
         )
         connection.register("piece", ArrowStream(pl.DataFrame([codes, texts])))
-        rows = connection.sql(
+        rows = connection.execute(
             f"SELECT code, {cells} FROM (SELECT code, {self._object(i, 'JSON')} AS object FROM piece)"  # noqa: E501, S608 -- names are quoted
-        )
-        frame = pl.DataFrame(rows)
-        frame.columns = ["code", *names]
+        ).fetchall()
+        schema = {"code": pl.UInt32} | dict.fromkeys(names, pl.String)
+        frame = pl.DataFrame(rows, schema, orient="row")
         positions = {api: position for position, api in enumerate(self._apis)}
         parsed = [
             frame.select(pl.lit(positions[name], pl.UInt32).alias("position"), "code", raw=name)

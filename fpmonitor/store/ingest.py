@@ -232,12 +232,13 @@ def _content(log: LogFile, collector: Collector, column_map: ColumnMap, size: in
     ]
     digest.update(json.dumps(reading).encode())
     block = np.zeros(_BLOCK, dtype=np.uint8)
+    has_lines = not log.head.startswith(b"{")  # as those of JSON do, of which nobody asks
     lines, is_ended = 0, True
     with log.path.open("rb", buffering=0) as file:
         while read := file.readinto(block.data[:size]):
             digest.update(block.data[:read])
             size -= read
-            if log.format == "csv":
+            if has_lines:
                 lines += int(np.count_nonzero(block[:read] == _LINE_END))
                 is_ended = bool(block[read - 1] == _LINE_END)
     return _Content(digest.hexdigest(), lines + (not is_ended))
@@ -318,17 +319,19 @@ def _stage(database: Database, scan: Scan) -> None:
     columns = ["api", "status", "value"] if scan.apis is None else _value_columns(scan)
     stage = partial(database.run, "ingest/stage", key=database.meta("user_key"))
     fragments = {"scan": scan.select, "columns": ", ".join(dict.fromkeys(columns))}
-    into = "CREATE OR REPLACE TEMP TABLE staged AS"
     if scan.coded is None:
-        stage(fragments=fragments | {"into": into})
+        stage(fragments=fragments | {"table": "staged"})
         return
+    table = "staged"
     for batch in scan.coded.batches():
         try:
             with database.frame("coded_batch", batch):
-                stage(fragments=fragments | {"into": into})
+                stage(fragments=fragments | {"table": table})
         except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
             raise InexactReadingError from error
-        into = "INSERT INTO staged"
+        if table == "staged_batch":
+            database.run("ingest/append_batch")
+        table = "staged_batch"
 
 
 def _value_columns(scan: Scan) -> Sequence[str]:
