@@ -57,7 +57,8 @@ class _Piece:
 
 def first_members(log: LogFile) -> list[str]:
     """Names of the members of the first record; none if the log cannot be read in pieces."""
-    names = [member.name for member in _members(_lines_of_head(log)[:1])]
+    lines = _lines_of_head(log)
+    names = [member.name for member in _members(lines[0])] if lines else []
     unfit = log.compression != "uncompressed" or ATTRIBUTES in names or "" in names
     return [] if unfit or len({*names}) < len(names) else names
 
@@ -69,19 +70,18 @@ def _lines_of_head(log: LogFile) -> list[str]:
     return [line for line in whole if line.strip(_BLANKS)]
 
 
-def _members(lines: Sequence[str]) -> list[_Member]:
-    """Members of the first of some lines; none if it is not an object that has any."""
+def _members(line: str) -> list[_Member]:
+    """Members of a line; none if it is not an object that has any."""
     members = []
     try:
-        for line in lines:
-            start, place = 0, _after_blanks(line, 0)
-            while line[place] in "{,":
-                start, place = place, _after_blanks(line, place + 1)
-                name, place = _DECODER.raw_decode(line, place)
-                place = _after_blanks(line, place) + 1
-                members.append(_Member(name, line[start:place]))
-                _, place = _DECODER.raw_decode(line, _after_blanks(line, place))
-                place = _after_blanks(line, place)
+        place = _after_blanks(line, 0)
+        while line[place] in "{,":
+            start, place = place, _after_blanks(line, place + 1)
+            name, place = _DECODER.raw_decode(line, place)
+            place = _after_blanks(line, place) + 1
+            members.append(_Member(name, line[start:place]))
+            _, place = _DECODER.raw_decode(line, _after_blanks(line, place))
+            place = _after_blanks(line, place)
     except (ValueError, IndexError, RecursionError):
         return []
     return members
@@ -117,7 +117,7 @@ class JsonPieces:
         self._null_is_value = null_is_value
         self._lines = _lines_of_head(log)
         self._mean_length = sum(map(len, self._lines)) // len(self._lines)
-        self._pieces = _cut(_members(self._lines[:1]), {*fields.values()}, len(apis))
+        self._pieces = _cut(_members(self._lines[0]), {*fields.values()}, len(apis))
         self._coded = [i for i, piece in enumerate(self._pieces) if piece.is_coded]
         self._categories = {i: pl.Categories.random() for i in self._coded}
         # Polars forgets categories that no series has any more.

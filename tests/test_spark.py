@@ -550,6 +550,20 @@ def test_store_of_another_version_is_a_usage_error(engine: SparkEngine, tmp_path
         FolderStore(engine, folder)
 
 
+def run_program(
+    script: str, folder: Path, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program that has no file."""
+    return subprocess.run(
+        [sys.executable, "-P", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        check=False,
+    )
+
+
 def test_without_the_extra_a_message_names_it_and_nothing_is_imported(tmp_path: Path) -> None:
     script = """
 import sys
@@ -564,13 +578,7 @@ import fpmonitor.remote
 assert not {"pyspark", "sqlglot", "grpc", "pandas", "pyarrow"} & set(sys.modules)
 sys.exit(run(["remote", "batches", "--engine", "sc://127.0.0.1:1", "--store", "x"]))
 """
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", script],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
+    done = run_program(script, tmp_path)
     assert done.returncode == 2
     assert "fpmonitor[spark]" in done.stderr
     assert "Traceback" not in done.stderr
@@ -582,14 +590,8 @@ import sys
 from fpmonitor.cli import run
 sys.exit(run(["remote", "batches", "--engine", "sc://127.0.0.1:1", "--store", "x"]))
 """
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", script],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={name: text for name, text in os.environ.items() if name != "SPARK_HOME"},
-        check=False,
-    )
+    clean = {name: text for name, text in os.environ.items() if name != "SPARK_HOME"}
+    done = run_program(script, tmp_path, clean)
     assert done.returncode == 2
     assert "127.0.0.1:1" in done.stderr
     assert "SPARK_HOME" not in done.stderr

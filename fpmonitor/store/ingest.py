@@ -385,8 +385,9 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int], lines: 
     elif scan.coded is not None:
         _add_coded_values(database, scan.coded, [apis[name] for name in scan.apis])
     else:
-        _add_raw_values(database, scan, [apis[name] for name in scan.apis])
-        _check_lines(database, scan, apis, lines)
+        numbers = [apis[name] for name in scan.apis]
+        _add_raw_values(database, scan, numbers)
+        _check_lines(database, scan, numbers, lines)
     database.run("ingest/read_values")
     nested = [row[0] for row in database.rows("ingest/nested_values")]
     database.run(
@@ -414,12 +415,14 @@ def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int]) -> None
             api=api,
             json=scan.values_are_json and i not in scan.plain,
         )
+    if not scan.plain:
+        return
     doubts = database.rows("ingest/numbers_in_doubt", number=NUMBER_IN_DOUBT.pattern)
-    if scan.plain and doubts[0][0]:
+    if doubts[0][0]:
         raise InexactReadingError
 
 
-def _check_lines(database: Database, scan: Scan, apis: Mapping[str, int], lines: int) -> None:
+def _check_lines(database: Database, scan: Scan, apis: Sequence[int], lines: int) -> None:
     """Check that no record was left out: each has a line, and each line end in a value another.
 
     Raises
@@ -429,7 +432,7 @@ def _check_lines(database: Database, scan: Scan, apis: Mapping[str, int], lines:
     """
     if scan.header_lines is None:
         return
-    columns = {apis[name]: f"v{i}" for i, name in enumerate(scan.apis or ())}
+    columns = dict(zip(apis, _value_columns(scan), strict=True))
     lines -= scan.header_lines + database.rows("ingest/count_staged")[0][0]
     for (api,) in database.rows("ingest/apis_with_line_ends") if lines else ():
         fragments = {"column": columns[api]}
