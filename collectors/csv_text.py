@@ -7,12 +7,12 @@ import io
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import duckdb
 from fpmonitor.collectors.tables import Column, Survey, Table, too_many_apis
 
 from fpmonitor.errors import InputError
 from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, MAX_REFUSED, Reject, excerpt
-from fpmonitor.store.sql import OFFLINE, quote_path, quote_text
+from fpmonitor.store.connection import in_memory
+from fpmonitor.store.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +75,7 @@ def _check_refusals(log: LogFile, width: int) -> None:
     InputError
         They are.
     """
-    with duckdb.connect(config=OFFLINE) as connection:
+    with in_memory() as connection:
         connection.execute("SET enable_progress_bar = false")  # it would go to stdout
         relation = _read(log, width, "ignore_errors = true")
         [(read,)] = connection.execute(f"SELECT count(*) FROM {relation}").fetchall()  # noqa: S608 -- quoted

@@ -7,14 +7,16 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import duckdb
 from fpmonitor.collectors.tables import Column, Survey, Table
 
 from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, excerpt
-from fpmonitor.store.sql import OFFLINE, quote_name, quote_path, quote_text
+from fpmonitor.store.connection import in_memory
+from fpmonitor.store.sql import quote_name, quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    import duckdb
 
     from fpmonitor.logs import LogFile, Refused
 
@@ -41,7 +43,7 @@ def _columns_of(head: bytes) -> tuple[Column, ...]:
 
 def survey(log: LogFile) -> Survey:
     """Members of all records; the log is read through, since any line may bring another."""
-    with duckdb.connect(config=OFFLINE) as connection:
+    with in_memory() as connection:
         connection.execute("SET enable_progress_bar = false")  # it would go to stdout
         columns, uniform, has_null = _members(connection, log, nested=False)
         if Column(ATTRIBUTES) in columns:
@@ -192,7 +194,7 @@ def locate(
             found.append((number, line, rows[row]))
         if len(found) == len(rows):
             break
-    with duckdb.connect(config=OFFLINE) as connection:
+    with in_memory() as connection:
         return [
             Reject(
                 number, _flaw(connection, line) or reason, excerpt(line.decode("utf-8", "replace"))

@@ -18,8 +18,9 @@ import polars as pl
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 
 from fpmonitor.logs import InexactReadingError
+from fpmonitor.store.connection import in_memory
 from fpmonitor.store.database import ArrowStream
-from fpmonitor.store.sql import OFFLINE, quote_name, quote_text
+from fpmonitor.store.sql import quote_name, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -178,7 +179,7 @@ class JsonPieces:
                 seen += frame.height * self._mean_length
                 self._check(frame, seen)
                 yield frame.drop("fits").rechunk()
-            with duckdb.connect(config=OFFLINE) as connection:
+            with in_memory() as connection:
                 for i in self._coded:
                     self._parse(connection, i)
         except (duckdb.Error, pl.exceptions.PolarsError) as error:

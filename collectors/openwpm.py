@@ -10,8 +10,9 @@ import duckdb
 from fpmonitor.collectors.calls import script_of, site_of
 
 from fpmonitor.errors import InputError
+from fpmonitor.store.connection import in_memory
 from fpmonitor.store.demand import Call
-from fpmonitor.store.sql import OFFLINE, quote_path, quote_text
+from fpmonitor.store.sql import quote_path, quote_text
 from fpmonitor.vocabulary import api_of_instrumented
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class OpenwpmCollector:
 def _parquet_rows(log: LogFile) -> list[tuple[Any, ...]]:
     relation = f"read_parquet({quote_path(log.path)})"
     columns = [name for name, _ in log.parquet_columns]
-    with duckdb.connect(config=OFFLINE) as connection:
+    with in_memory() as connection:
         return connection.execute(_statement(relation, columns, "")).fetchall()
 
 

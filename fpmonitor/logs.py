@@ -21,7 +21,7 @@ import duckdb
 
 from fpmonitor.documents import read_toml
 from fpmonitor.errors import InputError
-from fpmonitor.store.sql import OFFLINE
+from fpmonitor.store.connection import in_memory
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -326,7 +326,7 @@ class LogFile:
             The file cannot be read as Parquet.
         """
         try:
-            with duckdb.connect(config=OFFLINE) as connection:
+            with in_memory() as connection:
                 names = _parquet_names(connection, self.path)
                 types = connection.execute(
                     "DESCRIBE SELECT * FROM read_parquet($path)", {"path": escape(str(self.path))}

@@ -432,31 +432,45 @@ def test_a_bug_never_exits_1(
     assert "bug" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("Query interrupted")])
 def test_an_interrupt_exits_130(
-    database: str, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
-        raise error
+        raise KeyboardInterrupt
 
     monkeypatch.setattr("fpmonitor.monitor.Monitor.apis", interrupt)
     assert run(["apis", "--db", database]) == 130
+    assert capsys.readouterr().err == "fpmonitor: interrupted\n"
 
 
-INTERRUPTED_QUERY = """
+WITH_LONG_QUERY = """
 import os, signal, threading
-import duckdb
+from fpmonitor.cli import main
+from fpmonitor.monitor import Monitor
+from fpmonitor.store.connection import in_memory
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
-threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
-duckdb.sql("SELECT sum(a * b) FROM range(10_000_000) t(a), range(1_000_000) u(b)").fetchall()
+def ask_for_hours(execute):
+    execute("CREATE TABLE long AS SELECT unnest(range(1_000_000)) AS number")
+    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    execute("SELECT sum(a.number * b.number) FROM long a, long b")
+
+def in_the_database(monitor, **_):
+    ask_for_hours(monitor._database._execute)
+
+def beside_it(monitor, **_):
+    with in_memory() as connection:
+        ask_for_hours(connection.execute)
+
+Monitor.apis = {}
+main()
 """
 
 
-def test_the_word_of_duckdb_for_an_interrupt_is_the_one_we_know() -> None:
-    command = [sys.executable, "-c", INTERRUPTED_QUERY]
+@pytest.mark.parametrize("where", ["in_the_database", "beside_it"])
+def test_an_interrupt_ends_a_query_on_all_its_threads(database: str, where: str) -> None:
+    command = [sys.executable, "-c", WITH_LONG_QUERY.format(where), "apis", "--db", database]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert "RuntimeError: Query interrupted" in done.stderr
+    assert (done.returncode, done.stderr) == (130, "fpmonitor: interrupted\n")
 
 
 def test_quickstart_leaves_database_decision_and_lists(

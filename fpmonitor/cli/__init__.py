@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from contextvars import copy_context
@@ -37,16 +38,17 @@ from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.documents import read_toml
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.export.exporter import printable
+from fpmonitor.store.connection import interrupt_queries
 from fpmonitor.store.encryption import KEY_FILE
 from fpmonitor.store.files import PATIENCE, Patience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
 EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
-_INTERRUPTED_QUERY = "Query interrupted"  # what DuckDB raises on Ctrl-C
 SETTINGS_FILE = "fpmonitor.toml"
 
 app = typer.Typer(
@@ -117,7 +119,14 @@ def _main(
 
 def main() -> None:
     """Entry point of the console script."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored
+        signal.signal(signal.SIGINT, _interrupt)
     sys.exit(run(sys.argv[1:]))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    interrupt_queries()
+    signal.default_int_handler(number, frame)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -132,8 +141,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         outcome = _outcome(arguments)
     except (typer.Abort, KeyboardInterrupt):
-        print("fpmonitor: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        outcome = EXIT_INTERRUPTED
     except FpmonitorError as error:
         if debug:
             traceback.print_exc()
@@ -149,18 +157,15 @@ def run(arguments: Sequence[str]) -> int:
         traceback.print_exc()
         print("fpmonitor: this is a bug of fpmonitor; please report it", file=sys.stderr)
         return EXIT_BUG
+    if outcome == EXIT_INTERRUPTED:
+        print("fpmonitor: interrupted", file=sys.stderr)
     return outcome if isinstance(outcome, int) else 0
 
 
 def _outcome(arguments: Sequence[str]) -> Any:
     # In a context of its own: the patience of this command is not that of the next one.
     context = copy_context()
-    try:
-        return context.run(app, arguments, standalone_mode=False, default_map=_settings())
-    except RuntimeError as error:
-        if str(error) == _INTERRUPTED_QUERY:
-            raise KeyboardInterrupt from error
-        raise
+    return context.run(app, arguments, standalone_mode=False, default_map=_settings())
 
 
 def _settings() -> dict[str, Any]:

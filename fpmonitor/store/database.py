@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import duckdb
 
 from fpmonitor.errors import StoreError
+from fpmonitor.store.connection import connect, keyboard_interrupts
 from fpmonitor.store.encryption import KEY_FILE, connect_encrypted, read_key_file
 from fpmonitor.store.files import (
     identity_of,
@@ -17,7 +18,7 @@ from fpmonitor.store.files import (
     remove_spills,
     trouble_with,
 )
-from fpmonitor.store.sql import OFFLINE, parameters_of, schema_statements, statement
+from fpmonitor.store.sql import parameters_of, schema_statements, statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,16 +93,15 @@ class Database:
             raise
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        config = {"memory_limit": _MEMORY_LIMIT, **OFFLINE}
         if (key_file := KEY_FILE.get()) is None:
-            return duckdb.connect(self.path, config=config)
-        return connect_encrypted(self.path, read_key_file(key_file), config)
+            return connect(self.path, memory_limit=_MEMORY_LIMIT)
+        return connect_encrypted(self.path, read_key_file(key_file), memory_limit=_MEMORY_LIMIT)
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
         """Files are made for the owner alone; what goes wrong with them is a `StoreError`."""
         try:
-            with owner_only():
+            with keyboard_interrupts(), owner_only():
                 yield
         except duckdb.Error as error:
             trouble = trouble_with(self.path, error)

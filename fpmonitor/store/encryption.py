@@ -11,6 +11,7 @@ import duckdb
 
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.secret_files import make_secret_file, read_secret_file
+from fpmonitor.store.connection import connect
 from fpmonitor.store.files import spill_folder
 from fpmonitor.store.sql import quote_text
 
@@ -50,9 +51,7 @@ def read_key_file(path: Path) -> str:
     return key
 
 
-def connect_encrypted(
-    path: Path, key: str, config: dict[str, str | bool | int | float | list[str]]
-) -> duckdb.DuckDBPyConnection:
+def connect_encrypted(path: Path, key: str, **settings: str | bool) -> duckdb.DuckDBPyConnection:
     """Open an encrypted database, or make one; what DuckDB spills is encrypted as well.
 
     Raises
@@ -63,13 +62,11 @@ def connect_encrypted(
         It cannot be opened with this key.
     """
     # The name makes all connections of the process to this file share one instance of DuckDB.
-    connection = duckdb.connect(
+    connection = connect(
         f":memory:{path.absolute()}",
-        config={
-            **config,
-            "temp_directory": str(spill_folder(path)),
-            "temp_file_encryption": "true",
-        },
+        temp_directory=str(spill_folder(path)),
+        temp_file_encryption="true",
+        **settings,
     )
     try:
         _attach_encrypted(connection, path, key, _ATTACHED)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# DuckDB would download an extension that a file or a statement seems to need.
-OFFLINE: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": "false"}
 _HOLE = re.compile(r"\{([a-z_]+)\}")
 
 

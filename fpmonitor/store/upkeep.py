@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from fpmonitor.errors import StoreError
+from fpmonitor.store.connection import connect, keyboard_interrupts
 from fpmonitor.store.content import read_content
 from fpmonitor.store.encryption import KEY_FILE, attach
 from fpmonitor.store.files import open_patiently, owner_only, reason_of, spill_folder, sync
@@ -137,11 +138,11 @@ def compact(path: Path) -> tuple[int, int]:
 @contextmanager
 def _attached(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Hold a database that no connection of this process has open, under the name `old`."""
-    config: dict[str, str | bool | int | float | list[str]] = {
+    settings: dict[str, str | bool] = {
         "temp_directory": str(spill_folder(path)),
         "temp_file_encryption": KEY_FILE.get() is not None,
     }
-    with duckdb.connect(config=config) as connection:
+    with keyboard_interrupts(), connect(":memory:", **settings) as connection:
         open_patiently(
             path,
             lambda: attach(connection, path, "old"),

@@ -1,0 +1,60 @@
+"""Connections to DuckDB, which make no network traffic and which Ctrl-C ends."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+import duckdb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# DuckDB would download an extension that a file or a statement seems to need.
+_OFFLINE = {"autoinstall_known_extensions": "false"}
+_INTERRUPTED = "Query interrupted"
+_connections: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+
+
+def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConnection:
+    """Open a database file, or `:memory:`, with settings of DuckDB.
+
+    Raises
+    ------
+    duckdb.Error
+        It cannot be opened.
+    """
+    connection = duckdb.connect(database, config={**_OFFLINE, **settings})
+    _connections.add(connection)
+    return connection
+
+
+@contextmanager
+def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Hold a connection to an empty database for the block."""
+    with keyboard_interrupts(), connect(":memory:") as connection:
+        yield connection
+
+
+@contextmanager
+def keyboard_interrupts() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` for what DuckDB raises on Ctrl-C in a query of the block."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) == _INTERRUPTED:
+            raise KeyboardInterrupt from error
+        raise
+
+
+def interrupt_queries() -> None:
+    """Stop what DuckDB works at in this process.
+
+    On Ctrl-C it stops the thread that asked alone, and waits for the others, which read on to the
+    end of their table.
+    """
+    for connection in list(_connections):
+        with suppress(duckdb.ConnectionException):  # it was closed
+            connection.interrupt()
