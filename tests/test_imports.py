@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,14 @@ def test_every_public_name_is_there() -> None:
         assert getattr(fpmonitor, name).__name__ == name
     with pytest.raises(AttributeError, match="nothing"):
         getattr(fpmonitor, "nothing")  # noqa: B009 -- the name is not there on purpose
+
+
+def test_commands_that_estimate_nothing_do_not_wait_for_scipy() -> None:
+    slow = "special", "optimize", "sparse", "stats"
+    script = (
+        f"import sys, fpmonitor.cli; print([m for m in {slow} if f'scipy.{{m}}' in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

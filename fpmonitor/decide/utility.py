@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 
 from fpmonitor.errors import InputError
 
@@ -106,17 +107,18 @@ def weight_bound(
     sets = [apis for apis in refused if place.keys() >= set(apis)]
     if not sets:
         return float(gain.sum())
-    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 -- slow,
-    from scipy.sparse import csr_array  # noqa: PLC0415 -- and needed by cut searches only
-
     rows = np.repeat(np.arange(len(sets)), [len(apis) for apis in sets])
     columns = [place[api] for apis in sets for api in apis]
-    holds = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(sets), len(candidates)))
-    solved = milp(
+    holds = scipy.sparse.csr_array(
+        (np.ones(len(rows)), (rows, columns)), shape=(len(sets), len(candidates))
+    )
+    solved = scipy.optimize.milp(
         -gain,
         integrality=np.ones(len(candidates)),
-        bounds=Bounds([float(api in must) for api in candidates], np.ones(len(candidates))),
-        constraints=LinearConstraint(holds, ub=[len(apis) - 1 for apis in sets]),
+        bounds=scipy.optimize.Bounds(
+            [float(api in must) for api in candidates], np.ones(len(candidates))
+        ),
+        constraints=scipy.optimize.LinearConstraint(holds, ub=[len(apis) - 1 for apis in sets]),
         options={"time_limit": seconds},
     )
     infeasible = 2

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import scipy
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -217,13 +218,11 @@ class _Design:
 
         None if the programme has no solution or the solver gives up.
         """
-        from scipy.optimize import linprog  # noqa: PLC0415 -- a quarter of a second at start-up
-
         free = self.laws.starts.size - 1
         shape = _non_increasing(free) if monotone else _limited(free)
         rows = np.vstack([np.pad(shape, ((0, 0), (0, 3))), tangents])
         alpha = (None, 0) if self.sign < 0 else (0, None)
-        solution = linprog(
+        solution = scipy.optimize.linprog(
             np.concatenate([np.zeros(free), [self.price, self.budget, 1]]),
             A_ub=rows,
             b_ub=np.zeros(len(rows)),

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scipy.special import betainc, betaincc
+import scipy
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.certificate import THINNING_SHARE
@@ -166,11 +166,13 @@ def share_limits(seen: int, users: int, delta: float) -> tuple[float, float]:
     lower, upper = 0.0, 1.0
     if seen >= 2:  # one user proves nothing at an error probability that falls with the share
         lower, _ = _bisect(
-            lambda p: float(betainc(seen, users - seen + 1, p)) > delta * p, 1e-300, observed
+            lambda p: float(scipy.special.betainc(seen, users - seen + 1, p)) > delta * p,
+            1e-300,
+            observed,
         )
     if seen < users:
         _, upper = _bisect(
-            lambda p: float(betaincc(seen + 1, users - seen, p)) <= delta * p,
+            lambda p: float(scipy.special.betaincc(seen + 1, users - seen, p)) <= delta * p,
             max(observed, 1e-300),
             1.0,
         )

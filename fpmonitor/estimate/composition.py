@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from scipy.special import betaincinv
+import scipy
 
 from fpmonitor.errors import InputError
 from fpmonitor.policy import check_share, check_threshold
@@ -389,7 +389,9 @@ def ranked_tails(
     outside = users - np.cumsum(held_out)[sizes.astype(np.int64) - 1]
     tails = np.ones(sizes.shape)
     some = outside < users
-    tails[some] = betaincinv(outside[some] + 1, users - outside[some], 1 - delta / sizes.size)
+    tails[some] = scipy.special.betaincinv(
+        outside[some] + 1, users - outside[some], 1 - delta / sizes.size
+    )
     return order, SizedTails(sizes=sizes, tails=tails)
 
 
@@ -538,12 +540,13 @@ def _fractional_cover(apis: Sequence[tuple[int, ...]], costs: Sequence[float]) -
     """Weights of least cost that cover every API with a total of at least 1."""
     if all(len(part) == 1 for part in apis):
         return [1.0] * len(apis)
-    from scipy.optimize import linprog  # noqa: PLC0415 -- slow, and rarely needed
 
     covers = np.zeros((1 + max(max(part) for part in apis), len(apis)))
     for column, part in enumerate(apis):
         covers[list(part), column] = 1
-    solution = linprog(costs, A_ub=-covers, b_ub=-np.ones(len(covers)), method="highs")
+    solution = scipy.optimize.linprog(
+        costs, A_ub=-covers, b_ub=-np.ones(len(covers)), method="highs"
+    )
     if not solution.success:
         raise ArithmeticError(f"fractional cover: {solution.message}")
     weights = np.where(solution.x > 1e-9, solution.x, 0)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from fpmonitor.errors import InputError
 
@@ -124,7 +124,7 @@ def _cell_p_values(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArr
     tested = np.flatnonzero(before + after)
     # Of two cells one tells the other.
     corrections = 2 * max(tested.size - (tested.size == 2), 1)
-    screen = _SCREEN_SHARE * -float(ndtri(0.5 / corrections))
+    screen = _SCREEN_SHARE * -float(scipy.special.ndtri(0.5 / corrections))
     p_values = np.ones(before.size)
     users = int(first.sum()), int(second.sum())
     suspicious = tested[_deviations(before[tested], after[tested], users) > screen]
@@ -149,13 +149,11 @@ def _two_sided(
     before: NDArray[np.int64], after: NDArray[np.int64], users: tuple[int, int]
 ) -> NDArray[np.float64]:
     """Twice the tail of the hypergeometric law beyond the later count, on its side of the mean."""
-    from scipy.stats import hypergeom  # noqa: PLC0415 -- 0.3 s that every command would pay
-
     total, both = sum(users), before + after
     grew = after * total > both * users[1]
     tails = np.empty(after.size)
-    tails[grew] = hypergeom.sf(after[grew] - 1, total, both[grew], users[1])
-    tails[~grew] = hypergeom.cdf(after[~grew], total, both[~grew], users[1])
+    tails[grew] = scipy.stats.hypergeom.sf(after[grew] - 1, total, both[grew], users[1])
+    tails[~grew] = scipy.stats.hypergeom.cdf(after[~grew], total, both[~grew], users[1])
     return np.minimum(2 * tails, 1)
 
 
@@ -163,8 +161,6 @@ def _split(
     first: NDArray[np.int64], second: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[float, float]:
     """P-value of the half that was kept back, and the share of users that moved in it."""
-    from scipy.stats import hypergeom  # noqa: PLC0415 -- 0.3 s that every command would pay
-
     halves = [_half(counts, rng) for counts in (first, second)]
     before, after = first - halves[0], second - halves[1]
     users = int(before.sum()), int(after.sum())
@@ -172,7 +168,7 @@ def _split(
         return 1.0, 0.0
     grew = halves[1] / halves[1].sum() > halves[0] / halves[0].sum()
     grown = int(before[grew].sum()), int(after[grew].sum())
-    p_value = float(hypergeom.sf(grown[1] - 1, sum(users), sum(grown), users[1]))
+    p_value = float(scipy.stats.hypergeom.sf(grown[1] - 1, sum(users), sum(grown), users[1]))
     return p_value, max(0.0, grown[1] / users[1] - grown[0] / users[0])
 
 

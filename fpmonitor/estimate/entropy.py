@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.polynomial import Chebyshev, Polynomial
-from scipy.special import psi
 
 from fpmonitor.errors import InputError
 from fpmonitor.policy import check_share
@@ -152,7 +152,9 @@ def grassberger_entropy_bits(spectrum: CountSpectrum) -> float:
     users = _users_for_estimate(spectrum)
     counts = spectrum.counts
     sign = np.where(counts % 2, -0.5, 0.5)
-    g = psi(counts) + sign * (psi((counts + 1) / 2) - psi(counts / 2))
+    g = scipy.special.psi(counts) + sign * (
+        scipy.special.psi((counts + 1) / 2) - scipy.special.psi(counts / 2)
+    )
     nats = math.log(users) - float(spectrum.values @ (counts * g)) / users
     return max(nats / _LN2, 0.0)
 
@@ -478,14 +480,12 @@ def best_entropy_polynomial(degree: int) -> tuple[float, ...]:
     Smallest largest error among the polynomials of `degree` without a constant (a value that
     nobody has must not count), to the accuracy of a linear programme on a Chebyshev grid.
     """
-    from scipy.optimize import linprog  # noqa: PLC0415 -- slow, and rarely needed
-
     x = (1 - np.cos(np.linspace(0, np.pi, 40 * degree))) / 2
     target = -np.log(np.where(x > 0, x, 1)) * x
     basis = [x * Chebyshev.basis(j, domain=(0, 1))(x) for j in range(degree)]
     columns = np.stack([*basis, np.zeros_like(x)], axis=1)
     error = np.eye(1, degree + 1, degree)
-    solution = linprog(
+    solution = scipy.optimize.linprog(
         error[0],
         A_ub=np.vstack([columns - error, -columns - error]),
         b_ub=np.concatenate([target, -target]),

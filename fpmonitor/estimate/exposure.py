@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import betaincc, betainccinv, betaincinv
+import scipy
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
@@ -75,7 +75,7 @@ def exposure_probability(p: ArrayLike, *, k: int, population: int) -> NDArray[np
     surely_one, surely_zero = _saturation(*shape)
     exposed = np.where(shares <= surely_one, 1.0, 0.0)
     open_question = (shares > surely_one) & (shares < surely_zero)
-    exposed[open_question] = betaincc(*shape, shares[open_question])
+    exposed[open_question] = scipy.special.betaincc(*shape, shares[open_question])
     return exposed
 
 
@@ -412,10 +412,13 @@ def _saturation(a: int, b: int) -> tuple[float, float]:
     Spares most of a million evaluations. scipy's inverses can be NaN or wrong (seen for a = 1000),
     so each is believed only after its own check.
     """
-    one, zero = float(betaincinv(a, b, 1e-17)), float(betainccinv(a, b, 1e-300))
+    one, zero = (
+        float(scipy.special.betaincinv(a, b, 1e-17)),
+        float(scipy.special.betainccinv(a, b, 1e-300)),
+    )
     return (
-        one if betaincc(a, b, one) == 1 else -math.inf,
-        zero if betaincc(a, b, zero) < 1e-290 else math.inf,
+        one if scipy.special.betaincc(a, b, one) == 1 else -math.inf,
+        zero if scipy.special.betaincc(a, b, zero) < 1e-290 else math.inf,
     )
 
 

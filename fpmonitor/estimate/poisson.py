@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
+import scipy
 
 from fpmonitor.estimate.exposure import exposure_probability
 
@@ -148,7 +148,7 @@ def useful_mean(mean: float, *, k: int, population: int, budget: float) -> float
 
 def _exposure_quantile(exposure: float, k: int, population: int) -> float:
     """Probability of a value whose users are exposed with probability `exposure`."""
-    return float(special.betainccinv(k - 1, population - k + 1, exposure))
+    return float(scipy.special.betainccinv(k - 1, population - k + 1, exposure))
 
 
 def _decisive_counts(mean: float, k: int, population: int, budget: float) -> tuple[int, int]:
@@ -209,7 +209,7 @@ def _bin_rates(
     The bin keeps its probability and its mean count.
     """
     column = means[1:, np.newaxis]
-    at_low = np.exp(special.xlogy(low - 1, column) - column - special.gammaln(low + 1))
+    at_low = np.exp(scipy.special.xlogy(low - 1, column) - column - scipy.special.gammaln(low + 1))
     at_high = np.zeros_like(at_low)
     wide = high > low
     first, last = low[wide], high[wide]
@@ -226,7 +226,11 @@ def _poisson_between(
 ) -> NDArray[np.float64]:
     """`P(first <= Poisson(mean) <= last)`, from the nearer tail; `first` may be 0."""
     before = np.maximum(first - 1, 0)
-    from_below = special.pdtr(last, means) - np.where(first > 0, special.pdtr(before, means), 0)
-    from_above = np.where(first > 0, special.pdtrc(before, means), 1) - special.pdtrc(last, means)
+    from_below = scipy.special.pdtr(last, means) - np.where(
+        first > 0, scipy.special.pdtr(before, means), 0
+    )
+    from_above = np.where(first > 0, scipy.special.pdtrc(before, means), 1) - scipy.special.pdtrc(
+        last, means
+    )
     between: NDArray[np.float64] = np.where(first > means, from_above, from_below)
     return np.maximum(between, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+import scipy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ def factorial_remainder(x: NDArray[np.float64]) -> NDArray[np.float64]:
     remainder = 0.5 * np.log(2 * np.pi * large) + series / large
     few = x < 16
     small = x[few]
-    remainder[few] = gammaln(small + 1) - xlogy(small, small) + small
+    remainder[few] = scipy.special.gammaln(small + 1) - scipy.special.xlogy(small, small) + small
     return remainder
 
 
@@ -36,5 +36,5 @@ def deviance(
     series = np.polynomial.polynomial.polyval(v * v, [1 / (2 * j + 3) for j in range(8)])
     deviance = 2 * x * v**3 * series + v * difference
     far = ~(np.abs(v) < 0.1)
-    deviance[far] = xlogy(x[far], x[far] / mean[far]) - difference[far]
+    deviance[far] = scipy.special.xlogy(x[far], x[far] / mean[far]) - difference[far]
     return np.where(x == 0, mean, deviance)

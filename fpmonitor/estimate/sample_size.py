@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
+import scipy
 
 from fpmonitor.estimate.certificate import Criteria, decision_criteria
 
@@ -71,7 +71,10 @@ def fit_law(spectrum: CountSpectrum, *, population: int) -> FittedLaw:
     means = np.geomspace(1e-3 * min(1.0, users / population), most, _GRID_POINTS)
     column = counts[:, np.newaxis]
     # Expected number of values with each count, for all users at one mean.
-    kernel = np.exp(special.xlogy(column - 1, means) - means - special.gammaln(column + 1)) * users
+    kernel = (
+        np.exp(scipy.special.xlogy(column - 1, means) - means - scipy.special.gammaln(column + 1))
+        * users
+    )
     seen = -np.expm1(-means) / means * users
     shares = np.full(means.size, 1 / means.size)
     for _ in range(_ITERATIONS if counts.size else 0):
@@ -152,9 +155,9 @@ def _score_moments(
     """
     changes = np.flatnonzero(np.diff(weights)) + 1
     means = kept * law.probabilities[:, np.newaxis]
-    below = np.where(changes > 1, special.pdtr(np.maximum(changes - 2, 0), means), 0)
+    below = np.where(changes > 1, scipy.special.pdtr(np.maximum(changes - 2, 0), means), 0)
     weight = below @ -np.diff(weights)[changes - 1] + weights[-1]
-    below_two = np.where(changes > 2, special.pdtr(np.maximum(changes - 3, 0), means), 0)
+    below_two = np.where(changes > 2, scipy.special.pdtr(np.maximum(changes - 3, 0), means), 0)
     drops = -np.diff(weights**2)[changes - 1]
     squares = (means * below_two + below) @ drops
     return kept * float(law.shares @ weight), kept * float(law.shares @ squares)

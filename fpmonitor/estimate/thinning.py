@@ -13,7 +13,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
+import scipy
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate.mixing import GOLDEN, mix
@@ -60,8 +60,8 @@ def thinning_mean(users: int, delta0: float) -> float:
     """
     check_users(users)
     check_share("delta0", delta0)
-    mean = float(special.gammaincinv(users + 1, delta0))
-    while special.gammainc(users + 1, mean) > delta0:
+    mean = float(scipy.special.gammaincinv(users + 1, delta0))
+    while scipy.special.gammainc(users + 1, mean) > delta0:
         mean *= 1 - 1e-9
     return mean
 
@@ -158,7 +158,7 @@ def _poisson_number(mean: float, seed: int) -> int:
     low, high = max(-1, int(mean - reach)), int(mean + reach)
     while high - low > 1:
         middle = (low + high) // 2
-        if special.pdtr(middle, mean) < uniform:
+        if scipy.special.pdtr(middle, mean) < uniform:
             low = middle
         else:
             high = middle

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate.mixing import GOLDEN, mix
@@ -90,8 +90,12 @@ def success_limits(successes: int, trials: int, delta: float) -> tuple[float, fl
     delta
         Tolerated probability that a limit fails, each.
     """
-    lower = betaincinv(successes, trials - successes + 1, delta) if successes else 0.0
-    upper = betaincinv(successes + 1, trials - successes, 1 - delta) if successes < trials else 1.0
+    lower = scipy.special.betaincinv(successes, trials - successes + 1, delta) if successes else 0.0
+    upper = (
+        scipy.special.betaincinv(successes + 1, trials - successes, 1 - delta)
+        if successes < trials
+        else 1.0
+    )
     return float(lower), float(upper)
 
 

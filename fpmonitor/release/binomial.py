@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import betainc
+import scipy
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
@@ -67,7 +67,7 @@ def tail_ratio(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArr
     ratio = np.empty(counts.shape)
     ratio[far] = q * _beta_fraction(counts[far], totals[far] - counts[far] + 1, p)
     x, n = counts[~far], totals[~far]
-    ratio[~far] = betainc(x, n - x + 1, p) / np.exp(log_pmf(x, n, p, q))
+    ratio[~far] = scipy.special.betainc(x, n - x + 1, p) / np.exp(log_pmf(x, n, p, q))
     return ratio
 
 
@@ -89,7 +89,7 @@ def log_tail(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArray
     tail = np.empty(x.shape)
     tail[far] = log_pmf(x[far], n[far], p, q) + np.log(tail_ratio(x[far], n[far], p, q))
     with np.errstate(divide="ignore"):
-        tail[~far] = np.log(betainc(x[~far], n[~far] - x[~far] + 1, p))
+        tail[~far] = np.log(scipy.special.betainc(x[~far], n[~far] - x[~far] + 1, p))
     logarithm[possible] = tail
     return logarithm
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import betaincinv
+import scipy
 
 from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import histogram_guarantee, split_guarantee
@@ -113,12 +112,16 @@ def _certified(
     # Two limits of each value and of absent, and one of the values that nobody had.
     each = alpha / (2 * (spectrum.support + 1) + 1)
     counts = np.sort(spectrum.counts)
-    lowest = betaincinv(counts, users - counts + 1, each)
+    lowest = scipy.special.betaincinv(counts, users - counts + 1, each)
     highest = np.where(
-        counts < users, betaincinv(counts + 1, np.maximum(users - counts, 1), 1 - each), 1.0
+        counts < users,
+        scipy.special.betaincinv(counts + 1, np.maximum(users - counts, 1), 1 - each),
+        1.0,
     )
     unseen = unseen_limit(users, each)
-    least_absent = float(betaincinv(absent, users - absent + 1, each)) if absent else 0.0
+    least_absent = (
+        float(scipy.special.betaincinv(absent, users - absent + 1, each)) if absent else 0.0
+    )
     rare = max(float(highest[-1]), unseen)
     best = split_guarantee(release_users, common=None, rare=rare, k=k, epsilon=epsilon, known=known)
     for place in np.unique(np.linspace(0, counts.size - 1, _MAX_SPLITS).astype(int)):
@@ -144,4 +147,4 @@ def unseen_limit(users: int, alpha: float) -> float:
     def excess(logarithm: float) -> float:
         return users * math.log1p(-math.exp(logarithm)) - logarithm - math.log(alpha)
 
-    return math.exp(float(brentq(excess, math.log(1e-300), math.log1p(-1e-12))))
+    return math.exp(float(scipy.optimize.brentq(excess, math.log(1e-300), math.log1p(-1e-12))))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
@@ -272,5 +272,5 @@ class _Problem:
             ]
             return float(sign * multiplier + np.asarray(best) @ self.times)
 
-        found = minimize_scalar(dual, bounds=_MULTIPLIER_RANGE, method="bounded")
+        found = scipy.optimize.minimize_scalar(dual, bounds=_MULTIPLIER_RANGE, method="bounded")
         return sign * min(float(found.fun), dual(0.0))

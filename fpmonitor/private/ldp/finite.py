@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, xlogy
+import scipy
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.private.ldp.checks import check_whole_number
@@ -147,8 +147,8 @@ def _by_enumeration(
     of_values = np.exp(log_arrangements(values) + log_prior_of_sequence(values, prior))
     given_values = report_tallies_given_values(matrix, users)
     of_reports = of_values @ given_values
-    tally_entropy = -float(xlogy(of_reports, of_reports).sum())
-    given_tally = -float(of_values @ xlogy(given_values, given_values).sum(axis=1))
+    tally_entropy = -float(scipy.special.xlogy(of_reports, of_reports).sum())
+    given_tally = -float(of_values @ scipy.special.xlogy(given_values, given_values).sum(axis=1))
     sequence_entropy = tally_entropy + float(of_reports @ log_arrangements(reports))
     return ReportsInformation(
         users=users,
@@ -202,7 +202,7 @@ def _by_sampling(
         chances = matrix @ law
         counts[replicate] = rng.multinomial(users, chances / chances.sum())
         evidence, effective = _log_evidence(matrix, prior, counts[replicate], law, rng)
-        gains[replicate] = float(xlogy(counts[replicate], chances).sum()) - evidence
+        gains[replicate] = float(scipy.special.xlogy(counts[replicate], chances).sum()) - evidence
         biases[replicate] = 1 / (2 * effective)
         beyond[replicate] = _gaussian_information(matrix, law)
     bias = float(biases.mean())
@@ -293,14 +293,18 @@ def _log_evidence(
     logits = np.log(mode[:-1] / mode[-1]) + standard @ spread.T
     log_proposal = _log_t_density(standard, degrees) - np.linalg.slogdet(spread)[1]
     log_weights = _log_posterior(matrix, alpha, counts, logits) - log_proposal
-    evidence = float(logsumexp(log_weights) - math.log(draws))
-    effective = math.exp(2 * logsumexp(log_weights) - logsumexp(2 * log_weights))
+    evidence = float(scipy.special.logsumexp(log_weights) - math.log(draws))
+    effective = math.exp(
+        2 * scipy.special.logsumexp(log_weights) - scipy.special.logsumexp(2 * log_weights)
+    )
     return evidence, effective
 
 
 def _log_laws(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     whole = np.pad(logits, ((0, 0), (0, 1)))
-    return np.asarray(whole - logsumexp(whole, axis=1, keepdims=True), dtype=np.float64)
+    return np.asarray(
+        whole - scipy.special.logsumexp(whole, axis=1, keepdims=True), dtype=np.float64
+    )
 
 
 def _log_posterior(
@@ -313,7 +317,7 @@ def _log_posterior(
     seen = counts > 0
     log_laws = _log_laws(logits)
     likelihood = np.log(np.exp(log_laws) @ matrix[seen].T) @ counts[seen]
-    log_beta = gammaln(alpha).sum() - gammaln(alpha.sum())
+    log_beta = scipy.special.gammaln(alpha).sum() - scipy.special.gammaln(alpha.sum())
     return np.asarray(log_laws @ alpha + likelihood - log_beta, dtype=np.float64)
 
 
@@ -363,7 +367,7 @@ def _precision(
 def _log_t_density(points: NDArray[np.float64], degrees: int) -> NDArray[np.float64]:
     """Log density of the spherical t law at each row."""
     size = points.shape[1]
-    constant = gammaln((degrees + size) / 2) - gammaln(degrees / 2)
+    constant = scipy.special.gammaln((degrees + size) / 2) - scipy.special.gammaln(degrees / 2)
     constant -= size / 2 * math.log(degrees * math.pi)
     distance = np.einsum("ij,ij->i", points, points) / degrees
     return np.asarray(constant - (degrees + size) / 2 * np.log1p(distance), dtype=np.float64)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv, logsumexp
+import scipy
 
 from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.private.ldp.integrals import expected_logs
@@ -170,7 +170,7 @@ def _log_determinants_by_cauchy_binet(
     subsets, log_minors = subsets[signs != 0], log_minors[signs != 0]
     log_reports = np.log(laws @ matrix.T)
     terms = 2 * log_minors - log_reports[:, subsets].sum(axis=2)
-    return np.asarray(logsumexp(terms, axis=1), dtype=np.float64)
+    return np.asarray(scipy.special.logsumexp(terms, axis=1), dtype=np.float64)
 
 
 def _checked_log_determinants(information: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -213,14 +213,12 @@ def _sobol_laws(
     prior: DirichletPrior, points: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Laws from the prior at scrambled Sobol points: sticks by the inverse beta distribution."""
-    from scipy.stats import qmc  # noqa: PLC0415 -- 0.3 s that every command would pay
-
     alpha = prior.parameters
-    uniform = qmc.Sobol(prior.values - 1, rng=rng).random(points)
+    uniform = scipy.stats.qmc.Sobol(prior.values - 1, rng=rng).random(points)
     uniform = np.clip(uniform, 1e-15, 1 - 1e-15)
     laws, remaining = np.empty((points, prior.values)), np.ones(points)
     for index in range(prior.values - 1):
-        stick = betaincinv(alpha[index], alpha[index + 1 :].sum(), uniform[:, index])
+        stick = scipy.special.betaincinv(alpha[index], alpha[index + 1 :].sum(), uniform[:, index])
         laws[:, index] = remaining * stick
         remaining = remaining * (1 - stick)
     laws[:, -1] = remaining

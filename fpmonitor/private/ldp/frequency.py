@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import betaincinv
+import scipy
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import check_share
@@ -261,8 +261,10 @@ def clopper_pearson(
     successes = counts.astype(np.float64)
     low, high = np.zeros(counts.shape), np.ones(counts.shape)
     some, short = counts > 0, counts < users
-    low[some] = betaincinv(successes[some], users - successes[some] + 1, level)
-    high[short] = betaincinv(successes[short] + 1, users - successes[short], 1 - level)
+    low[some] = scipy.special.betaincinv(successes[some], users - successes[some] + 1, level)
+    high[short] = scipy.special.betaincinv(
+        successes[short] + 1, users - successes[short], 1 - level
+    )
     return low, high
 
 

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import xlogy
+import scipy
 
 from fpmonitor.private.ldp.fisher import Expectation, expected_log_determinant
 from fpmonitor.private.ldp.integrals import expected_xlogx, expected_xlogx_of_bits
@@ -43,14 +43,16 @@ def report_information(mechanism: Mechanism, prior: DirichletPrior) -> float:
         matrix = mechanism.matrix()
         rows = matrix[matrix.max(axis=1) > 0]
         times = np.ones(len(rows), dtype=np.int64)
-    given_value = xlogy(rows, rows) @ prior.mean
+    given_value = scipy.special.xlogy(rows, rows) @ prior.mean
     return float(times @ (given_value - expected_xlogx(rows, prior.parameters)))
 
 
 def _information_of_bits(true_support: float, false_support: float, prior: DirichletPrior) -> float:
     high = true_support / false_support
     low = (1 - true_support) / (1 - false_support)
-    given_value = float(xlogy(true_support, high) + xlogy(1 - true_support, low))
+    given_value = float(
+        scipy.special.xlogy(true_support, high) + scipy.special.xlogy(1 - true_support, low)
+    )
     return given_value - expected_xlogx_of_bits(high, low, false_support, prior.parameters)
 
 

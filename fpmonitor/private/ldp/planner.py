@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import check_share, check_threshold
@@ -233,7 +233,7 @@ def _root(falling: Callable[[float], float]) -> float | None:
     ends = math.log(_LEAST_EPSILON), math.log(MAX_EPSILON / 2)
     if of_logarithm(ends[0]) < 0 or of_logarithm(ends[1]) > 0:
         return None
-    return math.exp(float(brentq(of_logarithm, *ends, xtol=_EPSILON_TOLERANCE)))
+    return math.exp(float(scipy.optimize.brentq(of_logarithm, *ends, xtol=_EPSILON_TOLERANCE)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

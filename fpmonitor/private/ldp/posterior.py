@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import betainc, gammaln, logsumexp, xlogy
+import scipy
 
 from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.private.ldp.frequency import check_report_counts
@@ -66,8 +66,8 @@ class Posterior:
         """Density at a law, in the coordinates of all probabilities but the last."""
         point = np.asarray(law, dtype=np.float64)
         alpha = self.prior.parameters + self.tallies
-        logs = gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
-        logs = logs + xlogy(alpha - 1, point).sum(axis=1)
+        logs = scipy.special.gammaln(alpha.sum(axis=1)) - scipy.special.gammaln(alpha).sum(axis=1)
+        logs = logs + scipy.special.xlogy(alpha - 1, point).sum(axis=1)
         return float(np.exp(logs) @ self.weights)
 
     def marginal_distribution(self, value: int, probability: ArrayLike) -> NDArray[np.float64]:
@@ -75,7 +75,9 @@ class Posterior:
         at = np.atleast_1d(np.asarray(probability, dtype=np.float64))
         own = self.prior.parameters[value] + self.tallies[:, value]
         rest = self.prior.total + self.tallies[0].sum() - own
-        return np.asarray(self.weights @ betainc(own[:, None], rest[:, None], at[None, :]))
+        return np.asarray(
+            self.weights @ scipy.special.betainc(own[:, None], rest[:, None], at[None, :])
+        )
 
 
 def exact_posterior(
@@ -110,7 +112,7 @@ def exact_posterior(
     log_coefficients = _log_polynomial(matrix, np.repeat(np.arange(len(counts)), counts))
     table = all_tallies(users, values)
     logs = log_coefficients + log_prior_of_sequence(table, prior)
-    evidence = float(logsumexp(logs))
+    evidence = float(scipy.special.logsumexp(logs))
     if evidence == -math.inf:
         raise PolicyError("report_counts", "cannot come from this mechanism")
     return Posterior(

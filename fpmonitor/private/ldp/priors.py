@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.special import betaln, digamma, gammaln
+import scipy
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.private.ldp.checks import check_whole_number
@@ -76,14 +76,19 @@ class DirichletPrior:
     def value_entropy_given_law(self) -> float:
         """`H(X | P)`, nats: what is unknown of one user's value when the law is known."""
         alpha = self.parameters
-        return float(digamma(self.total + 1) - self.mean @ digamma(alpha + 1))
+        return float(
+            scipy.special.digamma(self.total + 1) - self.mean @ scipy.special.digamma(alpha + 1)
+        )
 
     @property
     def law_entropy(self) -> float:
         """`h(P)`, nats: differential entropy of all probabilities but one."""
         alpha, total = self.parameters, self.total
-        log_beta = float(gammaln(alpha).sum() - gammaln(total))
-        spread = float((total - self.values) * digamma(total) - (alpha - 1) @ digamma(alpha))
+        log_beta = float(scipy.special.gammaln(alpha).sum() - scipy.special.gammaln(total))
+        spread = float(
+            (total - self.values) * scipy.special.digamma(total)
+            - (alpha - 1) @ scipy.special.digamma(alpha)
+        )
         return log_beta + spread
 
     @property
@@ -95,17 +100,25 @@ class DirichletPrior:
         "LDP metrics", Corollary 6.8. It has the lower bound of `truthful_utility_floor`; the paper
         says that there is none.
         """
-        expected_logs = digamma(self.parameters) - digamma(self.total)
+        expected_logs = scipy.special.digamma(self.parameters) - scipy.special.digamma(self.total)
         return float(-HALF_LOG_2_PI_E - expected_logs.sum() / (2 * (self.values - 1)))
 
     def values_entropy(self, users: int) -> float:
         """`H(X_1..X_n)`, nats, of the values of all users."""
-        rising = self._expected_log_gamma(users, shift=None) - gammaln(self.parameters)
-        return float(gammaln(self.total + users) - gammaln(self.total) - rising.sum())
+        rising = self._expected_log_gamma(users, shift=None) - scipy.special.gammaln(
+            self.parameters
+        )
+        return float(
+            scipy.special.gammaln(self.total + users)
+            - scipy.special.gammaln(self.total)
+            - rising.sum()
+        )
 
     def tally_entropy(self, users: int) -> float:
         """`H(T)`, nats, of the number of users of each value."""
-        arrangements = gammaln(users + 1) - self._expected_log_gamma(users, shift=1.0).sum()
+        arrangements = (
+            scipy.special.gammaln(users + 1) - self._expected_log_gamma(users, shift=1.0).sum()
+        )
         return self.values_entropy(users) - float(arrangements)
 
     def law_information(self, users: int) -> float:
@@ -120,14 +133,18 @@ class DirichletPrior:
         """`E log Gamma(T_x + shift)` of the beta-binomial tallies; shift None means `alpha_x`."""
         check_whole_number("users", users, least=1, most=MAX_USERS)
         counts = np.arange(users + 1)
-        log_choose = gammaln(users + 1) - gammaln(counts + 1) - gammaln(users - counts + 1)
+        log_choose = (
+            scipy.special.gammaln(users + 1)
+            - scipy.special.gammaln(counts + 1)
+            - scipy.special.gammaln(users - counts + 1)
+        )
         found: dict[float, float] = {}
         for alpha in set(self.alpha):
             rest = self.total - alpha
-            log_law = log_choose + betaln(alpha + counts, rest + users - counts)
-            law = np.exp(log_law - betaln(alpha, rest))
+            log_law = log_choose + scipy.special.betaln(alpha + counts, rest + users - counts)
+            law = np.exp(log_law - scipy.special.betaln(alpha, rest))
             by = alpha if shift is None else shift
-            found[alpha] = float(law @ gammaln(counts + by)) / float(law.sum())
+            found[alpha] = float(law @ scipy.special.gammaln(counts + by)) / float(law.sum())
         return np.array([found[alpha] for alpha in self.alpha])
 
 

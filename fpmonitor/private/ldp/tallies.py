@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,13 +49,15 @@ def ranks(tallies: NDArray[np.int64]) -> NDArray[np.int64]:
 def log_arrangements(tallies: NDArray[np.int64]) -> NDArray[np.float64]:
     """Log of the number of sequences with each tally."""
     return np.asarray(
-        gammaln(tallies.sum(axis=1) + 1) - gammaln(tallies + 1).sum(axis=1), dtype=np.float64
+        scipy.special.gammaln(tallies.sum(axis=1) + 1)
+        - scipy.special.gammaln(tallies + 1).sum(axis=1),
+        dtype=np.float64,
     )
 
 
 def log_prior_of_sequence(tallies: NDArray[np.int64], prior: DirichletPrior) -> NDArray[np.float64]:
     """Log probability, over the prior, of one sequence of values with each tally."""
     alpha, total = prior.parameters, prior.total
-    rising = (gammaln(alpha + tallies) - gammaln(alpha)).sum(axis=1)
-    whole = gammaln(total + tallies.sum(axis=1)) - gammaln(total)
+    rising = (scipy.special.gammaln(alpha + tallies) - scipy.special.gammaln(alpha)).sum(axis=1)
+    whole = scipy.special.gammaln(total + tallies.sum(axis=1)) - scipy.special.gammaln(total)
     return np.asarray(rising - whole, dtype=np.float64)
