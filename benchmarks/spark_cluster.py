@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-START_SECONDS = 60
+START_SECONDS = 180
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,21 @@ def sail(folder: Path, *, threads: int = 2) -> Iterator[Server]:
 
 @contextmanager
 def spark(
-    folder: Path, home: Path, *, workers: int = 2, partitions: int = 4, memory: str = "2g"
+    folder: Path,
+    home: Path,
+    *,
+    workers: int = 2,
+    partitions: int = 4,
+    memory: str = "2g",
+    java: str = "",
 ) -> Iterator[Server]:
-    """Run master, workers of one core, and a Spark Connect server; logs lie in `folder`."""
+    """Run master, workers of one core, and a Spark Connect server; logs lie in `folder`.
+
+    `java` holds options of every Java process.
+    """
     environment = os.environ | {
         "SPARK_HOME": str(home),
+        "SPARK_DAEMON_JAVA_OPTS": java,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_NO_DAEMONIZE": "1",
         "SPARK_LOCAL_DIRS": str(folder / "local"),
@@ -148,6 +158,8 @@ def spark(
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": java,
+            "spark.executor.extraJavaOptions": java,
             "spark.executor.memory": memory,
             "spark.sql.shuffle.partitions": partitions,
             "spark.ui.enabled": "false",

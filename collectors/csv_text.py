@@ -60,7 +60,7 @@ def _read(log: LogFile, width: int, on_error: str) -> str:
     columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(width))
     return (
         f"read_csv({quote_path(log.path)}, columns = {{{columns}}}, header = true, "
-        f"auto_detect = false, delim = {quote_text(_delimiter(log))}, quote = '\"', "
+        f"auto_detect = false, delim = {quote_text(delimiter_of(log))}, quote = '\"', "
         f"escape = '\"', nullstr = '', allow_quoted_nulls = false, "
         f"max_line_size = {MAX_RECORD_BYTES}, buffer_size = {2 * MAX_RECORD_BYTES}, "
         f"{on_error}, compression = '{log.compression}')"
@@ -141,7 +141,7 @@ def _lines_at(log: LogFile, offsets: Sequence[int]) -> list[int]:
 
 def _records(log: LogFile) -> Iterator[tuple[int, str]]:
     """Give the records below the header and the lines on which they begin; blank lines are none."""
-    delimiter = _delimiter(log)
+    delimiter = delimiter_of(log)
     csv.field_size_limit(MAX_RECORD_BYTES)
     with log.open() as file:
         text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
@@ -160,7 +160,7 @@ def _records(log: LogFile) -> Iterator[tuple[int, str]]:
 def _header(log: LogFile) -> list[str]:
     text = log.head.decode("utf-8-sig", "replace")
     try:
-        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(log)))
+        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(log)))
     except csv.Error as error:
         raise InputError(f"{log.label}: the first line is no header ({error})") from error
     if len(names) > MAX_APIS:
@@ -171,6 +171,7 @@ def _header(log: LogFile) -> list[str]:
     return names
 
 
-def _delimiter(log: LogFile) -> str:
+def delimiter_of(log: LogFile) -> str:
+    """Find what stands between the fields, by the header."""
     header = log.head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
     return max(_DELIMITERS, key=header.count)

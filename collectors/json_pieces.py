@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import polars as pl
+from fpmonitor.collectors.codes import Codes, longest_record, rows_of_batch
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 
 from fpmonitor.logs import InexactReadingError
@@ -29,12 +30,6 @@ if TYPE_CHECKING:
 
 _MEMBERS_OF_A_PIECE = 4  # few, so that many records share it
 _MAX_PIECES = 32
-_BATCH_BYTES = 1 << 26
-_BATCH_ROWS = 1 << 16
-_MOST_LONGER = 8
-_MAX_HELD_BYTES = 1 << 26
-_FREE_BYTES = 1 << 22
-_WORTHWHILE = 4  # pieces must repeat this often to be worth it, by their bytes
 _BLANKS = " \t\r\n"
 _DECODER = json.JSONDecoder()
 
@@ -60,7 +55,7 @@ def first_members(log: LogFile) -> list[str]:
     """Names of the members of the first record; none if the log cannot be read in pieces."""
     lines = _lines_of_head(log)
     names = [member.name for member in _members(lines[0])] if lines else []
-    unfit = log.compression != "uncompressed" or ATTRIBUTES in names or "" in names
+    unfit = ATTRIBUTES in names or "" in names
     return [] if unfit or len({*names}) < len(names) else names
 
 
@@ -120,9 +115,7 @@ class JsonPieces:
         self._mean_length = sum(map(len, self._lines)) // len(self._lines)
         self._pieces = _cut(_members(self._lines[0]), {*fields.values()}, len(apis))
         self._coded = [i for i, piece in enumerate(self._pieces) if piece.is_coded]
-        self._categories = {i: pl.Categories.random() for i in self._coded}
-        # Polars forgets categories that no series has any more.
-        self._kept = [pl.Series(dtype=pl.Categorical(c)) for c in self._categories.values()]
+        self._codes = Codes(f"p{i}" for i in self._coded)
         self._home = {name: i for i, piece in enumerate(self._pieces) for name in piece.names}
         self._dictionaries: dict[str, pl.DataFrame] = {}
 
@@ -171,13 +164,15 @@ class JsonPieces:
             The log cannot be read.
         """
         seen = 0
-        batch = max(min(_BATCH_BYTES // self._mean_length, _BATCH_ROWS), 1)
+        batch = rows_of_batch(self._mean_length)
         try:
             self._check_head()
             stream = self._stream().collect_batches(chunk_size=batch, maintain_order=True)
             for frame in stream:
                 seen += frame.height * self._mean_length
-                self._check(frame, seen)
+                self._codes.check_they_repeat(seen)
+                if not frame["fits"].all():
+                    raise InexactReadingError
                 yield frame.drop("fits").rechunk()
             with in_memory() as connection:
                 for i in self._coded:
@@ -194,7 +189,7 @@ class JsonPieces:
 
     def _stream(self) -> pl.LazyFrame:
         line = pl.col("line")
-        longest = max(_MOST_LONGER * self._mean_length, _BATCH_BYTES // _BATCH_ROWS)
+        longest = longest_record(self._mean_length)
         marks = [piece.mark for piece in self._pieces[1:]]
         places = [pl.col(f"place{i}") for i in range(1, len(self._pieces))]
         ascending = [first < second for first, second in pairwise([pl.lit(0), *places])]
@@ -211,7 +206,6 @@ class JsonPieces:
         ]
         return (
             pl.scan_lines(self._log.path, name="line", glob=False)
-            # A batch of many long lines would take any amount of memory.
             .select(pl.when(line.str.len_bytes() <= longest).then(line))
             .with_columns(
                 line.str.find(mark, literal=True).alias(f"place{i}")
@@ -226,16 +220,7 @@ class JsonPieces:
     def _coded_text(self, i: int, text: pl.Expr) -> pl.Expr:
         if not self._pieces[i].is_coded:
             return text
-        return text.cast(pl.Categorical(self._categories[i])).to_physical()
-
-    def _check(self, frame: pl.DataFrame, seen: int) -> None:
-        held = sum(int(self._texts(i).str.len_bytes().sum()) for i in self._coded)
-        most = min(max(_FREE_BYTES, seen // _WORTHWHILE), _MAX_HELD_BYTES)
-        if held > most or not frame["fits"].all():
-            raise InexactReadingError
-
-    def _texts(self, i: int) -> pl.Series:
-        return self._categories[i].to_series().alias(f"p{i}")
+        return text.cast(self._codes.dtype(f"p{i}")).to_physical()
 
     def _parse(self, connection: duckdb.DuckDBPyConnection, i: int) -> None:
         """Parse the texts of a piece.
@@ -247,7 +232,7 @@ class JsonPieces:
         duckdb.Error
             One is not the members of the piece.
         """
-        texts = self._texts(i)
+        texts = self._codes.texts(f"p{i}")
         if texts.to_frame().select(_ends_in_comma(pl.col(texts.name)).any()).item():
             raise InexactReadingError
         codes = pl.Series("code", range(len(texts)), dtype=pl.UInt32)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from fpmonitor.collectors import json_pieces
+from fpmonitor.collectors import csv_codes, csv_text, json_pieces
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import Column, too_many_apis
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.collectors.tables import Survey
 
-    from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
+    from fpmonitor.logs import CodedRows, ColumnMap, LogFile, Refused, Reject
 
 _FIELDS = ("user", "time", "source")
 
@@ -55,7 +55,7 @@ class WideCollector:
             An API stands both beside and in `attributes`, or there is no API.
         """
         log = log.shortened
-        return _in_pieces(log, column_map) or _surveyed(log, column_map)
+        return _coded(log, column_map) or _surveyed(log, column_map)
 
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
@@ -71,26 +71,36 @@ def _surveyed(log: LogFile, column_map: ColumnMap) -> Scan:
     return _scan(log, column_map, survey)
 
 
-def _in_pieces(log: LogFile, column_map: ColumnMap) -> Scan | None:
-    members = json_pieces.first_members(log) if log.format == "jsonl" else []
-    columns = [Column(member) for member in sorted(members)]
+def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
+    names = _names_to_code(log)
+    columns = [Column(name) for name in names]
     apis = [column.name for column in _api_columns(columns, column_map)]
-    fields = _field_columns(columns, column_map)
+    fields = {field: column.name for field, column in _field_columns(columns, column_map).items()}
     if "user" not in fields or not 0 < len(apis) <= MAX_APIS:
         return None
-    pieces = json_pieces.JsonPieces(
-        log,
-        {field: column.name for field, column in fields.items()},
-        apis,
-        null_is_value=column_map.null == "value",
-    )
+    coded: CodedRows
+    if log.format == "jsonl":
+        apis = sorted(apis)
+        keeps_null = column_map.null == "value"
+        coded = json_pieces.JsonPieces(log, fields, apis, null_is_value=keeps_null)
+    else:
+        coded = csv_codes.CsvCodes(log, csv_text.delimiter_of(log), names, fields, apis)
     return Scan(
-        pieces.select,
+        coded.select,
         tuple(apis),
-        values_are_json=True,
+        values_are_json=log.format == "jsonl",
         exact=partial(_surveyed, log, column_map),
-        coded=pieces,
+        coded=coded,
     )
+
+
+def _names_to_code(log: LogFile) -> list[str]:
+    """Columns of a log whose values can become codes while it is read; none of another log."""
+    if log.compression != "uncompressed" or log.format == "parquet":
+        return []
+    if log.format == "jsonl":
+        return json_pieces.first_members(log)
+    return [column.name for column in csv_text.head_columns(log)]
 
 
 def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str, Column]:

@@ -141,6 +141,10 @@ class CodedRows(Protocol):
     def columns(self) -> Sequence[str]:
         """For each API the column that holds its codes; several APIs may share one."""
 
+    @property
+    def select(self) -> str:
+        """How the store reads one batch, the table `coded_batch`; see `Scan`."""
+
     def batches(self) -> Iterator[pl.DataFrame]:
         """Read the log; each batch has columns of text and columns of codes (UInt32).
 
@@ -153,8 +157,8 @@ class CodedRows(Protocol):
     def dictionary(self, column: str) -> pl.DataFrame:
         """Tell what the codes of a column stand for, once all batches were read.
 
-        Columns `position` (UInt32; which API), `code` (UInt32) and `raw` (String, JSON text); an
-        API of which a code tells nothing is absent.
+        Columns `position` (UInt32; which API), `code` (UInt32) and `raw` (String; the value in the
+        log, or its JSON text); an API of which a code tells nothing is absent.
         """
 
 
@@ -179,8 +183,8 @@ class Scan:
         Reads the same more slowly, for logs where this way raises `InexactReadingError`, where
         the text of a plain column could be a number or a string, or where lines are missing.
     coded
-        Wide logs of JSON text: rows with codes instead of values; then `select` reads one batch
-        of them, the table `coded_batch`, and yields `coded.columns` instead of `v0`, `v1`, ...
+        Wide logs: rows with codes instead of values; then `select` reads one batch of them, the
+        table `coded_batch`, and yields `coded.columns` instead of `v0`, `v1`, ...
     header_lines
         Wide logs of text whose records are left out if they cannot be read: lines that are no
         records. If none was left out, rows and line ends in values come to all other lines.

@@ -588,6 +588,8 @@ def test_a_program_without_a_file_needs_no_spark_of_its_own(tmp_path: Path) -> N
     script = """
 import sys
 from fpmonitor.cli import run
+from fpmonitor.engine import spark
+spark._RETRIES = 1
 sys.exit(run(["remote", "batches", "--engine", "sc://127.0.0.1:1", "--store", "x"]))
 """
     clean = {name: text for name, text in os.environ.items() if name != "SPARK_HOME"}
@@ -605,7 +607,8 @@ def cluster(folder: Path) -> Iterator[Any]:
     home = os.environ.get("SPARK_HOME")
     if not home or not shutil.which("java"):
         pytest.skip("SPARK_HOME or Java is not there")
-    with CLUSTER["spark"](folder, Path(home), memory="1g") as server:
+    quick_to_start = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    with CLUSTER["spark"](folder, Path(home), memory="1g", java=quick_to_start) as server:
         yield server
 
 

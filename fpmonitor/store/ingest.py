@@ -383,7 +383,8 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int], lines: 
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
     elif scan.coded is not None:
-        _add_coded_values(database, scan.coded, [apis[name] for name in scan.apis])
+        numbers = [apis[name] for name in scan.apis]
+        _add_coded_values(database, scan.coded, numbers, json=scan.values_are_json)
     else:
         numbers = [apis[name] for name in scan.apis]
         _add_raw_values(database, scan, numbers)
@@ -401,10 +402,13 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int], lines: 
     database.run("ingest/code_values")
 
 
-def _add_coded_values(database: Database, coded: CodedRows, apis: Sequence[int]) -> None:
+def _add_coded_values(
+    database: Database, coded: CodedRows, apis: Sequence[int], *, json: bool
+) -> None:
     for column in dict.fromkeys(coded.columns):
+        fragments = {"column": column}
         with database.frame("dictionary", coded.dictionary(column)):
-            database.run("ingest/add_raw_values_coded", fragments={"column": column}, apis=apis)
+            database.run("ingest/add_raw_values_coded", fragments=fragments, apis=apis, json=json)
 
 
 def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int]) -> None:
