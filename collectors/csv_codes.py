@@ -85,7 +85,8 @@ class CsvCodes:
         Raises
         ------
         InexactReadingError
-            Another way of reading might find something else, or values seldom repeat.
+            Another way of reading might find something else, or values seldom repeat, or there is
+            no record.
         OSError
             The log cannot be read.
         """
@@ -101,7 +102,7 @@ class CsvCodes:
             except pl.exceptions.PolarsError as error:
                 raise InexactReadingError from error
             records, delimiters = counting.result()
-        if records != rows + 1 or delimiters != records * (len(self._all_columns) - 1):
+        if not rows or records != rows + 1 or delimiters != records * (len(self._all_columns) - 1):
             raise InexactReadingError
 
     def _frames(self) -> Iterator[pl.DataFrame]:
@@ -215,7 +216,7 @@ class _Outside:
 
 
 def _bits(holds: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    return np.packbits(holds, bitorder="little").view(np.uint64)
+    return np.packbits(holds, bitorder="little").view("<u8")
 
 
 def _after(bits: NDArray[np.uint64], before: np.uint64) -> NDArray[np.uint64]:

@@ -330,6 +330,11 @@ def test_an_unusual_header_changes_nothing(tmp_path: Path, header: str) -> None:
     check_same(tmp_path, "\n".join(lines), name="log.csv")
 
 
+@pytest.mark.parametrize("content", ["user,a", "user,a\n", "user,a\n\n", "user,a\nu,1"])
+def test_a_header_with_hardly_a_record_is_read(tmp_path: Path, content: str) -> None:
+    check_same(tmp_path, content, name="log.csv")
+
+
 def test_lines_of_windows_are_read(tmp_path: Path) -> None:
     content = csv_of(HEADER, *csv_rows(300)).replace("\n", "\r\n")
     check_same(tmp_path, content, name="log.csv")
