@@ -468,7 +468,7 @@ main()
 
 @pytest.mark.parametrize("where", ["in_the_database", "beside_it"])
 def test_an_interrupt_ends_a_query_on_all_its_threads(database: str, where: str) -> None:
-    command = [sys.executable, "-c", WITH_LONG_QUERY.format(where), "apis", "--db", database]
+    command = [sys.executable, "-P", "-c", WITH_LONG_QUERY.format(where), "apis", "--db", database]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (130, "fpmonitor: interrupted\n")
 
