@@ -498,7 +498,7 @@ def test_no_raw_value_or_user_id_reaches_stderr(
 
 def test_console_script_runs_from_anywhere(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "from fpmonitor.cli import main; main()", "--version"],
+        [sys.executable, "-P", "-c", "from fpmonitor.cli import main; main()", "--version"],
         cwd=tmp_path,
         env=os.environ | {"NO_COLOR": "1"},
         capture_output=True,

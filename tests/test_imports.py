@@ -84,6 +84,6 @@ def test_commands_that_estimate_nothing_do_not_wait_for_scipy() -> None:
         f"import sys, fpmonitor.cli; print([m for m in {slow} if f'scipy.{{m}}' in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
