@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -9,10 +10,10 @@ import polars as pl
 from fpmonitor.logs import InexactReadingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-_BATCH_BYTES = 1 << 26
-_BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 1 << 25
+_BATCH_ROWS = 1 << 15
 _MOST_LONGER = 8
 _MAX_HELD_BYTES = 1 << 26
 _FREE_BYTES = 1 << 22
@@ -27,6 +28,13 @@ def rows_of_batch(mean_length: int) -> int:
 def longest_record(mean_length: int) -> int:
     """Give the most bytes of a record: a batch of long ones would take any amount of memory."""
     return max(_MOST_LONGER * mean_length, _BATCH_BYTES // _BATCH_ROWS)
+
+
+def joined(frames: Iterable[pl.DataFrame], parts: int) -> Iterator[pl.DataFrame]:
+    """Put so many frames together as one, whose parts DuckDB reads with several threads."""
+    rest = iter(frames)
+    while some := list(islice(rest, parts)):
+        yield pl.concat(some)
 
 
 class Codes:

@@ -9,12 +9,11 @@ read the file. Any other file, and any with control characters, is read in anoth
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from fpmonitor.collectors.codes import Codes
+from fpmonitor.collectors.codes import Codes, joined
 
 from fpmonitor.logs import InexactReadingError
 
@@ -92,28 +91,22 @@ class CsvCodes:
         """
         if b"\r" in self._log.head:
             raise InexactReadingError
-        rows = 0
+        rows, size = 0, self._log.path.stat().st_size
         with ThreadPoolExecutor(max_workers=1) as beside:
             counting = beside.submit(_count, self._log, self._delimiter)
             try:
-                for frame in self._frames():
+                # A number of rows would be collected whatever their length; what Polars gives
+                # otherwise is limited in bytes.
+                stream = self._scan().collect_batches(maintain_order=True)
+                for frame in joined(stream, _PARTS_OF_A_BATCH):
                     rows += frame.height
+                    self._codes.check_they_repeat(size)
                     yield frame
             except pl.exceptions.PolarsError as error:
                 raise InexactReadingError from error
             records, delimiters = counting.result()
         if not rows or records != rows + 1 or delimiters != records * (len(self._all_columns) - 1):
             raise InexactReadingError
-
-    def _frames(self) -> Iterator[pl.DataFrame]:
-        """Read the log, some rows at a time."""
-        size = self._log.path.stat().st_size
-        # A number of rows would be collected whatever their length; what Polars gives otherwise is
-        # limited in bytes.
-        parts = iter(self._scan().collect_batches(maintain_order=True))
-        while some := list(islice(parts, _PARTS_OF_A_BATCH)):
-            self._codes.check_they_repeat(size)
-            yield pl.concat(some)
 
     def _scan(self) -> pl.LazyFrame:
         texts = pl.scan_csv(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import polars as pl
-from fpmonitor.collectors.codes import Codes, longest_record, rows_of_batch
+from fpmonitor.collectors.codes import Codes, joined, longest_record, rows_of_batch
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 
 from fpmonitor.logs import InexactReadingError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _MEMBERS_OF_A_PIECE = 4  # few, so that many records share it
 _MAX_PIECES = 32
+_PARTS_OF_A_BATCH = 4
 _BLANKS = " \t\r\n"
 _DECODER = json.JSONDecoder()
 
@@ -168,12 +169,12 @@ class JsonPieces:
         try:
             self._check_head()
             stream = self._stream().collect_batches(chunk_size=batch, maintain_order=True)
-            for frame in stream:
+            for frame in joined(stream, _PARTS_OF_A_BATCH):
                 seen += frame.height * self._mean_length
                 self._codes.check_they_repeat(seen)
                 if not frame["fits"].all():
                     raise InexactReadingError
-                yield frame.drop("fits").rechunk()
+                yield frame.drop("fits")
             with in_memory() as connection:
                 for i in self._coded:
                     self._parse(connection, i)
