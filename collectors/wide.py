@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.collectors.tables import Survey
 
-    from fpmonitor.logs import CodedRows, ColumnMap, LogFile, Refused, Reject
+    from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
 
 _FIELDS = ("user", "time", "source")
 
@@ -78,20 +78,30 @@ def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
     fields = {field: column.name for field, column in _field_columns(columns, column_map).items()}
     if "user" not in fields or not 0 < len(apis) <= MAX_APIS:
         return None
-    coded: CodedRows
-    if log.format == "jsonl":
-        apis = sorted(apis)
-        keeps_null = column_map.null == "value"
-        coded = json_pieces.JsonPieces(log, fields, apis, null_is_value=keeps_null)
-    else:
-        coded = csv_codes.CsvCodes(log, csv_text.delimiter_of(log), names, fields, apis)
+    if log.format == "csv":
+        codes = csv_codes.CsvCodes(log, csv_text.delimiter_of(log), names, fields, apis)
+        return Scan(
+            codes.select,
+            tuple(apis),
+            values_are_json=False,
+            exact=partial(_after_codes, log, column_map, codes),
+            coded=codes,
+        )
+    apis = sorted(apis)
+    keeps_null = column_map.null == "value"
+    pieces = json_pieces.JsonPieces(log, fields, apis, null_is_value=keeps_null)
     return Scan(
-        coded.select,
+        pieces.select,
         tuple(apis),
-        values_are_json=log.format == "jsonl",
+        values_are_json=True,
         exact=partial(_surveyed, log, column_map),
-        coded=coded,
+        coded=pieces,
     )
+
+
+def _after_codes(log: LogFile, column_map: ColumnMap, codes: csv_codes.CsvCodes) -> Scan:
+    survey = csv_text.survey(log)
+    return _scan(log, column_map, survey.exact if codes.has_flaw else survey)
 
 
 def _names_to_code(log: LogFile) -> list[str]:
@@ -100,6 +110,8 @@ def _names_to_code(log: LogFile) -> list[str]:
         return []
     if log.format == "jsonl":
         return json_pieces.first_members(log)
+    if b"\r" in log.head:  # lines that end in CR LF are not coded
+        return []
     return [column.name for column in csv_text.head_columns(log)]
 
 
