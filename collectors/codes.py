@@ -12,22 +12,9 @@ from fpmonitor.logs import InexactReadingError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_BATCH_BYTES = 1 << 25
-_BATCH_ROWS = 1 << 15
-_MOST_LONGER = 8
 _MAX_HELD_BYTES = 1 << 26
 _FREE_BYTES = 1 << 22
 _WORTHWHILE = 4  # texts must repeat this often to be worth it, by their bytes
-
-
-def rows_of_batch(mean_length: int) -> int:
-    """Give the records to read at once, for their mean length in bytes."""
-    return max(min(_BATCH_BYTES // mean_length, _BATCH_ROWS), 1)
-
-
-def longest_record(mean_length: int) -> int:
-    """Give the most bytes of a record: a batch of long ones would take any amount of memory."""
-    return max(_MOST_LONGER * mean_length, _BATCH_BYTES // _BATCH_ROWS)
 
 
 def joined(frames: Iterable[pl.DataFrame], parts: int) -> Iterator[pl.DataFrame]:
@@ -52,6 +39,11 @@ class Codes:
     def texts(self, column: str) -> pl.Series:
         """Texts (String) of the codes 0, 1, ... that were given so far."""
         return self._categories[column].to_series().alias(column)
+
+    def table(self, column: str) -> pl.DataFrame:
+        """Codes that were given so far (column `code`) and their texts (a column of its name)."""
+        texts = self.texts(column)
+        return pl.DataFrame([pl.Series("code", range(len(texts)), dtype=pl.UInt32), texts])
 
     def check_they_repeat(self, seen: int) -> None:
         """Check that the texts are few, after so many bytes of the log.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 from fpmonitor.collectors.codes import Codes, joined
+from fpmonitor.collectors.tables import select_fields
 
 from fpmonitor.logs import InexactReadingError
 
@@ -77,10 +78,7 @@ class CsvCodes:
     @property
     def select(self) -> str:
         """How the store reads a batch."""
-        texts = ", ".join(
-            f'{self._texts.get(field, "NULL::VARCHAR")} AS "{field}"'
-            for field in ("user", "time", "source")
-        )
+        texts = select_fields(self._texts)
         codes = ", ".join(self._columns)
         return f"SELECT NULL::VARCHAR AS problem, {texts}, {codes} FROM coded_batch"  # noqa: S608 -- columns are numbered
 
@@ -140,10 +138,8 @@ class CsvCodes:
 
         Columns `position` (UInt32; which API), `code` (UInt32) and `raw` (String, plain text).
         """
-        texts = self._codes.texts(column).alias("raw")
-        codes = pl.Series("code", range(len(texts)), dtype=pl.UInt32)
         position = pl.lit(self._columns.index(column), pl.UInt32).alias("position")
-        return pl.DataFrame([codes, texts]).select(position, "code", "raw")
+        return self._codes.table(column).select(position, "code", raw=column)
 
 
 def _count(log: LogFile, delimiter: str) -> tuple[int, int]:

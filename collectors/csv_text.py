@@ -76,7 +76,6 @@ def _check_refusals(log: LogFile, width: int) -> None:
         They are.
     """
     with in_memory() as connection:
-        connection.execute("SET enable_progress_bar = false")  # it would go to stdout
         relation = _read(log, width, "ignore_errors = true")
         [(read,)] = connection.execute(f"SELECT count(*) FROM {relation}").fetchall()  # noqa: S608 -- quoted
     if _count_lines(log) - read <= MAX_REFUSED:

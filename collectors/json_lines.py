@@ -44,7 +44,6 @@ def _columns_of(head: bytes) -> tuple[Column, ...]:
 def survey(log: LogFile) -> Survey:
     """Members of all records; the log is read through, since any line may bring another."""
     with in_memory() as connection:
-        connection.execute("SET enable_progress_bar = false")  # it would go to stdout
         columns, uniform, has_null = _members(connection, log, nested=False)
         if Column(ATTRIBUTES) in columns:
             nested, nested_uniform, _ = _members(connection, log, nested=True)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import polars as pl
-from fpmonitor.collectors.codes import Codes, joined, longest_record, rows_of_batch
+from fpmonitor.collectors.codes import Codes, joined
 from fpmonitor.collectors.json_lines import ATTRIBUTES
+from fpmonitor.collectors.tables import select_fields
 
 from fpmonitor.logs import InexactReadingError
 from fpmonitor.store.connection import in_memory
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 _MEMBERS_OF_A_PIECE = 4  # few, so that many records share it
 _MAX_PIECES = 32
+_BATCH_BYTES = 1 << 25
+_BATCH_ROWS = 1 << 15
 _PARTS_OF_A_BATCH = 4
+_MOST_LONGER = 8
 _BLANKS = " \t\r\n"
 _DECODER = json.JSONDecoder()
 
@@ -128,13 +132,11 @@ class JsonPieces:
     @property
     def select(self) -> str:
         """How the store reads a batch; a piece of text that is not its members is an error."""
-        fields = {
-            field: f"struct_extract(object{self._home[member]}, {quote_text(member)})"
-            for field, member in self._fields.items()
-        }
-        texts = ", ".join(
-            f"{fields.get(field, 'NULL::VARCHAR')} AS {quote_name(field)}"
-            for field in ("user", "time", "source")
+        texts = select_fields(
+            {
+                field: f"struct_extract(object{self._home[member]}, {quote_text(member)})"
+                for field, member in self._fields.items()
+            }
         )
         codes = ", ".join(dict.fromkeys(self.columns))
         objects = ", ".join(
@@ -165,7 +167,7 @@ class JsonPieces:
             The log cannot be read.
         """
         seen = 0
-        batch = rows_of_batch(self._mean_length)
+        batch = max(min(_BATCH_BYTES // self._mean_length, _BATCH_ROWS), 1)
         try:
             self._check_head()
             stream = self._stream().collect_batches(chunk_size=batch, maintain_order=True)
@@ -190,7 +192,7 @@ class JsonPieces:
 
     def _stream(self) -> pl.LazyFrame:
         line = pl.col("line")
-        longest = longest_record(self._mean_length)
+        longest = max(_MOST_LONGER * self._mean_length, _BATCH_BYTES // _BATCH_ROWS)
         marks = [piece.mark for piece in self._pieces[1:]]
         places = [pl.col(f"place{i}") for i in range(1, len(self._pieces))]
         ascending = [first < second for first, second in pairwise([pl.lit(0), *places])]
@@ -207,6 +209,7 @@ class JsonPieces:
         ]
         return (
             pl.scan_lines(self._log.path, name="line", glob=False)
+            # A batch of many long lines would take any amount of memory.
             .select(pl.when(line.str.len_bytes() <= longest).then(line))
             .with_columns(
                 line.str.find(mark, literal=True).alias(f"place{i}")
@@ -233,17 +236,16 @@ class JsonPieces:
         duckdb.Error
             One is not the members of the piece.
         """
-        texts = self._codes.texts(f"p{i}")
-        if texts.to_frame().select(_ends_in_comma(pl.col(texts.name)).any()).item():
+        table = self._codes.table(f"p{i}")
+        if table.select(_ends_in_comma(pl.col(f"p{i}")).any()).item():
             raise InexactReadingError
-        codes = pl.Series("code", range(len(texts)), dtype=pl.UInt32)
         empty = "'null'" if self._null_is_value else "NULL"
         names = self._pieces[i].names
         cells = ", ".join(
             f"COALESCE(struct_extract(object, {quote_text(name)})::VARCHAR, {empty})"
             for name in names
         )
-        connection.register("piece", ArrowStream(pl.DataFrame([codes, texts])))
+        connection.register("piece", ArrowStream(table))
         rows = connection.execute(
             f"SELECT code, {cells} FROM (SELECT code, {self._object(i, 'JSON')} AS object FROM piece)"  # noqa: E501, S608 -- names are quoted
         ).fetchall()

@@ -77,6 +77,14 @@ class Table:
     header_lines: int | None = None
 
 
+FIELDS = ("user", "time", "source")
+
+
+def select_fields(expressions: Mapping[str, str]) -> str:
+    """Select the text of each field of a visit in SQL; null for those without an expression."""
+    return ", ".join(f'{expressions.get(field, "NULL::VARCHAR")} AS "{field}"' for field in FIELDS)
+
+
 def too_many_apis(log: LogFile) -> InputError:
     """Error of a wide log with more columns than a table can have."""
     return InputError(

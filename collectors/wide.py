@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fpmonitor.collectors import csv_codes, csv_text, json_pieces
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.tables import Column, too_many_apis
+from fpmonitor.collectors.tables import FIELDS, Column, select_fields, too_many_apis
 
 from fpmonitor.errors import InputError
 from fpmonitor.logs import MAX_APIS, Scan
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.collectors.tables import Survey
 
-    from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
-
-_FIELDS = ("user", "time", "source")
+    from fpmonitor.logs import CodedRows, ColumnMap, LogFile, Refused, Reject
 
 
 class WideCollector:
@@ -78,25 +76,17 @@ def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
     fields = {field: column.name for field, column in _field_columns(columns, column_map).items()}
     if "user" not in fields or not 0 < len(apis) <= MAX_APIS:
         return None
+    coded: CodedRows
     if log.format == "csv":
-        codes = csv_codes.CsvCodes(log, csv_text.delimiter_of(log), names, fields, apis)
-        return Scan(
-            codes.select,
-            tuple(apis),
-            values_are_json=False,
-            exact=partial(_after_codes, log, column_map, codes),
-            coded=codes,
-        )
-    apis = sorted(apis)
-    keeps_null = column_map.null == "value"
-    pieces = json_pieces.JsonPieces(log, fields, apis, null_is_value=keeps_null)
-    return Scan(
-        pieces.select,
-        tuple(apis),
-        values_are_json=True,
-        exact=partial(_surveyed, log, column_map),
-        coded=pieces,
-    )
+        coded = csv_codes.CsvCodes(log, csv_text.delimiter_of(log), names, fields, apis)
+        exact = partial(_after_codes, log, column_map, coded)
+    else:
+        apis = sorted(apis)
+        keeps_null = column_map.null == "value"
+        coded = json_pieces.JsonPieces(log, fields, apis, null_is_value=keeps_null)
+        exact = partial(_surveyed, log, column_map)
+    is_json = log.format == "jsonl"
+    return Scan(coded.select, tuple(apis), values_are_json=is_json, exact=exact, coded=coded)
 
 
 def _after_codes(log: LogFile, column_map: ColumnMap, codes: csv_codes.CsvCodes) -> Scan:
@@ -116,7 +106,7 @@ def _names_to_code(log: LogFile) -> list[str]:
 
 
 def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str, Column]:
-    named = {field: Column(column_map.name_of(field)) for field in _FIELDS}
+    named = {field: Column(column_map.name_of(field)) for field in FIELDS}
     return {field: column for field, column in named.items() if column in columns}
 
 
@@ -132,10 +122,7 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
         raise InputError(f"{log.label}: {twice[0]!r} stands both beside and in `{ATTRIBUTES}`")
     fields = _field_columns(survey.columns, column_map)
     table = reader_of(log).read_table(log, list(fields.values()), apis, survey)
-    texts = ", ".join(
-        f'{table.text[fields[field]] if field in fields else "NULL::VARCHAR"} AS "{field}"'
-        for field in _FIELDS
-    )
+    texts = select_fields({field: table.text[column] for field, column in fields.items()})
     values = ", ".join(
         f"{_value(table.value[column], log, column_map)} AS v{i}" for i, column in enumerate(apis)
     )
@@ -150,7 +137,7 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
 
 
 def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Column]:
-    fields = {column_map.name_of(field) for field in _FIELDS}
+    fields = {column_map.name_of(field) for field in FIELDS}
     no_apis = fields | column_map.ignore | {""}
     if any(column.nested for column in columns):
         no_apis = no_apis | {ATTRIBUTES}

@@ -390,7 +390,6 @@ def test_any_values_of_csv_are_read_as_if_every_record_was_parsed(
 def rows_of(scan: Scan) -> list[tuple[Any, ...]] | None:
     """Rows of a scan, their codes as the values that they stand for; none if it is not exact."""
     with in_memory() as connection:
-        connection.execute("SET enable_progress_bar = false")
         if scan.coded is None:
             return connection.execute(scan.select).fetchall()
         rows = []

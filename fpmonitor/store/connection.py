@@ -35,6 +35,7 @@ def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConn
 def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
     """Hold a connection to an empty database for the block."""
     with keyboard_interrupts(), connect(":memory:") as connection:
+        connection.execute("SET enable_progress_bar = false")  # it would go to stdout
         yield connection
 
 

@@ -380,13 +380,12 @@ def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]
 
 def _number_values(database: Database, scan: Scan, apis: dict[str, int], lines: int) -> None:
     database.run("ingest/create_raw_value")
+    numbers = [apis[name] for name in scan.apis or ()]
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
     elif scan.coded is not None:
-        numbers = [apis[name] for name in scan.apis]
         _add_coded_values(database, scan.coded, numbers, json=scan.values_are_json)
     else:
-        numbers = [apis[name] for name in scan.apis]
         _add_raw_values(database, scan, numbers)
         _check_lines(database, scan, numbers, lines)
     database.run("ingest/read_values")
