@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.estimate.certificate import certificate
-from fpmonitor.report.explorer import make_explorer
+from fpmonitor.population.exposure_index import make_explorer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from data import browsers, write
 
-from fpmonitor.engine.duckdb import DuckDBSource
 from fpmonitor.estimate.certificate import certificate, decision_criteria
 from fpmonitor.estimate.thinning import dropped_positions
 from fpmonitor.monitor import Monitor
+from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import read_words, take_snapshot
 

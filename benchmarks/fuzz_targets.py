@@ -24,15 +24,13 @@ import duckdb
 from fuzz import COLLECTORS, DEMAND, FILES, MAX_BYTES, TARGETS, seeds_of
 
 with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=False):
-    from fpmonitor.collectors.records import RecordError
-
     from fpmonitor.cli.ldp import _matrix
     from fpmonitor.cli.options import split_names
     from fpmonitor.cli.output import to_csv, to_json
     from fpmonitor.cli.questions import _set_rows, decision_text, read_weights
     from fpmonitor.cli.statistics import _read_sets
+    from fpmonitor.collectors.records import RecordError
     from fpmonitor.decide.decision import Decision, read_decision
-    from fpmonitor.documents import read_json
     from fpmonitor.errors import FpmonitorError, InputError
     from fpmonitor.export.exporter import ExportOptions
     from fpmonitor.export.firefox_targets import target_table
@@ -41,6 +39,7 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
     from fpmonitor.plugins import DEMAND as DEMAND_GROUP
     from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
     from fpmonitor.release.histogram import Manifest
+    from fpmonitor.safe_files import read_json
     from fpmonitor.serve.config import read_config
     from fpmonitor.serve.keys import read_keys
     from fpmonitor.serve.records import (

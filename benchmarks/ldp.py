@@ -20,28 +20,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.private.ldp.chart import Line, line_chart
-from fpmonitor.private.ldp.finite import reports_information
-from fpmonitor.private.ldp.mechanisms import (
+from fpmonitor.ldp.finite import reports_information
+from fpmonitor.ldp.mechanisms import (
     LocalHash,
     RandomisedResponse,
     StochasticMatrix,
     mixture,
     optimised_unary_encoding,
 )
-from fpmonitor.private.ldp.metrics import (
+from fpmonitor.ldp.metrics import (
     asymptotic_utility,
     average_privacy,
     report_information,
     worst_case_privacy,
 )
-from fpmonitor.private.ldp.planner import PROTOCOLS, trade_off_curves
-from fpmonitor.private.ldp.priors import DirichletPrior
+from fpmonitor.ldp.planner import PROTOCOLS, trade_off_curves
+from fpmonitor.ldp.priors import DirichletPrior
+from fpmonitor.render.ldp_chart import Line, line_chart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fpmonitor.private.ldp.mechanisms import Mechanism, PureMechanism
+    from fpmonitor.ldp.mechanisms import Mechanism, PureMechanism
 
 Rows = list[dict[str, object]]
 FIGURE_2_VALUES = [*range(2, 21), 25, 30, 40, 50, 75, 100]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.cli import run
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
-from fpmonitor.store.sql import schema_statements
+from fpmonitor.sql import schema_statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -24,9 +24,9 @@ import polars as pl
 from search_data import WORKLOADS, few_rows, many_users
 
 from fpmonitor.decide.search import search
-from fpmonitor.engine.memory import MemorySource
 from fpmonitor.estimate.criterion import Criterion
-from fpmonitor.private.ldp.chart import Line, line_chart
+from fpmonitor.population.memory import MemorySource
+from fpmonitor.render.ldp_chart import Line, line_chart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

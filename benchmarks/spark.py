@@ -29,9 +29,9 @@ import spark_cluster
 import spark_data
 from svg import COLOURS
 
-from fpmonitor.engine.portable import SETS_A_STATEMENT, EngineSource
-from fpmonitor.engine.spark import SparkEngine
-from fpmonitor.store.sql import statement
+from fpmonitor.cluster.portable import SETS_A_STATEMENT, EngineSource
+from fpmonitor.cluster.spark import SparkEngine
+from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from apachelogs import COMBINED, COMMON, VHOST_COMBINED, LogParser
+
 from fpmonitor.collectors.records import (
     Record,
     RecordCollector,
@@ -18,8 +19,7 @@ from fpmonitor.collectors.records import (
     request_headers,
     text_lines,
 )
-
-from fpmonitor.documents import strict_json
+from fpmonitor.safe_files import strict_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.renamed import RenamedCollector
-
 from fpmonitor.logs import ColumnMap
 from fpmonitor.vocabulary import aliases_of
 

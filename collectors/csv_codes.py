@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
 from fpmonitor.collectors.codes import Codes, joined
 from fpmonitor.collectors.tables import select_fields
-
 from fpmonitor.logs import InexactReadingError
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.tables import Column, Survey, Table, too_many_apis
-
+from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, MAX_REFUSED, Reject, excerpt
-from fpmonitor.store.connection import in_memory
-from fpmonitor.store.sql import quote_path, quote_text
+from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
+
 from fpmonitor.collectors.records import (
     UNDEFINED,
     RecordCollector,
@@ -18,7 +19,6 @@ from fpmonitor.collectors.records import (
     value_text,
     wrapped,
 )
-
 from fpmonitor.errors import InputError
 from fpmonitor.vocabulary import aliases_of, api_of
 

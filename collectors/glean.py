@@ -14,7 +14,6 @@ from fpmonitor.collectors.records import (
     value_text,
 )
 from fpmonitor.collectors.renamed import RenamedCollector, column_names, first_ending
-
 from fpmonitor.logs import ColumnMap
 from fpmonitor.vocabulary import api_of
 

@@ -8,10 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.tables import Column, Survey, Table
-
+from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, excerpt
-from fpmonitor.store.connection import in_memory
-from fpmonitor.store.sql import quote_name, quote_path, quote_text
+from fpmonitor.sql import quote_name, quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import polars as pl
+
 from fpmonitor.collectors.codes import Codes, joined
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 from fpmonitor.collectors.tables import select_fields
-
+from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.logs import InexactReadingError
-from fpmonitor.store.connection import in_memory
+from fpmonitor.sql import quote_name, quote_text
 from fpmonitor.store.database import ArrowStream
-from fpmonitor.store.sql import quote_name, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

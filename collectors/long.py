@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import Column
-
 from fpmonitor.logs import Scan
 
 if TYPE_CHECKING:

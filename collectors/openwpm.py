@@ -7,12 +7,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import duckdb
-from fpmonitor.collectors.calls import script_of, site_of
 
+from fpmonitor.collectors.calls import script_of, site_of
+from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.store.connection import in_memory
+from fpmonitor.sql import quote_path, quote_text
 from fpmonitor.store.demand import Call
-from fpmonitor.store.sql import quote_path, quote_text
 from fpmonitor.vocabulary import api_of_instrumented
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.tables import Column, Survey, Table
-
 from fpmonitor.logs import Reject
-from fpmonitor.store.sql import quote_path
+from fpmonitor.sql import quote_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

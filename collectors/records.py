@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from fpmonitor import documents
+from fpmonitor import safe_files
 from fpmonitor.errors import InputError
 from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, Scan, excerpt
-from fpmonitor.store.sql import quote_text
+from fpmonitor.sql import quote_text
 from fpmonitor.vocabulary import aliases_of, api_of, known_apis
 
 if TYPE_CHECKING:
@@ -181,14 +181,14 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
 
 
 def strict_json(raw: bytes) -> Any:
-    """Parse JSON as `documents.strict_json` does.
+    """Parse JSON as `safe_files.strict_json` does.
 
     Raises
     ------
     ValueError
         It is not JSON, or not UTF-8.
     """
-    return documents.strict_json(raw.decode())
+    return safe_files.strict_json(raw.decode())
 
 
 def _document(log: LogFile) -> Any:
@@ -200,7 +200,7 @@ def _document(log: LogFile) -> Any:
     if len(raw) > _MAX_DOCUMENT_BYTES or sum(map(raw.count, _STARTS)) > _MAX_ELEMENTS:
         return None
     try:
-        return documents.strict_json(raw.decode("utf-8-sig"))
+        return safe_files.strict_json(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return None
 

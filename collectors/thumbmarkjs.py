@@ -12,7 +12,6 @@ from fpmonitor.collectors.records import (
     leaves,
     wrapped,
 )
-
 from fpmonitor.vocabulary import aliases_of, api_of
 
 _SOURCE = "thumbmarkjs"

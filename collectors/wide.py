@@ -11,7 +11,6 @@ from fpmonitor.collectors import csv_codes, csv_text, json_pieces
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import FIELDS, Column, select_fields, too_many_apis
-
 from fpmonitor.errors import InputError
 from fpmonitor.logs import MAX_APIS, Scan
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.collectors.tables import Survey
-
     from fpmonitor.logs import CodedRows, ColumnMap, LogFile, Refused, Reject
 
 

@@ -19,9 +19,9 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 import duckdb
 
-from fpmonitor.documents import read_toml
+from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.store.connection import in_memory
+from fpmonitor.safe_files import read_toml
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -11,14 +11,32 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import polars as pl
 
+from fpmonitor.answers.apis import ApiOverview, overview_of_api
+from fpmonitor.answers.automation import AutomationReport, report_automation
+from fpmonitor.answers.check import CheckReport
+from fpmonitor.answers.curve import CurveReport, report_curve
+from fpmonitor.answers.demand import DemandLine, observed_apis, unobserved_apis
+from fpmonitor.answers.exposure import ExposureReport, report_exposure
+from fpmonitor.answers.findings import gather_findings
+from fpmonitor.answers.rank import Ranking, rank_sets
+from fpmonitor.answers.sets import (
+    beside_left_out,
+    declared_supports,
+    report_sets,
+    sets_up_to,
+    sorted_sets,
+)
+from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.decide.decision import decide, recheck
 from fpmonitor.decide.horizon import identity_of, place_of, share_delta
 from fpmonitor.disclosure import check_users, masked_text, may_name, told_count
-from fpmonitor.engine.duckdb import DuckDBSource
-from fpmonitor.engine.memory import MemorySource, has_room_for
 from fpmonitor.errors import UndecidableError
 from fpmonitor.logs import ColumnMap, log_files
 from fpmonitor.policy import Policy, check_share, check_threshold
+from fpmonitor.population.duckdb import DuckDBSource
+from fpmonitor.population.exposure_index import Explorer, make_explorer
+from fpmonitor.population.memory import MemorySource, has_room_for
+from fpmonitor.population.sample import Sample, take_sample, thin_users
 from fpmonitor.release.audit import ReleaseAudit, audit_release, record_words, weights_of_rows
 from fpmonitor.release.estimated import EstimatedGuarantee, estimated_guarantee
 from fpmonitor.release.histogram import (
@@ -30,24 +48,6 @@ from fpmonitor.release.histogram import (
     read_values,
 )
 from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, QueryVerdict
-from fpmonitor.report.apis import ApiOverview, overview_of_api
-from fpmonitor.report.automation import AutomationReport, report_automation
-from fpmonitor.report.check import CheckReport
-from fpmonitor.report.curve import CurveReport, report_curve
-from fpmonitor.report.demand import DemandLine, observed_apis, unobserved_apis
-from fpmonitor.report.explorer import Explorer, make_explorer
-from fpmonitor.report.exposure import ExposureReport, report_exposure
-from fpmonitor.report.findings import gather_findings
-from fpmonitor.report.rank import Ranking, rank_sets
-from fpmonitor.report.sample import Sample, take_sample, thin_users
-from fpmonitor.report.sets import (
-    beside_left_out,
-    declared_supports,
-    report_sets,
-    sets_up_to,
-    sorted_sets,
-)
-from fpmonitor.report.trend import Against, TrendReport, report_trend
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.answers import (
     AnsweredReader,
@@ -88,11 +88,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from fpmonitor.answers.trust import Knowledge
     from fpmonitor.decide.decision import Decision, Missing, Setting, Verdict
     from fpmonitor.decide.search import ApiSet
     from fpmonitor.export.coverage import Coverage
-    from fpmonitor.report.html import Findings
-    from fpmonitor.report.trust import Knowledge
+    from fpmonitor.render.html import Findings
 
 
 Engine = Literal["auto", "memory", "duckdb"]

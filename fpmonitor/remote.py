@@ -8,33 +8,33 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from fpmonitor.decide.decision import decide, recheck
-from fpmonitor.disclosure import check_users, may_name, told_count
-from fpmonitor.engine.folder import FolderStore, is_store
-from fpmonitor.engine.folder_ingest import is_export
-from fpmonitor.engine.folder_snapshot import values_of
-from fpmonitor.engine.folder_views import SnapshotViews
-from fpmonitor.engine.spark import SparkEngine
-from fpmonitor.engine.spark_files import format_of
-from fpmonitor.errors import InputError
-from fpmonitor.estimate.thinning import seed_of
-from fpmonitor.logs import excerpt
-from fpmonitor.policy import Policy, check_share, check_threshold
-from fpmonitor.report.apis import ApiOverview, overview_of_api
-from fpmonitor.report.automation import AutomationReport, report_automation
-from fpmonitor.report.check import CheckReport
-from fpmonitor.report.curve import CurveReport, report_curve
-from fpmonitor.report.exposure import ExposureReport, report_exposure
-from fpmonitor.report.findings import gather_findings
-from fpmonitor.report.rank import Ranking, rank_sets
-from fpmonitor.report.sample import Sample, certificate_of
-from fpmonitor.report.sets import (
+from fpmonitor.answers.apis import ApiOverview, overview_of_api
+from fpmonitor.answers.automation import AutomationReport, report_automation
+from fpmonitor.answers.check import CheckReport
+from fpmonitor.answers.curve import CurveReport, report_curve
+from fpmonitor.answers.exposure import ExposureReport, report_exposure
+from fpmonitor.answers.findings import gather_findings
+from fpmonitor.answers.rank import Ranking, rank_sets
+from fpmonitor.answers.sets import (
     beside_left_out,
     declared_supports,
     report_sets,
     sets_up_to,
     sorted_sets,
 )
+from fpmonitor.cluster.folder import FolderStore, is_store
+from fpmonitor.cluster.folder_ingest import is_export
+from fpmonitor.cluster.folder_snapshot import values_of
+from fpmonitor.cluster.folder_views import SnapshotViews
+from fpmonitor.cluster.spark import SparkEngine
+from fpmonitor.cluster.spark_files import format_of
+from fpmonitor.decide.decision import decide, recheck
+from fpmonitor.disclosure import check_users, may_name, told_count
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.thinning import seed_of
+from fpmonitor.logs import excerpt
+from fpmonitor.policy import Policy, check_share, check_threshold
+from fpmonitor.population.sample import Sample, certificate_of
 from fpmonitor.spectrum import CountSpectrum, spectra_of
 from fpmonitor.store.browsers import signs_of
 from fpmonitor.store.snapshot import Window
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from fpmonitor.answers.trust import Knowledge
+    from fpmonitor.cluster.folder_snapshot import RemoteSnapshot
+    from fpmonitor.cluster.folder_views import RemoteViewed
+    from fpmonitor.cluster.spark_files import FileFormat
     from fpmonitor.decide.decision import Decision, Missing, Setting, Verdict
     from fpmonitor.decide.search import ApiSet
-    from fpmonitor.engine.folder_snapshot import RemoteSnapshot
-    from fpmonitor.engine.folder_views import RemoteViewed
-    from fpmonitor.engine.spark_files import FileFormat
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.logs import ColumnMap
-    from fpmonitor.report.html import Findings
-    from fpmonitor.report.trust import Knowledge
+    from fpmonitor.render.html import Findings
     from fpmonitor.store.ingest import BatchReport
 
 # What the page cannot tell of such users, while it tells it of a database.

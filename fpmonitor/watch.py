@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from fpmonitor.answers.check import Outcome
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.report.check import Outcome
     from fpmonitor.store.watching import Notice
     from fpmonitor.store.windows import Period
 

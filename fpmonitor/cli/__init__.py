@@ -35,10 +35,10 @@ from fpmonitor.cli import (
 from fpmonitor.cli.options import FOR_OTHERS_OPTION, KEY_FILE_OPTION, VERSION, WAIT
 from fpmonitor.cli.output import note
 from fpmonitor.disclosure import FOR_OTHERS
-from fpmonitor.documents import read_toml
+from fpmonitor.duckdb_connection import interrupt_queries
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.export.exporter import printable
-from fpmonitor.store.connection import interrupt_queries
+from fpmonitor.safe_files import read_toml
 from fpmonitor.store.encryption import KEY_FILE
 from fpmonitor.store.files import PATIENCE, Patience
 

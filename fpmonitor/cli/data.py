@@ -40,7 +40,7 @@ from fpmonitor.store.snapshot import Window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fpmonitor.report.apis import ApiOverview
+    from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.store.ingest import BatchReport
 
 

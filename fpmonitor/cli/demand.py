@@ -30,8 +30,8 @@ from fpmonitor.store.snapshot import Window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fpmonitor.report.automation import AutomationReport
-    from fpmonitor.report.demand import DemandLine
+    from fpmonitor.answers.automation import AutomationReport
+    from fpmonitor.answers.demand import DemandLine
 
 
 class By(StrEnum):

@@ -12,9 +12,9 @@ from fpmonitor.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fpmonitor.report.cohorts import Cohort, CohortReport
-    from fpmonitor.report.exposure import BoundsReport, EntropyLine, ExposureReport
-    from fpmonitor.report.trust import TrustLevel
+    from fpmonitor.answers.cohorts import Cohort, CohortReport
+    from fpmonitor.answers.exposure import BoundsReport, EntropyLine, ExposureReport
+    from fpmonitor.answers.trust import TrustLevel
 
 _SHOWN_COHORTS = 20
 _DETAILS = {"bounds": "bounds", "trust": "trust", "entropies": "entropies", "cohorts": "given"}

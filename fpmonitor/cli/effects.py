@@ -13,7 +13,6 @@ from fpmonitor.cli.lists import DECISION, SITE, TARGETS
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET, SINCE, UNTIL
 from fpmonitor.cli.output import emit, emit_rows, note, percent, plain
 from fpmonitor.decide.decision import Decision, read_decision
-from fpmonitor.documents import read_text
 from fpmonitor.errors import InputError
 from fpmonitor.export.controls import effect_of
 from fpmonitor.export.effect import left_readable
@@ -22,6 +21,7 @@ from fpmonitor.export.exporter import ExportOptions, Reading
 from fpmonitor.export.plan import cheapest_plan, plan_of
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+from fpmonitor.safe_files import read_text
 from fpmonitor.store.snapshot import Window
 
 EXIT_VIOLATED = 1

@@ -25,19 +25,19 @@ from fpmonitor.cli.options import (
     split_names,
 )
 from fpmonitor.cli.output import emit, emit_rows, note, plain, progress_line
-from fpmonitor.engine.duckdb import DuckDBSource
 from fpmonitor.errors import PolicyError, UnknownNameError
-from fpmonitor.monitor import Monitor
-from fpmonitor.private.ldp.matrix_file import read_matrix
-from fpmonitor.private.ldp.planner import (
+from fpmonitor.ldp.matrix_file import read_matrix
+from fpmonitor.ldp.planner import (
     PROTOCOLS,
     compare,
     local_hash,
     plan_api,
     trade_off_chart,
 )
-from fpmonitor.private.ldp.priors import prior_of
-from fpmonitor.private.ldp.summary import metrics_of
+from fpmonitor.ldp.priors import prior_of
+from fpmonitor.ldp.summary import metrics_of
+from fpmonitor.monitor import Monitor
+from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.private.tokens import is_token
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import Window, take_snapshot
@@ -46,8 +46,8 @@ from fpmonitor.store.views import View, look
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.private.ldp.mechanisms import Mechanism, StochasticMatrix
-    from fpmonitor.private.ldp.summary import Metrics
+    from fpmonitor.ldp.mechanisms import Mechanism, StochasticMatrix
+    from fpmonitor.ldp.summary import Metrics
 
 app = typer.Typer(
     help="Local differential privacy: what randomised reports give away, and what they tell.",

@@ -13,7 +13,7 @@ from rich.table import Table
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
 from fpmonitor.cli.output import emit, emit_rows, note, percent, plain, progress_line
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.private.ldp.matrix_file import read_matrix
+from fpmonitor.ldp.matrix_file import read_matrix
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
 from fpmonitor.private.randomised import (
     estimate,
@@ -31,8 +31,8 @@ from fpmonitor.store.snapshot import take_snapshot
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.private.ldp.mechanisms import StochasticMatrix
-    from fpmonitor.private.ldp.planner import ApiPlan
+    from fpmonitor.ldp.mechanisms import StochasticMatrix
+    from fpmonitor.ldp.planner import ApiPlan
     from fpmonitor.private.randomised import RandomisedApi
     from fpmonitor.private.study import Randomisation, Study
 

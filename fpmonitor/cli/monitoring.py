@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from fpmonitor.answers.check import to_github, to_junit, to_sarif
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -48,16 +49,15 @@ from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, StoreError
 from fpmonitor.logs import ColumnMap
 from fpmonitor.monitor import Monitor
-from fpmonitor.report.check import to_github, to_junit, to_sarif
-from fpmonitor.report.trend_chart import draw_trend
+from fpmonitor.render.trend_chart import draw_trend
 from fpmonitor.store.snapshot import Window
 from fpmonitor.watch import Watch, WatchSettings, post_to, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fpmonitor.report.check import CheckReport
-    from fpmonitor.report.trend import TrendReport
+    from fpmonitor.answers.check import CheckReport
+    from fpmonitor.answers.trend import TrendReport
     from fpmonitor.store.watching import Notice
 
 EXIT_VIOLATED = 1

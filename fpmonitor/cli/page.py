@@ -11,9 +11,9 @@ import typer
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat, split_names
 from fpmonitor.cli.output import emit, to_json
 from fpmonitor.decide.decision import read_decision
-from fpmonitor.documents import read_bytes
 from fpmonitor.errors import InputError
 from fpmonitor.private.study import MAX_FILE_BYTES
+from fpmonitor.safe_files import read_bytes
 from fpmonitor.serve.snippet import (
     SCRIPTS,
     SEALED,

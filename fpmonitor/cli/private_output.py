@@ -12,8 +12,8 @@ from rich.table import Table
 
 from fpmonitor.cli.options import OutputFormat
 from fpmonitor.cli.output import emit_rows, percent, plain
-from fpmonitor.documents import read_json
 from fpmonitor.errors import InputError
+from fpmonitor.safe_files import read_json
 
 if TYPE_CHECKING:
     from fpmonitor.private.recipient import Recipient

@@ -22,10 +22,10 @@ from fpmonitor.cli.private_output import (
     shown,
     write_bytes,
 )
-from fpmonitor.documents import read_bytes
 from fpmonitor.errors import InputError
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.wire import MAX_BATCH_BYTES
+from fpmonitor.safe_files import read_bytes
 
 if TYPE_CHECKING:
     from fpmonitor.private.delivery import Delivery

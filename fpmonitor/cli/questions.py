@@ -51,20 +51,20 @@ from fpmonitor.cli.views import (
     view_of,
 )
 from fpmonitor.decide.decision import read_decision
-from fpmonitor.documents import read_toml
 from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import printable
 from fpmonitor.export.lists import api_actions
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import name_exposure
+from fpmonitor.safe_files import read_toml
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.decide.decision import Decision
     from fpmonitor.remote import RemoteMonitor
-    from fpmonitor.report.exposure import ExposureReport
 
 _SHOWN_SETS = 5
 _MAX_WEIGHT = 1e15

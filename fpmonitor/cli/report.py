@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from fpmonitor.answers.compare import compare_decisions, compare_sets
 from fpmonitor.cli.engines import SERVER, SOURCE_OR_PATH, STORE_OF_LOGS, opened
 from fpmonitor.cli.lists import product_exporters
 from fpmonitor.cli.options import (
@@ -32,18 +33,17 @@ from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.errors import InputError
 from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
-from fpmonitor.report.compare import compare_decisions, compare_sets
-from fpmonitor.report.figures import of_curve, of_exposures, of_ranking, of_trust
-from fpmonitor.report.html import write_html
-from fpmonitor.report.svg import standalone
+from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
+from fpmonitor.render.html import write_html
+from fpmonitor.render.svg import standalone
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
+    from fpmonitor.answers.compare import ComparedSet
     from fpmonitor.decide.decision import Decision
     from fpmonitor.remote import RemoteMonitor
-    from fpmonitor.report.compare import ComparedSet
-    from fpmonitor.report.figures import Figure
+    from fpmonitor.render.figures import Figure
 
 _MOST_RANKED = 40
 

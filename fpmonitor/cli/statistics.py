@@ -34,15 +34,15 @@ from fpmonitor.cli.views import (
     note_view,
     view_of,
 )
-from fpmonitor.documents import read_text
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import name_exposure
+from fpmonitor.safe_files import read_text
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from fpmonitor.report.curve import CurveReport
-    from fpmonitor.report.rank import Ranking
+    from fpmonitor.answers.curve import CurveReport
+    from fpmonitor.answers.rank import Ranking
 
 _SHOWN_SETS = 40
 _SHOWN_POINTS = 30

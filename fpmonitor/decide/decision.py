@@ -14,13 +14,13 @@ import numpy as np
 from fpmonitor.decide.decision_file import check_decision
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import recommend, weight_bound
-from fpmonitor.documents import read_json
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.certificate import decision_criteria
 from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.estimate.sample_size import users_needed
 from fpmonitor.estimate.thinning import dropped_positions, seed_of
 from fpmonitor.policy import Policy
+from fpmonitor.safe_files import read_json
 from fpmonitor.spectrum import SpectrumSource
 from fpmonitor.store.views import View
 

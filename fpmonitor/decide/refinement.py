@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from fpmonitor.engine.memory import CodeTable, count_keys, is_dense, rank_keys, run_starts
+from fpmonitor.population.memory import CodeTable, count_keys, is_dense, rank_keys, run_starts
 from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:

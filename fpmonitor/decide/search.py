@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fpmonitor.decide.refinement import SourceRefinement, TableRefinement
-from fpmonitor.engine.memory import MemorySource
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
+from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:

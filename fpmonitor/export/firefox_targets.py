@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from fpmonitor.documents import read_json
 from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.safe_files import read_json
 
 _TARGETS = "modules/RFPTargetConstants.sys.mjs"
 _CONSTANTS = "modules/AppConstants.sys.mjs"

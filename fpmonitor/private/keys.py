@@ -12,7 +12,6 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from fpmonitor.documents import read_bytes
 from fpmonitor.errors import InputError
 from fpmonitor.private.wire import (
     HpkeCiphertext,
@@ -21,6 +20,7 @@ from fpmonitor.private.wire import (
     decode_configs,
     encode_configs,
 )
+from fpmonitor.safe_files import read_bytes
 from fpmonitor.secret_files import others_may_read
 
 try:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.errors import PolicyError
-from fpmonitor.private.ldp.fisher import is_faithful
-from fpmonitor.private.ldp.frequency import limits_at_shares
-from fpmonitor.private.ldp.metrics import average_privacy
-from fpmonitor.private.ldp.planner import ApiPlan
-from fpmonitor.private.ldp.priors import DirichletPrior
+from fpmonitor.ldp.fisher import is_faithful
+from fpmonitor.ldp.frequency import limits_at_shares
+from fpmonitor.ldp.metrics import average_privacy
+from fpmonitor.ldp.planner import ApiPlan
+from fpmonitor.ldp.priors import DirichletPrior
 from fpmonitor.private.randomised import limits_of_exposure, mechanism_of
 from fpmonitor.private.study import MATRIX_TOTAL, Randomisation, check_matrix_size, level_of
 from fpmonitor.private.tokens import fitting
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.private.ldp.mechanisms import StochasticMatrix
+    from fpmonitor.ldp.mechanisms import StochasticMatrix
     from fpmonitor.private.study import Study
 
 

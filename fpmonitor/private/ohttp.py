@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fpmonitor.documents import read_bytes
 from fpmonitor.errors import InputError
 from fpmonitor.private.keys import ENCAPSULATED_BYTES, MAX_KEYS_BYTES, SealError
 from fpmonitor.private.wire import SUITE_IDS, HpkeConfig, WireError
+from fpmonitor.safe_files import read_bytes
 
 try:
     from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey, KEMKeyPair, PyHPKEError

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.private.ldp.exposure import exposure_limits
-from fpmonitor.private.ldp.frequency import (
+from fpmonitor.ldp.exposure import exposure_limits
+from fpmonitor.ldp.frequency import (
     estimate_frequencies,
     estimate_from_reports,
     frequency_limits,
     limits_from_reports,
 )
-from fpmonitor.private.ldp.mechanisms import HashedReports, LocalHash, StochasticMatrix
-from fpmonitor.private.ldp.planner import PROTOCOLS, plan_api
+from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, StochasticMatrix
+from fpmonitor.ldp.planner import PROTOCOLS, plan_api
 from fpmonitor.private.study import (
     MATRIX_TOTAL,
     MECHANISMS,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.private.ldp.mechanisms import PureMechanism
-    from fpmonitor.private.ldp.planner import ApiPlan
+    from fpmonitor.ldp.mechanisms import PureMechanism
+    from fpmonitor.ldp.planner import ApiPlan
     from fpmonitor.private.study import MechanismName, Study
 
 _NO_REPORT = "counts: a token is no report of the randomisation"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.private.study import ask_of, check_ask
-from fpmonitor.store.sql import statement
+from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

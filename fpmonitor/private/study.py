@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from fpmonitor.documents import read_bytes
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.policy import check_share, check_threshold
 from fpmonitor.private.wire import ID_BYTES, MAX_TOKENS, token_limit
+from fpmonitor.safe_files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fpmonitor.documents import read_text
 from fpmonitor.errors import FpmonitorError, InputError
+from fpmonitor.safe_files import read_text
 from fpmonitor.secret_files import others_may_read
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.disclosure import may_tell, told_count
-from fpmonitor.documents import read_json
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import check_k
 from fpmonitor.release.suppression import USERS, drop_apis, suppress_cells, truncated_histogram
+from fpmonitor.safe_files import read_json
 from fpmonitor.store.snapshot import read_codes
 from fpmonitor.store.transforms import Transform  # noqa: TC001 -- msgspec reads the annotation
 

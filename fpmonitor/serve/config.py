@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from fpmonitor.documents import read_toml
 from fpmonitor.errors import InputError
+from fpmonitor.safe_files import read_toml
 
 _PATHS = {"db", "spool", "keys", "decision"}
 _HEADERS = {"user-agent", "accept-language", "sec-ch-ua", "sec-ch-ua-platform", "sec-ch-ua-mobile"}

@@ -26,7 +26,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from fpmonitor.errors import FpmonitorError, UnknownNameError
-from fpmonitor.serve.charts import LimitsBar, draw_history, draw_limits, percent
+from fpmonitor.render.dashboard_charts import LimitsBar, draw_history, draw_limits, percent
 from fpmonitor.serve.overview import History, Overview, take_overview
 from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision, Verdict
     from fpmonitor.monitor import Monitor
-    from fpmonitor.report.explorer import Explored
+    from fpmonitor.population.exposure_index import Explored
 
     Handler = Callable[[Request], Awaitable[Response]]
 

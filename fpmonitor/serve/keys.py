@@ -13,8 +13,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from fpmonitor.documents import read_json
 from fpmonitor.errors import InputError
+from fpmonitor.safe_files import read_json
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
-    from fpmonitor.report.apis import ApiOverview
-    from fpmonitor.report.explorer import Explored, Explorer
+    from fpmonitor.population.exposure_index import Explored, Explorer
 
 Level = Literal["bad", "warn", "note"]
 DEFAULT_K = 10

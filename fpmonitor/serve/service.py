@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.report.explorer import Explorer
+    from fpmonitor.population.exposure_index import Explorer
     from fpmonitor.serve.config import ServeConfig
 
 LOG = logging.getLogger("fpmonitor.serve")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
 
+from fpmonitor.duckdb_connection import connect, keyboard_interrupts
 from fpmonitor.errors import StoreError
-from fpmonitor.store.connection import connect, keyboard_interrupts
+from fpmonitor.sql import parameters_of, schema_statements, statement
 from fpmonitor.store.encryption import KEY_FILE, connect_encrypted, read_key_file
 from fpmonitor.store.files import (
     identity_of,
@@ -18,7 +19,6 @@ from fpmonitor.store.files import (
     remove_spills,
     trouble_with,
 )
-from fpmonitor.store.sql import parameters_of, schema_statements, statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from fpmonitor.duckdb_connection import connect
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.secret_files import make_secret_file, read_secret_file
-from fpmonitor.store.connection import connect
+from fpmonitor.sql import quote_text
 from fpmonitor.store.files import spill_folder
-from fpmonitor.store.sql import quote_text
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

@@ -11,7 +11,7 @@ import polars as pl
 
 from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import GOLDEN, mix
-from fpmonitor.store.sql import quote_name
+from fpmonitor.sql import quote_name
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:

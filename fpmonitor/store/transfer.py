@@ -16,10 +16,10 @@ import msgspec
 
 import fpmonitor
 from fpmonitor.errors import InputError, StoreError
+from fpmonitor.sql import quote_name, quote_path, quote_text
 from fpmonitor.store.content import read_content
 from fpmonitor.store.database import SCHEMA_VERSION
 from fpmonitor.store.files import owner_only, reason_of, sync
-from fpmonitor.store.sql import quote_name, quote_path, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.documents import read_toml
 from fpmonitor.errors import InputError
+from fpmonitor.safe_files import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from fpmonitor.duckdb_connection import connect, keyboard_interrupts
 from fpmonitor.errors import StoreError
-from fpmonitor.store.connection import connect, keyboard_interrupts
+from fpmonitor.sql import quote_name
 from fpmonitor.store.content import read_content
 from fpmonitor.store.encryption import KEY_FILE, attach
 from fpmonitor.store.files import open_patiently, owner_only, reason_of, spill_folder, sync
-from fpmonitor.store.sql import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

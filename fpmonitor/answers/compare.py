@@ -1,0 +1,112 @@
+"""Two populations side by side: exposure in both, and what the difference can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fpmonitor.answers.exposure import ExposureReport
+    from fpmonitor.decide.decision import Decision, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedSet:
+    """One API set in two populations.
+
+    Attributes
+    ----------
+    before, after
+        Exposure in both, with limits.
+    difference
+        Of the unbiased estimates, after minus before; of the plug-in ones where those are null.
+    lower, upper
+        Limits of the difference of the exposures, each wrong with probability at most twice the
+        delta of one limit.
+    """
+
+    before: ExposureReport
+    after: ExposureReport
+    difference: float
+    lower: float
+    upper: float
+
+    @property
+    def change(self) -> str:
+        """`more` or `less` exposed for sure, else `cannot tell`."""
+        if self.lower > 0:
+            return "more"
+        return "less" if self.upper < 0 else "cannot tell"
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the comparison as the CLI prints it."""
+        sides = {
+            f"{name}_{side}": getattr(report, name)
+            for side, report in (("before", self.before), ("after", self.after))
+            for name in ("users", "lower", "unbiased", "upper", "entropy_bits")
+        }
+        return {
+            "apis": list(self.before.apis),
+            **sides,
+            "difference": self.difference,
+            "difference_lower": self.lower,
+            "difference_upper": self.upper,
+            "change": self.change,
+        }
+
+
+def compare_sets(before: ExposureReport, after: ExposureReport) -> ComparedSet:
+    """Compare one set in two populations that were asked the same question."""
+    estimates = (before.unbiased, after.unbiased)
+    if estimates[0] is None or estimates[1] is None:
+        difference = after.plug_in - before.plug_in
+    else:
+        difference = estimates[1] - estimates[0]
+    return ComparedSet(
+        before=before,
+        after=after,
+        difference=difference,
+        lower=after.lower - before.upper,
+        upper=after.upper - before.lower,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedDecision:
+    """What one API set gets by two decisions; null where one does not decide on it."""
+
+    apis: tuple[str, ...]
+    before: Verdict | None
+    after: Verdict | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the line as the CLI prints it."""
+        return {"apis": list(self.apis), "before": self.before, "after": self.after}
+
+
+def compare_decisions(before: Decision, after: Decision) -> list[ComparedDecision]:
+    """Compare two decisions, of other policies, times or users, on every set that either lists.
+
+    Lines that differ come first, the smallest sets first.
+    """
+    listed = {
+        apis
+        for decision in (before, after)
+        for apis in (
+            *((api,) for api in decision.policy.candidates),
+            *decision.allow,
+            *decision.block,
+            *decision.undecided,
+        )
+    }
+    lines = [
+        ComparedDecision(apis=apis, before=_verdict(before, apis), after=_verdict(after, apis))
+        for apis in listed
+    ]
+    return sorted(lines, key=lambda line: (line.before == line.after, len(line.apis), line.apis))
+
+
+def _verdict(decision: Decision, apis: tuple[str, ...]) -> Verdict | None:
+    if not set(apis) <= set(decision.policy.candidates):
+        return None
+    return decision.verdict(apis)[0]

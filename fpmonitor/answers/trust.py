@@ -1,0 +1,163 @@
+"""The price of trust: what marginals, pairs and the joint law can each promise for one API set."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from fpmonitor.disclosure import most_exposing
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.composition import (
+    MarginalLaw,
+    best_composition,
+    composition_from_sample,
+)
+from fpmonitor.estimate.entropy import chow_liu_upper_bits, entropy_bits
+from fpmonitor.estimate.exposure import empirical_exposure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fpmonitor.population.sample import Sample
+    from fpmonitor.spectrum import CountSpectrum
+
+Knowledge = Literal["marginals", "pairs", "joint"]
+KNOWLEDGE: tuple[Knowledge, ...] = ("marginals", "pairs", "joint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustLevel:
+    """What one who knows only so much of the joint law can promise.
+
+    Attributes
+    ----------
+    knowledge
+        `marginals`: the law of each API; `pairs`: also of each pair; `joint`: of all together.
+    upper, rule
+        Upper limit of the statistical exposure `Q(n, k)`, and what gave it; holds with probability
+        `1 - delta`, for every joint law with such marginals.
+    observed_upper, observed_rule
+        Upper bound of the share of the observed users in groups smaller than k, without error.
+    entropy_upper_bits
+        Upper bound of the joint entropy of the observed users, bits.
+    """
+
+    knowledge: Knowledge
+    upper: float
+    rule: str
+    observed_upper: float
+    observed_rule: str
+    entropy_upper_bits: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the level as the CLI prints it."""
+        return {
+            "knowledge": self.knowledge,
+            "upper": self.upper,
+            "rule": self.rule,
+            "observed_upper": self.observed_upper,
+            "observed_rule": self.observed_rule,
+            "entropy_upper_bits": self.entropy_upper_bits,
+        }
+
+
+def price_of_trust(
+    sample: Sample, apis: Sequence[str], knowledge: Knowledge, *, joint_upper: float
+) -> tuple[TrustLevel, ...]:
+    """Promises of all levels of knowledge up to the given one, the least first.
+
+    Parameters
+    ----------
+    sample
+        The users and the question.
+    apis
+        The set.
+    knowledge
+        The last level.
+    joint_upper
+        Upper limit of the certificate.
+
+    Raises
+    ------
+    InputError
+        `knowledge` is none of the levels.
+    """
+    if knowledge not in KNOWLEDGE:
+        raise InputError(f"trust: {knowledge!r} is none of {', '.join(KNOWLEDGE)}")
+    levels = []
+    singles = [sample.full.spectrum([api]) for api in apis]
+    for level in KNOWLEDGE[: KNOWLEDGE.index(knowledge) + 1]:
+        # The law of a single API is its marginal, that of two APIs their pair.
+        if len(apis) <= KNOWLEDGE.index(level) + 1 or level == "joint":
+            levels.append(_joint(sample, level, apis, joint_upper))
+        else:
+            pairs = _pairs(sample, apis) if level == "pairs" else {}
+            levels.append(_composed(sample, level, singles, pairs))
+    return tuple(levels)
+
+
+def _pairs(sample: Sample, apis: Sequence[str]) -> dict[tuple[int, int], CountSpectrum]:
+    return {
+        (i, j): sample.full.spectrum([apis[i], apis[j]])
+        for i, j in itertools.combinations(range(len(apis)), 2)
+    }
+
+
+def _joint(sample: Sample, knowledge: Knowledge, apis: Sequence[str], upper: float) -> TrustLevel:
+    spectrum = most_exposing(sample.full.spectrum(apis), sample.k)
+    return TrustLevel(
+        knowledge=knowledge,
+        upper=upper,
+        rule="certificate",
+        observed_upper=empirical_exposure(spectrum, sample.k),
+        observed_rule="count",
+        entropy_upper_bits=entropy_bits(spectrum),
+    )
+
+
+def _composed(
+    sample: Sample,
+    knowledge: Knowledge,
+    singles: Sequence[CountSpectrum],
+    pairs: Mapping[tuple[int, int], CountSpectrum],
+) -> TrustLevel:
+    sampled = composition_from_sample(
+        singles,
+        k=sample.k,
+        population=sample.population,
+        delta=sample.delta,
+        rng=sample.rng(knowledge),
+        pairs=pairs,
+    )
+    observed, rule = _observed(sample, singles, pairs)
+    bits = chow_liu_upper_bits(singles, pairs)
+    return TrustLevel(
+        knowledge=knowledge,
+        upper=sampled.upper,
+        rule=sampled.rule,
+        observed_upper=observed,
+        observed_rule=rule,
+        entropy_upper_bits=min(bits, math.log2(sample.users)),
+    )
+
+
+def _observed(
+    sample: Sample,
+    singles: Sequence[CountSpectrum],
+    pairs: Mapping[tuple[int, int], CountSpectrum],
+) -> tuple[float, str]:
+    """Bound on the observed users themselves, whose marginals are known exactly."""
+    if sample.users <= sample.k:
+        return 1.0, "no user is safe among so few"
+    bound = best_composition(
+        [_told_law(single, sample.k) for single in singles],
+        threshold=sample.k / sample.users,
+        pairs={pair: _told_law(joint, sample.k) for pair, joint in pairs.items()},
+    )
+    return bound.upper, bound.rule
+
+
+def _told_law(spectrum: CountSpectrum, k: int) -> MarginalLaw:
+    return MarginalLaw.from_spectrum(most_exposing(spectrum, k))

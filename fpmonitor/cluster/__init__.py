@@ -1,0 +1,1 @@
+"""Distributed engines: users beyond one machine."""

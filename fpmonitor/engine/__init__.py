@@ -1,1 +1,0 @@
-"""Spectrum sources: where count spectra come from."""

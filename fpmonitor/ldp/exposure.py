@@ -1,0 +1,276 @@
+"""Exposure of APIs from randomised reports: limits that account for the randomisation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from fpmonitor.errors import PolicyError
+from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
+from fpmonitor.ldp.frequency import (
+    check_report_counts,
+    estimate_frequencies,
+    estimate_from_reports,
+    frequency_limits,
+    limits_from_reports,
+)
+from fpmonitor.ldp.mechanisms import StochasticMatrix
+from fpmonitor.policy import check_share, check_threshold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from fpmonitor.ldp.frequency import FrequencyEstimate
+    from fpmonitor.ldp.mechanisms import PureMechanism
+
+_CELLS = 3_000
+_MULTIPLIER_RANGE = (-60.0, 2.0)
+_ROUNDING = 1e-9
+_SUM_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ApiReports:
+    """Reports on one API.
+
+    Attributes
+    ----------
+    mechanism
+        How they were made.
+    support_counts
+        int64: reports that support each value, shape (a,); for a matrix, the reports of each
+        number, shape (b,).
+    users
+        Reports.
+    """
+
+    mechanism: PureMechanism | StochasticMatrix
+    support_counts: NDArray[np.int64]
+    users: int
+
+    def estimate(self) -> FrequencyEstimate:
+        """Unbiased frequencies of the values."""
+        if isinstance(self.mechanism, StochasticMatrix):
+            return estimate_from_reports(self.mechanism, self._report_counts(self.mechanism))
+        return estimate_frequencies(self.mechanism, self.support_counts, self.users)
+
+    def limits(self, delta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Limits of all probabilities, which hold together with probability `1 - delta`."""
+        if isinstance(self.mechanism, StochasticMatrix):
+            counts = self._report_counts(self.mechanism)
+            return limits_from_reports(self.mechanism, counts, delta=delta)
+        return frequency_limits(self.mechanism, self.support_counts, self.users, delta=delta)
+
+    def _report_counts(self, matrix: StochasticMatrix) -> NDArray[np.int64]:
+        counts = check_report_counts(self.support_counts, len(matrix.probabilities))
+        if counts.sum() != self.users:
+            raise PolicyError("users", f"must be {counts.sum()}, the number of reports")
+        return counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomisedExposure:
+    """Statistical exposure `Q(n, k)` from randomised reports.
+
+    Attributes
+    ----------
+    estimate
+        Exposure of the nearest law; biased; null for several APIs.
+    lower, upper
+        Limits, shares of the users.
+    epsilon
+        LDP level that a user has spent on all reports together, nats.
+    """
+
+    estimate: float | None
+    lower: float
+    upper: float
+    epsilon: float
+
+
+def randomised_exposure(
+    reports: ApiReports, *, k: int, population: int, delta: float
+) -> RandomisedExposure:
+    """Exposure of one API, with limits that hold together with probability `1 - delta`.
+
+    The values of the API must be listed before collection; a value beyond the list reports as
+    one that is listed for the rest, which then counts as one group.
+
+    Parameters
+    ----------
+    reports
+        Reports of users drawn from the population.
+    k, population
+        Anonymity threshold and `n`, users.
+    delta
+        Tolerated probability that a limit fails, in (0, 1).
+
+    Raises
+    ------
+    PolicyError
+        A number out of range, or a matrix that is not faithful.
+    """
+    estimate = reports.estimate()
+    low, high = reports.limits(delta)
+    lower, upper = exposure_limits(low, high, k=k, population=population)
+    return RandomisedExposure(
+        estimate=statistical_exposure(estimate.on_simplex(), k=k, population=population),
+        lower=lower,
+        upper=upper,
+        epsilon=reports.mechanism.ldp_level,
+    )
+
+
+def joint_exposure(
+    reports: Sequence[ApiReports], *, k: int, population: int, delta: float
+) -> RandomisedExposure:
+    """Limits of the exposure of a set of APIs from separate reports on each, for any joint law.
+
+    A user's LDP levels add up. `delta` is shared evenly by the APIs.
+
+    Parameters
+    ----------
+    reports
+        One entry an API, at least one.
+    k, population, delta
+        As `randomised_exposure`.
+
+    Raises
+    ------
+    PolicyError
+        A number out of range, no API, or a matrix that is not faithful.
+
+    Notes
+    -----
+    From below by any single API, because a set exposes at least as many. From above by the values
+    that are kept of each: `Q <= sum_j P(value not kept) + (k - 1) / n * kept joint values`, as at
+    most `k - 1` of `n` users are exposed on each joint value.
+    """
+    if not reports:
+        raise PolicyError("reports", "name at least one API")
+    check_share("delta", delta)
+    check_threshold(k, population)
+    single = len(reports) == 1
+    lowers, tails = [], []
+    for api in reports:
+        low, high = api.limits(delta / len(reports))
+        lowers.append(exposure_limits(low, high, k=k, population=population))
+        tails.append(np.clip(1 - np.cumsum(np.sort(low)[::-1]), 0, 1))
+    kept = _cheapest_kept_values(tails, (k - 1) / population)
+    return RandomisedExposure(
+        estimate=None,
+        lower=max(limits[0] for limits in lowers),
+        upper=min(lowers[0][1] if single else 1.0, kept),
+        epsilon=math.fsum(api.mechanism.ldp_level for api in reports),
+    )
+
+
+def _cheapest_kept_values(tails: Sequence[NDArray[np.float64]], price: float) -> float:
+    """Sum of the tails plus `price` a joint value, at numbers of kept values found by descent.
+
+    Every choice is valid; coordinate descent from both ends finds a good one.
+    """
+    best = 1.0
+    for start in (0, None):
+        kept = [len(tail) if start is None else 1 for tail in tails]
+        for api in itertools.islice(itertools.cycle(range(len(tails))), 20 * len(tails)):
+            others = math.prod(kept) / kept[api]
+            costs = tails[api] + price * others * np.arange(1, len(tails[api]) + 1)
+            kept[api] = int(np.argmin(costs)) + 1
+        cost = math.fsum(float(tail[size - 1]) for tail, size in zip(tails, kept, strict=True))
+        best = min(best, cost + price * math.prod(kept))
+    return best
+
+
+def exposure_limits(
+    low: ArrayLike,
+    high: ArrayLike,
+    *,
+    k: int,
+    population: int,
+    multiplicities: ArrayLike | None = None,
+) -> tuple[float, float]:
+    """Least and largest exposure of all laws whose probabilities lie between limits.
+
+    Parameters
+    ----------
+    low, high
+        Limits of the probabilities, shape (s,), in [0, 1].
+    k, population
+        Anonymity threshold and `n`, users.
+    multiplicities
+        How many values have each pair of limits; one each when left out.
+
+    Returns
+    -------
+    Two shares, the first rounded down and the second up: the law is bound to sum to 1 by a
+    multiplier, which is valid for any multiplier (weak duality), and between grid points the
+    exposure probability is bounded by its monotony. No law at all within the limits gives (0, 1).
+
+    Raises
+    ------
+    PolicyError
+        `k` or `population` out of range, `high` below `low`.
+    """
+    check_threshold(k, population)
+    lows, highs = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    if not ((lows >= 0).all() and (lows <= highs).all() and (highs <= 1).all()):
+        raise PolicyError("high", "limits must lie in [0, 1], high not below low")
+    times = np.ones(lows.shape) if multiplicities is None else np.asarray(multiplicities)
+    if lows @ times > 1 + _SUM_TOLERANCE or highs @ times < 1 - _SUM_TOLERANCE:
+        return 0.0, 1.0
+    boxes, inverse = np.unique(np.column_stack([lows, highs]), axis=0, return_inverse=True)
+    edges = _edges(boxes, k / population)
+    exposed = exposure_probability(edges, k=k, population=population)
+    problem = _Problem(
+        edges=edges,
+        masses=edges * exposed,
+        left=np.searchsorted(edges, boxes[:, 0]),
+        right=np.searchsorted(edges, boxes[:, 1]),
+        times=np.bincount(inverse.reshape(-1), weights=times).astype(np.float64),
+    )
+    upper = problem.bound(edges[1:] * exposed[:-1], sign=1)
+    lower = problem.bound(edges[:-1] * exposed[1:], sign=-1)
+    return max(lower - _ROUNDING, 0.0), min(upper + _ROUNDING, 1.0)
+
+
+def _edges(boxes: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    """Grid of probabilities that is fine around `k / n` and holds all limits."""
+    grid = np.geomspace(min(1e-5 * share, 1e-3), 1, _CELLS)
+    around = share * np.geomspace(0.05, 5, _CELLS)
+    return np.unique(np.concatenate([[0.0], grid, around[around < 1], boxes.ravel()]))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Problem:
+    """Boxes of probabilities, as ranges of cells of a grid, and the exposed mass at grid points."""
+
+    edges: NDArray[np.float64]
+    masses: NDArray[np.float64]
+    left: NDArray[np.intp]
+    right: NDArray[np.intp]
+    times: NDArray[np.float64]
+
+    def bound(self, cells: NDArray[np.float64], *, sign: int) -> float:
+        """Bound the exposed mass from above (`sign` 1) or below (-1), given its bounds in cells."""
+        linear = np.minimum if sign > 0 else np.maximum
+
+        def dual(multiplier: float) -> float:
+            ends = multiplier * self.edges
+            inner = sign * (cells - linear(ends[:-1], ends[1:]))
+            at_points = sign * (self.masses - ends)
+            best = [
+                inner[a:b].max() if b > a else at_points[a]
+                for a, b in zip(self.left, self.right, strict=True)
+            ]
+            return float(sign * multiplier + np.asarray(best) @ self.times)
+
+        found = scipy.optimize.minimize_scalar(dual, bounds=_MULTIPLIER_RANGE, method="bounded")
+        return sign * min(float(found.fun), dual(0.0))

@@ -1,0 +1,268 @@
+"""Fisher information of the law in the reports, and the expected logarithm of its determinant.
+
+In the coordinates `p_1..p_{a-1}` the information of one report has the determinant of
+`J = Q' diag(1 / Qp) Q`: since `J p = 1`, bordering by `p` changes nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy
+
+from fpmonitor.errors import PolicyError, UndecidableError
+from fpmonitor.ldp.integrals import expected_logs
+from fpmonitor.ldp.mechanisms import RandomisedResponse, UnaryEncoding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fpmonitor.ldp.mechanisms import Mechanism
+    from fpmonitor.ldp.priors import DirichletPrior
+
+MAX_QUADRATURE_VALUES = 4
+MAX_SUBSETS = 2_000
+MAX_BIT_VALUES = 1_000
+_QUADRATURE_STEPS = {2: 0.03, 3: 0.08, 4: 0.18}
+_REPLICATES = 8
+_BLOCK_CELLS = 8_000_000
+_RANK_TOLERANCE = 1e-12
+
+
+class Expectation(NamedTuple):
+    """A number, and the standard error of its Monte Carlo estimate (0 when none was needed)."""
+
+    value: float
+    standard_error: float
+
+
+def is_faithful(mechanism: Mechanism) -> bool:
+    """Whether different laws of the values give different laws of the reports: full column rank."""
+    if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
+        return True
+    singular = np.linalg.svd(mechanism.matrix(), compute_uv=False)
+    rank = np.count_nonzero(singular > _RANK_TOLERANCE * singular[0])
+    return int(rank) == mechanism.values
+
+
+def expected_log_determinant(
+    mechanism: Mechanism, prior: DirichletPrior, *, rng: np.random.Generator
+) -> Expectation:
+    """`E log det J` over the prior, nats; minus infinity when the mechanism is not faithful.
+
+    A square matrix needs one-dimensional integrals only, up to four values take quadrature, more
+    take quasi Monte Carlo, with the standard error over independent scramblings.
+
+    Raises
+    ------
+    PolicyError
+        `values`: too many for this kind of mechanism.
+    UndecidableError
+        The determinant is not positive in double precision.
+
+    Notes
+    -----
+    "LDP metrics", Theorem 6.7. Near the boundary of the simplex an LU decomposition of `J` loses
+    all digits when the matrix has zeros; the Cauchy-Binet sum has positive terms only.
+    """
+    if not is_faithful(mechanism):
+        return Expectation(-math.inf, 0.0)
+    if isinstance(mechanism, RandomisedResponse):
+        return Expectation(_of_randomised_response(mechanism, prior), 0.0)
+    if mechanism.independent_bits is None:
+        matrix = mechanism.matrix()
+        matrix = matrix[matrix.max(axis=1) > 0]
+        if matrix.shape[0] == matrix.shape[1]:
+            return Expectation(_of_square(matrix, prior), 0.0)
+    if mechanism.values <= MAX_QUADRATURE_VALUES:
+        return Expectation(_by_quadrature(merged_matrix(mechanism), prior), 0.0)
+    return _by_quasi_monte_carlo(mechanism, prior, rng)
+
+
+def _of_square(matrix: NDArray[np.float64], prior: DirichletPrior) -> float:
+    """`2 log |det Q| - sum_y E log (Qp)_y`."""
+    log_determinant = float(np.linalg.slogdet(matrix)[1])
+    return 2 * log_determinant - float(expected_logs(matrix, prior.parameters).sum())
+
+
+def _of_randomised_response(mechanism: RandomisedResponse, prior: DirichletPrior) -> float:
+    """As `_of_square`; the eigenvalues are 1 and, `a - 1` times, the gain in support."""
+    rows, times = mechanism.distinct_rows(prior.parameters)
+    gain = mechanism.true_support - mechanism.false_support
+    logs = 2 * (mechanism.values - 1) * math.log(gain)
+    return logs - float(times @ expected_logs(rows, prior.parameters))
+
+
+def merged_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
+    """Matrix without needless reports: those with equal likelihood ratios are added up."""
+    bits = mechanism.independent_bits
+    matrix = (UnaryEncoding(mechanism.values, *bits) if bits else mechanism).matrix()
+    matrix = matrix[matrix.max(axis=1) > 0]
+    shape = np.round(matrix / matrix.sum(axis=1, keepdims=True), 14)
+    _, first, inverse = np.unique(shape, axis=0, return_index=True, return_inverse=True)
+    weights = np.bincount(inverse.reshape(-1), weights=matrix.sum(axis=1))
+    directions = matrix[first] / matrix[first].sum(axis=1, keepdims=True)
+    return np.asarray(directions * weights[:, None], dtype=np.float64)
+
+
+def _by_quadrature(matrix: NDArray[np.float64], prior: DirichletPrior) -> float:
+    """Double-exponential quadrature over the sticks that break the simplex."""
+    laws, weights = _simplex_nodes(prior)
+    total = 0.0
+    log_determinants = _log_determinants if matrix.min() > 0 else _log_determinants_by_cauchy_binet
+    block = max(1, _BLOCK_CELLS // (matrix.shape[0] * matrix.shape[1] * 4))
+    for start in range(0, len(laws), block):
+        part = slice(start, start + block)
+        total += float(weights[part] @ log_determinants(matrix, laws[part]))
+    return total
+
+
+def _simplex_nodes(
+    prior: DirichletPrior,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Nodes, shape (points, a), and weights that sum to 1."""
+    alpha = prior.parameters
+    laws, remaining, weights = np.empty((1, 0)), np.ones(1), np.ones(1)
+    for index in range(len(alpha) - 1):
+        stick, rest, weight = _beta_nodes(
+            alpha[index], alpha[index + 1 :].sum(), _QUADRATURE_STEPS[len(alpha)]
+        )
+        pieces = np.outer(remaining, stick).reshape(-1, 1)
+        laws = np.hstack([np.repeat(laws, len(stick), axis=0), pieces])
+        remaining = np.outer(remaining, rest).ravel()
+        weights = np.outer(weights, weight).ravel()
+    return np.hstack([laws, remaining[:, None]]), weights
+
+
+def _beta_nodes(
+    alpha: float, beta: float, step: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Nodes of a beta law, their complements to 1, and weights: the tanh-sinh rule."""
+    end = math.asinh(40 / (math.pi * min(alpha, beta, 1)))
+    grid = np.arange(-math.ceil(end / step), math.ceil(end / step) + 1) * step
+    logit = math.pi * np.sinh(grid)
+    log_stick, log_rest = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
+    weights = np.exp(alpha * log_stick + beta * log_rest) * np.cosh(grid)
+    return np.exp(log_stick), np.exp(log_rest), weights / weights.sum()
+
+
+def _log_determinants(
+    matrix: NDArray[np.float64], laws: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """`log det J` at each law, by factorising `J`."""
+    information = np.matmul((matrix / (laws @ matrix.T)[:, :, None]).transpose(0, 2, 1), matrix)
+    return _checked_log_determinants(information)
+
+
+def _log_determinants_by_cauchy_binet(
+    matrix: NDArray[np.float64], laws: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """`log det J` at each law, as a sum of squared minors over products of report probabilities."""
+    reports, values = matrix.shape
+    if math.comb(reports, values) > MAX_SUBSETS:
+        raise PolicyError("matrix", f"{reports} reports with zeros are too many to integrate")
+    subsets = np.array(list(itertools.combinations(range(reports), values)))
+    signs, log_minors = np.linalg.slogdet(matrix[subsets])
+    subsets, log_minors = subsets[signs != 0], log_minors[signs != 0]
+    log_reports = np.log(laws @ matrix.T)
+    terms = 2 * log_minors - log_reports[:, subsets].sum(axis=2)
+    return np.asarray(scipy.special.logsumexp(terms, axis=1), dtype=np.float64)
+
+
+def _checked_log_determinants(information: NDArray[np.float64]) -> NDArray[np.float64]:
+    signs, logs = np.linalg.slogdet(information)
+    if not ((signs > 0).all() and np.isfinite(logs).all()):
+        raise UndecidableError(
+            "asymptotic utility: the Fisher information is singular in double precision",
+            hint="the mechanism is too close to one that tells nothing of some value",
+        )
+    return np.asarray(logs, dtype=np.float64)
+
+
+def _by_quasi_monte_carlo(
+    mechanism: Mechanism, prior: DirichletPrior, rng: np.random.Generator
+) -> Expectation:
+    """Mean over scrambled Sobol points, each a law of the prior."""
+    values = mechanism.values
+    if values > MAX_BIT_VALUES:
+        raise PolicyError("values", f"utility needs at most {MAX_BIT_VALUES} values, got {values}")
+    points = max(2, min(256, 2 ** int(math.log2(1 + 5e7 / (values**2 * 80)))))
+    bits = mechanism.independent_bits
+    if bits is None:
+        log_determinants = partial(_log_determinants, merged_matrix(mechanism))
+    else:
+        log_determinants = partial(_log_determinants_of_bits, bits)
+    means = [
+        float(log_determinants(_sobol_laws(prior, points, rng)).mean()) for _ in range(_REPLICATES)
+    ]
+    error = float(np.std(means, ddof=1)) / math.sqrt(_REPLICATES)
+    return Expectation(float(np.mean(means)), error)
+
+
+def _log_determinants_of_bits(
+    bits: tuple[float, float], laws: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    return _checked_log_determinants(information_of_bits(*bits, laws))
+
+
+def _sobol_laws(
+    prior: DirichletPrior, points: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Laws from the prior at scrambled Sobol points: sticks by the inverse beta distribution."""
+    alpha = prior.parameters
+    uniform = scipy.stats.qmc.Sobol(prior.values - 1, rng=rng).random(points)
+    uniform = np.clip(uniform, 1e-15, 1 - 1e-15)
+    laws, remaining = np.empty((points, prior.values)), np.ones(points)
+    for index in range(prior.values - 1):
+        stick = scipy.special.betaincinv(alpha[index], alpha[index + 1 :].sum(), uniform[:, index])
+        laws[:, index] = remaining * stick
+        remaining = remaining * (1 - stick)
+    laws[:, -1] = remaining
+    return laws
+
+
+def information_of_bits(
+    true_support: float, false_support: float, laws: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Fisher information `J` of independent support bits, shape (laws, a, a).
+
+    Its reports are too many to add up, but `1 / Qp = int exp(-t Qp) dt` makes the sum over reports
+    a product over values: `J` is one integral of rank-one matrices, by the trapezoidal rule in
+    `log t`.
+
+    Parameters
+    ----------
+    true_support, false_support
+        Probability of the bit of the user's own value, of another value; the latter in (0, 1).
+    laws
+        Probabilities of the values, shape (laws, a).
+    """
+    high = true_support / false_support
+    low = (1 - true_support) / (1 - false_support)
+    times, steps = _waiting_times(high, low, laws)
+    information = np.empty((len(laws), laws.shape[1], laws.shape[1]))
+    for index, law in enumerate(laws):
+        log_high, log_low = -np.outer(times, high * law), -np.outer(times, low * law)
+        ratio = np.exp(log_high - log_low) * false_support / (1 - false_support)
+        log_factors = log_low + np.log1p(ratio) + math.log1p(-false_support)
+        weights = steps * np.exp(log_factors.sum(axis=1))
+        share = ratio / (1 + ratio)
+        first = low + (high - low) * share
+        spread = (high - low) ** 2 * share * (1 - share)
+        information[index] = (first * weights[:, None]).T @ first
+        information[index] += np.diag(weights @ spread)
+    return information
+
+
+def _waiting_times(
+    high: float, low: float, laws: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Nodes and weights of the integral over `t`: it ends where `exp(-t Qp)` does."""
+    slowest = max(low, float(laws[laws > 0].min()) * high if low == 0 else low)
+    grid = np.arange(math.log(1e-12 / high), math.log(40 / slowest) + 1.5, 0.25)
+    times = np.exp(grid)
+    return times, 0.25 * times

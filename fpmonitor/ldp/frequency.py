@@ -1,0 +1,287 @@
+"""How often each value occurs, estimated from reports."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from fpmonitor.errors import PolicyError
+from fpmonitor.ldp.checks import check_counts, check_whole_number
+from fpmonitor.ldp.fisher import is_faithful
+from fpmonitor.ldp.mechanisms import RandomisedResponse
+from fpmonitor.policy import check_share
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from fpmonitor.ldp.mechanisms import Mechanism, PureMechanism
+
+_TILTS = 100
+_LARGEST_TILT = 50.0
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FrequencyEstimate:
+    """Unbiased estimate of the probabilities of the values.
+
+    Attributes
+    ----------
+    frequencies
+        float64, shape (a,); may be negative or above 1.
+    covariance
+        float64, shape (a, a): of the estimate, for users drawn from the law; itself estimated.
+    """
+
+    frequencies: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    def on_simplex(self) -> NDArray[np.float64]:
+        """Nearest law, shape (a,): no longer unbiased, but consistent."""
+        return project_to_simplex(self.frequencies)
+
+
+def estimate_frequencies(
+    mechanism: PureMechanism, support_counts: ArrayLike, users: int
+) -> FrequencyEstimate:
+    """Unbiased frequencies from the number of reports that support each value.
+
+    Parameters
+    ----------
+    mechanism
+        Randomised response, unary encoding or local hashing.
+    support_counts
+        Whole numbers, shape (a,), from 0 to `users`.
+    users
+        Reports, at least 1.
+
+    Raises
+    ------
+    PolicyError
+        `support_counts` or `users` out of range.
+
+    Notes
+    -----
+    Wang, Blocki, Li and Jha (2017), equation (1). Supports of two values are independent bits given
+    the value, or exclude each other, which fixes the covariance.
+    """
+    counts = _checked(support_counts, mechanism.values, users)
+    gain = mechanism.true_support - mechanism.false_support
+    chances = counts / users
+    frequencies = (chances - mechanism.false_support) / gain
+    exclusive = isinstance(mechanism, RandomisedResponse)
+    shared = chances if exclusive else gain * frequencies
+    covariance = -np.outer(shared, shared)
+    np.fill_diagonal(covariance, chances * (1 - chances))
+    return FrequencyEstimate(frequencies=frequencies, covariance=covariance / (gain**2 * users))
+
+
+def estimate_from_reports(mechanism: Mechanism, report_counts: ArrayLike) -> FrequencyEstimate:
+    """Unbiased frequencies from the number of users who sent each report, for any matrix.
+
+    The left inverse of the matrix that is best for the uniform law; the frequencies sum to 1.
+
+    Parameters
+    ----------
+    mechanism
+        Faithful.
+    report_counts
+        Whole numbers, shape (b,), not all zero.
+
+    Raises
+    ------
+    PolicyError
+        `mechanism` is not faithful; `report_counts` do not fit.
+    """
+    matrix = mechanism.matrix()
+    counts = check_report_counts(report_counts, matrix.shape[0])
+    decoder = decoding_matrix(mechanism)
+    users = counts.sum()
+    chances = counts / users
+    spread = decoder * chances @ decoder.T
+    frequencies = decoder @ chances
+    covariance = (spread - np.outer(frequencies, frequencies)) / users
+    return FrequencyEstimate(frequencies=frequencies, covariance=covariance)
+
+
+def limits_from_reports(
+    mechanism: Mechanism, report_counts: ArrayLike, *, delta: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper limits of all probabilities, which hold together, for any matrix.
+
+    Parameters
+    ----------
+    mechanism, report_counts
+        As `estimate_from_reports`.
+    delta
+        Tolerated probability that any of the limits fails, in (0, 1).
+
+    Returns
+    -------
+    Two float64 arrays of shape (a,), shares.
+
+    Raises
+    ------
+    PolicyError
+        An argument out of range, or a mechanism that is not faithful.
+
+    Notes
+    -----
+    Each report scores its entry in the row of a value of the decoder. By Chernoff's bound (1952) a
+    share `t` of the value is refuted, at `delta / 2a` a limit, when the mean score is improbable
+    whatever the other users hold: `(t M + (1 - t) N)^n exp(-h s) <= delta / 2a` for a tilt `h`,
+    with the moment `M` of the value's scores and the largest `N` of another's. Finite-sample, and
+    valid for any scores and tilts, so that rounding of the decoder cannot break it.
+    """
+    counts = check_report_counts(report_counts, mechanism.matrix().shape[0])
+    check_share("delta", delta)
+    return limits_at_shares(mechanism, counts / counts.sum(), int(counts.sum()), delta=delta)
+
+
+def limits_at_shares(
+    mechanism: Mechanism, chances: NDArray[np.float64], users: int, *, delta: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Limits as of `limits_from_reports`, when the reports have these shares, shape (b,)."""
+    matrix = mechanism.matrix()
+    level = math.log(delta / (2 * mechanism.values)) / users
+    lower, upper = np.zeros(mechanism.values), np.ones(mechanism.values)
+    for value, scores in enumerate(decoding_matrix(mechanism)):
+        centred = scores - scores @ chances
+        tilts = _tilts(float(np.abs(centred).max()), level)
+        own, other = _moments(matrix, centred, tilts, value)
+        lower[value] = _least_share(own, other, math.exp(level))
+        own, other = _moments(matrix, centred, -tilts, value)
+        upper[value] = 1 - _least_share(other, own, math.exp(level))
+    return np.clip(lower - _ROUNDING, 0, 1), np.clip(upper + _ROUNDING, 0, 1)
+
+
+def _tilts(largest: float, level: float) -> NDArray[np.float64]:
+    """Grid around the best tilt, which is `sqrt(-2 level)` over the deviation of the scores."""
+    least = min(math.sqrt(-2 * level), 1.0) / 2
+    return np.geomspace(least, _LARGEST_TILT, _TILTS) / max(largest, np.finfo(float).tiny)
+
+
+def _moments(
+    matrix: NDArray[np.float64], scores: NDArray[np.float64], tilts: NDArray[np.float64], value: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Moments `E exp(tilt score)` of the reports on a value, and the largest on another one."""
+    moments = np.exp(np.outer(tilts, scores)) @ matrix
+    return moments[:, value], np.delete(moments, value, axis=1).max(axis=1)
+
+
+def _least_share(inside: NDArray[np.float64], outside: NDArray[np.float64], level: float) -> float:
+    """Largest share `t` for which `t inside + (1 - t) outside`, as all below, is at most `level`.
+
+    Where `inside` is not the larger one, all shares have at most the `outside`.
+    """
+    gap = np.where(inside > outside, inside - outside, 1.0)
+    shares = np.where(inside > outside, (level - outside) / gap, outside <= level)
+    return float(np.clip(shares, 0, 1).max())
+
+
+def decoding_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
+    """Left inverse of the matrix, shape (a, b), whose columns sum to 1.
+
+    Raises
+    ------
+    PolicyError
+        `mechanism`: not faithful, so that different laws look alike.
+    """
+    if not is_faithful(mechanism):
+        raise PolicyError(
+            "mechanism", "is not faithful: laws of the values with the same reports exist"
+        )
+    matrix = mechanism.matrix()
+    total = matrix.sum(axis=1)
+    weighted = matrix / np.where(total > 0, total, 1)[:, None]
+    return np.asarray(np.linalg.solve(weighted.T @ matrix, weighted.T), dtype=np.float64)
+
+
+def project_to_simplex(frequencies: ArrayLike) -> NDArray[np.float64]:
+    """Nearest law in the Euclidean distance, shape (a,).
+
+    Notes
+    -----
+    Held, Wolfe and Crowder (1974), "Validation of subgradient optimization": lower all by one
+    amount, and cut at 0.
+    """
+    wanted = np.asarray(frequencies, dtype=np.float64)
+    falling = np.sort(wanted)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, wanted.size + 1)
+    last = np.flatnonzero(falling > excess)[-1]
+    law = np.maximum(wanted - excess[last], 0)
+    return np.asarray(law / law.sum(), dtype=np.float64)
+
+
+def frequency_limits(
+    mechanism: PureMechanism, support_counts: ArrayLike, users: int, *, delta: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper limits of all probabilities, which hold together.
+
+    Parameters
+    ----------
+    mechanism, support_counts, users
+        As `estimate_frequencies`.
+    delta
+        Tolerated probability that any of the limits fails, in (0, 1).
+
+    Returns
+    -------
+    Two float64 arrays of shape (a,), shares.
+
+    Raises
+    ------
+    PolicyError
+        An argument out of range.
+
+    Notes
+    -----
+    The number of reports that support a value is binomial, whatever the law, with a mean that
+    grows with the value's probability: Clopper and Pearson (1934), at `delta / 2a` a limit.
+    Finite-sample; the randomisation is accounted for.
+    """
+    counts = _checked(support_counts, mechanism.values, users)
+    check_share("delta", delta)
+    level = delta / (2 * mechanism.values)
+    low, high = clopper_pearson(counts, users, level)
+    gain = mechanism.true_support - mechanism.false_support
+    lower = np.clip((low - mechanism.false_support) / gain, 0, 1)
+    upper = np.clip((high - mechanism.false_support) / gain, 0, 1)
+    return lower, upper
+
+
+def clopper_pearson(
+    counts: NDArray[np.int64], users: int, level: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Limits of binomial probabilities, each wrong with probability at most `level`."""
+    successes = counts.astype(np.float64)
+    low, high = np.zeros(counts.shape), np.ones(counts.shape)
+    some, short = counts > 0, counts < users
+    low[some] = scipy.special.betaincinv(successes[some], users - successes[some] + 1, level)
+    high[short] = scipy.special.betaincinv(
+        successes[short] + 1, users - successes[short], 1 - level
+    )
+    return low, high
+
+
+def _checked(support_counts: ArrayLike, values: int, users: int) -> NDArray[np.int64]:
+    check_whole_number("users", users, least=1, most=2**53)
+    return check_counts("support_counts", support_counts, values, most=users)
+
+
+def check_report_counts(report_counts: ArrayLike, reports: int) -> NDArray[np.int64]:
+    """Numbers of users with each report as int64.
+
+    Raises
+    ------
+    PolicyError
+        `report_counts`: not one whole number a report, or none positive.
+    """
+    counts = check_counts("report_counts", report_counts, reports)
+    if counts.max() == 0:
+        raise PolicyError("report_counts", "must not be all zero")
+    return counts

@@ -1,0 +1,520 @@
+"""Mechanisms: how a user's value becomes the report that leaves the device.
+
+A mechanism is a stochastic matrix `Q[y, x]`: probability of report `y` for value `x`. Values are
+numbered from 0. Beside the general matrix stand three protocols whose matrix is structured: each
+report *supports* some values, its own with probability `true_support`, every other one with
+`false_support` (a "pure" protocol in Wang, Blocki, Li and Jha 2017, "Locally differentially private
+protocols for frequency estimation", USENIX Security).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from fpmonitor.errors import PolicyError
+from fpmonitor.estimate.mixing import GOLDEN, mix
+from fpmonitor.ldp.checks import (
+    check_codes,
+    check_counts,
+    check_epsilon,
+    check_values,
+    check_whole_number,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+MAX_MATRIX_CELLS = 50_000_000
+_SUM_TOLERANCE = 1e-9
+_BLOCK_CELLS = 4_000_000
+
+
+class Mechanism(Protocol):
+    """What every mechanism can tell of itself."""
+
+    @property
+    def values(self) -> int:
+        """Number of values, `a`."""
+
+    @property
+    def ldp_level(self) -> float:
+        """Least epsilon, nats, for which the mechanism is locally differentially private."""
+
+    @property
+    def independent_bits(self) -> tuple[float, float] | None:
+        """Probabilities (own value, other value) when supports of values are independent bits."""
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Probabilities `Q[y, x]`, shape (reports, values), columns summing to 1."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StochasticMatrix:
+    """Any mechanism with finitely many reports.
+
+    Attributes
+    ----------
+    probabilities
+        float64, shape (b, a): `Q[y, x]`, in [0, 1]; columns sum to 1. Kept read-only.
+
+    Raises
+    ------
+    PolicyError
+        `matrix`: not two-dimensional, fewer than two values, a negative entry, a column that does
+        not sum to 1.
+    """
+
+    probabilities: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.probabilities, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] < 1 or matrix.shape[1] < 2:
+            raise PolicyError("matrix", f"needs reports x values >= 2, got shape {matrix.shape}")
+        if not (np.isfinite(matrix).all() and matrix.min() >= 0):
+            raise PolicyError("matrix", "entries must be probabilities")
+        sums = matrix.sum(axis=0)
+        worst = int(np.argmax(np.abs(sums - 1)))
+        if abs(sums[worst] - 1) > _SUM_TOLERANCE:
+            raise PolicyError(
+                "matrix",
+                f"column {worst + 1} must sum to 1, sums to {sums[worst]:.12g}",
+                hint="rows are reports, columns are values",
+            )
+        matrix /= sums
+        matrix.flags.writeable = False
+        object.__setattr__(self, "probabilities", matrix)
+
+    @property
+    def values(self) -> int:
+        """Number of values, `a`."""
+        return int(self.probabilities.shape[1])
+
+    @property
+    def ldp_level(self) -> float:
+        """Largest log ratio within a row, nats; infinite when a report excludes a value."""
+        rows = self.probabilities[self.probabilities.max(axis=1) > 0]
+        if rows.min() == 0:
+            return math.inf
+        return float(np.log(rows.max(axis=1) / rows.min(axis=1)).max())
+
+    @property
+    def independent_bits(self) -> None:
+        """A general matrix has no structure."""
+        return None
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Probabilities `Q[y, x]`."""
+        return self.probabilities
+
+    def sample(self, codes: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Report numbers for the values `codes`, both int64 of shape (users,).
+
+        Raises
+        ------
+        PolicyError
+            `codes`: not numbers of values.
+        """
+        held = check_codes(codes, self.values)
+        cumulative = np.cumsum(self.probabilities, axis=0)
+        cumulative[-1] = 1
+        reports = np.empty(held.shape, dtype=np.int64)
+        order = np.argsort(held, kind="stable")
+        bounds = np.searchsorted(held[order], np.arange(self.values + 1))
+        for value in np.unique(held):
+            users = order[bounds[value] : bounds[value + 1]]
+            drawn = rng.random(users.size)
+            reports[users] = np.searchsorted(cumulative[:, value], drawn, side="right")
+        return reports
+
+
+@dataclass(frozen=True, slots=True)
+class RandomisedResponse:
+    """Generalised randomised response: tell the truth, or any other value with equal probability.
+
+    Attributes
+    ----------
+    values
+        Number of values, `a`, at least 2.
+    epsilon
+        LDP level, nats, positive.
+
+    Raises
+    ------
+    PolicyError
+        `values` or `epsilon` out of range.
+    """
+
+    values: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        check_values(self.values)
+        check_epsilon(self.epsilon)
+
+    @property
+    def ldp_level(self) -> float:
+        """The epsilon it was made with."""
+        return self.epsilon
+
+    @property
+    def independent_bits(self) -> None:
+        """Exactly one value is supported: no independent bits."""
+        return None
+
+    @property
+    def true_support(self) -> float:
+        """Probability of telling the truth."""
+        return 1 / (1 + (self.values - 1) * math.exp(-self.epsilon))
+
+    @property
+    def false_support(self) -> float:
+        """Probability of telling one certain other value."""
+        return 1 / (math.exp(self.epsilon) + self.values - 1)
+
+    def distinct_rows(
+        self, alpha: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Rows of the matrix that differ in a Dirichlet law, and how often each occurs."""
+        _, values, times = np.unique(alpha, return_index=True, return_counts=True)
+        rows = np.full((len(values), self.values), self.false_support)
+        rows[np.arange(len(values)), values] = self.true_support
+        return rows, times.astype(np.int64)
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Probabilities `Q[y, x]`, square."""
+        _check_cells(self.values, self.values)
+        matrix = np.full((self.values, self.values), self.false_support)
+        np.fill_diagonal(matrix, self.true_support)
+        return matrix
+
+    def sample(self, codes: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Give the reported values for the values `codes`, both int64 of shape (users,)."""
+        held = check_codes(codes, self.values)
+        other = rng.integers(self.values - 1, size=held.shape)
+        other += other >= held
+        return np.where(rng.random(held.shape) < self.true_support, held, other)
+
+    def support_counts(self, reports: ArrayLike) -> NDArray[np.int64]:
+        """Count the reports that support each value, int64, shape (a,)."""
+        told = check_codes(reports, self.values, "reports")
+        return np.bincount(told, minlength=self.values).astype(np.int64)
+
+    def sample_support_counts(
+        self, tally: ArrayLike, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Support counts for `tally[x]` users of each value, in the law of their reports."""
+        users = check_counts("tally", tally, self.values)
+        kept = rng.binomial(users, self.true_support)
+        # Lies of one value go to the others evenly: deal them over all values but their own.
+        total = kept.copy()
+        for value, lies in enumerate(users - kept):
+            if lies:
+                law = np.full(self.values, 1 / (self.values - 1))
+                law[value] = 0
+                total += rng.multinomial(lies, law)
+        return total.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class UnaryEncoding:
+    """One bit a value, each flipped on its own: basic RAPPOR, OUE, BLH's parameters.
+
+    Attributes
+    ----------
+    values
+        Number of values, `a`, at least 2.
+    true_support
+        Probability that the bit of the user's own value is set, in (0, 1].
+    false_support
+        Probability that any other bit is set, in [0, true_support).
+
+    Raises
+    ------
+    PolicyError
+        An argument out of range.
+    """
+
+    values: int
+    true_support: float
+    false_support: float
+
+    def __post_init__(self) -> None:
+        check_values(self.values)
+        if not 0 <= self.false_support < self.true_support <= 1:
+            raise PolicyError(
+                "true_support",
+                f"must exceed false_support, both in [0, 1], got {self.true_support} "
+                f"and {self.false_support}",
+            )
+
+    @property
+    def ldp_level(self) -> float:
+        """Log ratio of two reports that differ in the user's own and one other bit, nats."""
+        if self.false_support == 0 or self.true_support == 1:
+            return math.inf
+        return _log_odds(self.true_support) - _log_odds(self.false_support)
+
+    @property
+    def independent_bits(self) -> tuple[float, float] | None:
+        """The two probabilities; None when no other bit is ever set."""
+        if self.false_support == 0:
+            return None
+        return self.true_support, self.false_support
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Probabilities `Q[y, x]` of all `2^a` bit strings, value 0 being the lowest bit."""
+        if self.values > 24:
+            raise PolicyError("values", f"2^{self.values} reports make too large a matrix")
+        _check_cells(2**self.values, self.values)
+        bits = _all_bits(self.values)
+        others = np.where(bits, self.false_support, 1 - self.false_support)
+        own = np.where(bits, self.true_support, 1 - self.true_support)
+        matrix = np.empty(bits.shape)
+        for value in range(self.values):
+            rest = np.delete(others, value, axis=1).prod(axis=1)
+            matrix[:, value] = own[:, value] * rest
+        return matrix
+
+    def sample(self, codes: ArrayLike, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Bits for the values `codes`: shape (users, a)."""
+        held = check_codes(codes, self.values)
+        reports = np.empty((held.size, self.values), dtype=np.bool_)
+        block = max(1, _BLOCK_CELLS // self.values)
+        for start in range(0, held.size, block):
+            part = reports[start : start + block]
+            part[:] = rng.random(part.shape) < self.false_support
+        reports[np.arange(held.size), held] = rng.random(held.size) < self.true_support
+        return reports
+
+    def support_counts(self, reports: ArrayLike) -> NDArray[np.int64]:
+        """Count the reports that support each value, int64, shape (a,)."""
+        bits = np.asarray(reports)
+        if bits.ndim != 2 or bits.shape[1] != self.values or not np.isin(bits, (0, 1)).all():
+            raise PolicyError("reports", f"must be bits of shape (users, {self.values})")
+        return np.asarray(bits.sum(axis=0), dtype=np.int64)
+
+    def sample_support_counts(
+        self, tally: ArrayLike, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Support counts for `tally[x]` users of each value, in the law of their reports."""
+        return _independent_support_counts(self, tally, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class HashedReports:
+    """Reports of local hashing: each names its hash function and the noisy hash.
+
+    Attributes
+    ----------
+    seeds
+        uint64, shape (users,): the functions.
+    hashes
+        int64, same shape, in `range(hash_range)`.
+    """
+
+    seeds: NDArray[np.uint64]
+    hashes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalHash:
+    """Local hashing: randomised response on a random hash of the value.
+
+    The metrics are those of a hash drawn from all functions. Two values then hash alike
+    independently, which makes supports independent bits: the law of the likelihoods is that of
+    unary encoding with the same support probabilities.
+
+    Attributes
+    ----------
+    values
+        Number of values, `a`, at least 2.
+    epsilon
+        LDP level, nats, positive.
+    hash_range
+        Number of hashes, `g`, at least 2.
+
+    Raises
+    ------
+    PolicyError
+        An argument out of range.
+    """
+
+    values: int
+    epsilon: float
+    hash_range: int = 2
+
+    def __post_init__(self) -> None:
+        check_values(self.values)
+        check_epsilon(self.epsilon)
+        check_whole_number("hash_range", self.hash_range, least=2, most=2**31)
+
+    @property
+    def ldp_level(self) -> float:
+        """The epsilon it was made with (there are at least two values and two hashes)."""
+        return self.epsilon
+
+    @property
+    def true_support(self) -> float:
+        """Probability that a report names the hash of the user's own value."""
+        return 1 / (1 + (self.hash_range - 1) * math.exp(-self.epsilon))
+
+    @property
+    def false_support(self) -> float:
+        """Probability that a report names the hash of one certain other value."""
+        return 1 / self.hash_range
+
+    @property
+    def independent_bits(self) -> tuple[float, float]:
+        """The two probabilities."""
+        return self.true_support, self.false_support
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Probabilities `Q[y, x]` of all pairs of a function and a hash."""
+        size = self.hash_range ** (self.values + 1)
+        _check_cells(size, self.values)
+        functions = np.array(
+            list(itertools.product(range(self.hash_range), repeat=self.values)), dtype=np.int64
+        )
+        told = np.arange(self.hash_range)[None, :, None]
+        lie = (1 - self.true_support) / (self.hash_range - 1)
+        rows = np.where(functions[:, None, :] == told, self.true_support, lie) / len(functions)
+        return rows.reshape(size, self.values)
+
+    def sample(self, codes: ArrayLike, rng: np.random.Generator) -> HashedReports:
+        """Hash functions and noisy hashes for the values `codes`."""
+        held = check_codes(codes, self.values)
+        seeds = rng.integers(2**64, size=held.shape, dtype=np.uint64)
+        truth = _hash(seeds, held, self.hash_range)
+        noise = RandomisedResponse(self.hash_range, self.epsilon)
+        return HashedReports(seeds, noise.sample(truth, rng))
+
+    def support_counts(self, reports: HashedReports) -> NDArray[np.int64]:
+        """Count the reports that support each value, int64, shape (a,)."""
+        counts = np.zeros(self.values, dtype=np.int64)
+        for value in range(self.values):
+            code = np.full(reports.seeds.shape, value)
+            matches = _hash(reports.seeds, code, self.hash_range) == reports.hashes
+            counts[value] = np.count_nonzero(matches)
+        return counts
+
+    def sample_support_counts(
+        self, tally: ArrayLike, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Support counts for `tally[x]` users of each value, in the law of their reports."""
+        return _independent_support_counts(self, tally, rng)
+
+
+PureMechanism = RandomisedResponse | UnaryEncoding | LocalHash
+
+
+def basic_rappor(values: int, epsilon: float) -> UnaryEncoding:
+    """Unary encoding that flips all bits alike (Erlingsson, Pihur, Korolova 2014)."""
+    check_epsilon(epsilon)
+    keep = 1 / (1 + math.exp(-epsilon / 2))
+    return UnaryEncoding(values, keep, 1 / (1 + math.exp(epsilon / 2)))
+
+
+def optimised_unary_encoding(values: int, epsilon: float) -> UnaryEncoding:
+    """Unary encoding that sends the user's own bit with probability 1/2 (Wang et al. 2017)."""
+    check_epsilon(epsilon)
+    return UnaryEncoding(values, 0.5, 1 / (1 + math.exp(epsilon)))
+
+
+def binary_local_hash(values: int, epsilon: float) -> UnaryEncoding:
+    """Unary encoding with the support probabilities of local hashing into two hashes."""
+    check_epsilon(epsilon)
+    return UnaryEncoding(values, 1 / (1 + math.exp(-epsilon)), 0.5)
+
+
+def compose(first: Mechanism, second: Mechanism) -> StochasticMatrix:
+    """Second mechanism applied to the report of the first: `R Q`.
+
+    Raises
+    ------
+    PolicyError
+        `second`: takes another number of values than the first has reports.
+    """
+    inner, outer = first.matrix(), second.matrix()
+    if outer.shape[1] != inner.shape[0]:
+        raise PolicyError(
+            "second",
+            f"must take {inner.shape[0]} values, the reports of the first, takes {outer.shape[1]}",
+        )
+    return StochasticMatrix(outer @ inner)
+
+
+def product(first: Mechanism, second: Mechanism) -> StochasticMatrix:
+    """Both mechanisms applied to the same value, independently; their LDP levels add up at most.
+
+    Raises
+    ------
+    PolicyError
+        `second`: has another number of values.
+    """
+    one, other = first.matrix(), second.matrix()
+    if one.shape[1] != other.shape[1]:
+        raise PolicyError("second", f"must have {one.shape[1]} values, has {other.shape[1]}")
+    both = one[:, None, :] * other[None, :, :]
+    return StochasticMatrix(both.reshape(-1, one.shape[1]))
+
+
+def kronecker_product(first: Mechanism, second: Mechanism) -> StochasticMatrix:
+    """Two values, each with its own mechanism: the pair (x, x') is number `x * a' + x'`."""
+    return StochasticMatrix(np.asarray(np.kron(first.matrix(), second.matrix()), dtype=np.float64))
+
+
+def mixture(mechanisms: Sequence[Mechanism], weights: Sequence[float]) -> StochasticMatrix:
+    """One of the mechanisms, drawn with the weights; the report names it.
+
+    Raises
+    ------
+    PolicyError
+        `weights`: not one positive weight a mechanism; `mechanisms`: not all of the same values.
+    """
+    shares = np.array(weights, dtype=np.float64)
+    if shares.shape != (len(mechanisms),) or not (shares > 0).all():
+        raise PolicyError("weights", "must be one positive number a mechanism")
+    if len({mechanism.values for mechanism in mechanisms}) != 1:
+        raise PolicyError("mechanisms", "must be at least one, all on the same values")
+    shares /= shares.sum()
+    return StochasticMatrix(
+        np.vstack([w * mechanism.matrix() for w, mechanism in zip(shares, mechanisms, strict=True)])
+    )
+
+
+def _check_cells(reports: int, values: int) -> None:
+    if reports * values > MAX_MATRIX_CELLS:
+        raise PolicyError("values", f"a matrix of {reports} reports x {values} values is too large")
+
+
+def _independent_support_counts(
+    mechanism: UnaryEncoding | LocalHash, tally: ArrayLike, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    users = check_counts("tally", tally, mechanism.values)
+    own = rng.binomial(users, mechanism.true_support)
+    others = rng.binomial(users.sum() - users, mechanism.false_support)
+    return np.asarray(own + others, dtype=np.int64)
+
+
+def _log_odds(probability: float) -> float:
+    return math.log(probability) - math.log1p(-probability)
+
+
+def _all_bits(width: int) -> NDArray[np.bool_]:
+    numbers = np.arange(2**width)[:, None]
+    return np.asarray((numbers >> np.arange(width)) & 1, dtype=np.bool_)
+
+
+def _hash(
+    seeds: NDArray[np.uint64], codes: NDArray[np.int64], hash_range: int
+) -> NDArray[np.int64]:
+    """Keyed hash into `range(hash_range)`: the finaliser of SplitMix64 (Steele et al. 2014)."""
+    mixed = mix(seeds + (codes.astype(np.uint64) + np.uint64(1)) * GOLDEN)
+    return np.asarray(mixed % np.uint64(hash_range), dtype=np.int64)

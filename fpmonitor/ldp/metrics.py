@@ -1,0 +1,165 @@
+"""What a mechanism leaves a user and gives an aggregator: the metrics of "LDP metrics".
+
+All are in nats or shares. `mu` is the prior of the law `P` of the values.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from fpmonitor.ldp.fisher import Expectation, expected_log_determinant
+from fpmonitor.ldp.integrals import expected_xlogx, expected_xlogx_of_bits
+from fpmonitor.ldp.mechanisms import RandomisedResponse
+from fpmonitor.ldp.priors import HALF_LOG_2_PI_E, check_prior
+
+if TYPE_CHECKING:
+    from fpmonitor.ldp.mechanisms import Mechanism
+    from fpmonitor.ldp.priors import DirichletPrior
+
+
+def report_information(mechanism: Mechanism, prior: DirichletPrior) -> float:
+    """`I(X; Y | P)`, nats: what a report tells of its user to one who knows the law.
+
+    Raises
+    ------
+    PolicyError
+        `prior`: of another number of values, or too close to the corners of the simplex.
+
+    Notes
+    -----
+    "LDP metrics", (10.4) and (10.10), by the one-dimensional integrals of `integrals`.
+    """
+    check_prior(prior, mechanism.values)
+    bits = mechanism.independent_bits
+    if bits is not None:
+        return _information_of_bits(*bits, prior)
+    if isinstance(mechanism, RandomisedResponse):
+        rows, times = mechanism.distinct_rows(prior.parameters)
+    else:
+        matrix = mechanism.matrix()
+        rows = matrix[matrix.max(axis=1) > 0]
+        times = np.ones(len(rows), dtype=np.int64)
+    given_value = scipy.special.xlogy(rows, rows) @ prior.mean
+    return float(times @ (given_value - expected_xlogx(rows, prior.parameters)))
+
+
+def _information_of_bits(true_support: float, false_support: float, prior: DirichletPrior) -> float:
+    high = true_support / false_support
+    low = (1 - true_support) / (1 - false_support)
+    given_value = float(
+        scipy.special.xlogy(true_support, high) + scipy.special.xlogy(1 - true_support, low)
+    )
+    return given_value - expected_xlogx_of_bits(high, low, false_support, prior.parameters)
+
+
+def average_privacy(mechanism: Mechanism, prior: DirichletPrior) -> float:
+    """`S_mu = H(X | Y, P) / H(X | P)`: share of a value's entropy that a report leaves, in [0, 1].
+
+    Raises
+    ------
+    PolicyError
+        As `report_information`.
+
+    Notes
+    -----
+    "LDP metrics", Definition 5.1.
+    """
+    share = 1 - report_information(mechanism, prior) / prior.value_entropy_given_law
+    return min(max(share, 0.0), 1.0)
+
+
+def worst_case_privacy(mechanism: Mechanism) -> float:
+    """`S^wc = exp(-LDP)`: the least share of entropy left over all laws and reports.
+
+    Notes
+    -----
+    "LDP metrics", Theorem 5.3. The proof uses the prior of the law where its posterior is meant
+    (B.7, B.15); the theorem holds. The infimum is approached, for laws that put all but `e` on one
+    value, only like `1 + LDP / |log e|`.
+    """
+    return math.exp(-mechanism.ldp_level)
+
+
+def asymptotic_utility(
+    mechanism: Mechanism, prior: DirichletPrior, *, rng: np.random.Generator
+) -> Expectation:
+    """`U^as`, nats: limit of `digit utility - log(n) / 2` for many users.
+
+    Minus infinity when the mechanism is not faithful: then no number of users reveals the law.
+
+    Parameters
+    ----------
+    mechanism, prior
+        On the same values.
+    rng
+        For the quasi Monte Carlo integral, which only mechanisms on five values or more need that
+        are not square.
+
+    Raises
+    ------
+    PolicyError, UndecidableError
+        As `expected_log_determinant`; `prior`: of another number of values.
+
+    Notes
+    -----
+    "LDP metrics", Definition 6.5 and Theorem 6.7. The sign of `log(2 pi e) / 2` is wrong in Lemma
+    C.7, (C.19), (C.25), (C.26). For Jeffreys' prior the limit is approached like `n^-1/4` only.
+    """
+    check_prior(prior, mechanism.values)
+    expected = expected_log_determinant(mechanism, prior, rng=rng)
+    digits = 2 * (mechanism.values - 1)
+    return Expectation(expected.value / digits - HALF_LOG_2_PI_E, expected.standard_error / digits)
+
+
+def participation(utility: Expectation, prior: DirichletPrior) -> Expectation:
+    """`F_mu = exp(2 (U^as - C_mu))`: share of truthful users who would tell as much, in [0, 1].
+
+    Notes
+    -----
+    "LDP metrics", section 8.
+    """
+    factor = math.exp(2 * (utility.value - prior.truthful_utility))
+    return Expectation(min(factor, 1.0), 2 * factor * utility.standard_error)
+
+
+def participation_bound(mechanism: Mechanism, prior: DirichletPrior) -> float:
+    """Upper bound of `F_mu` from the LDP level: `(e^LDP - 1)^2 e^(-2 C_mu) / (2 pi e)`.
+
+    Notes
+    -----
+    "LDP metrics", Theorem 8.1. A step of its proof is misprinted (A.14): the factor is
+    `e^LDP - 1`, not its square, and the row minima may sum to less than 1.
+    """
+    return _squared_excess(mechanism) * math.exp(-2 * (HALF_LOG_2_PI_E + prior.truthful_utility))
+
+
+def prior_free_participation_bound(mechanism: Mechanism) -> float:
+    """Upper bound of `F_mu` for every prior with a density.
+
+    `(e^LDP - 1)^2 a^(-a / (a - 1)) sum_y min_x Q[y, x]`; the last sum is left out (1) when the
+    matrix is not at hand.
+
+    Notes
+    -----
+    Not in "LDP metrics", which says after Theorem 8.1 that no such bound exists: see
+    `priors.truthful_utility_floor`.
+    """
+    values = mechanism.values
+    constant = math.exp(-values / (values - 1) * math.log(values))
+    return _squared_excess(mechanism) * constant * _common(mechanism)
+
+
+def _squared_excess(mechanism: Mechanism) -> float:
+    level = mechanism.ldp_level
+    return math.expm1(level) ** 2 if level < 300 else math.inf
+
+
+def _common(mechanism: Mechanism) -> float:
+    """Probability mass that the laws of the reports share for all values; at most 1."""
+    if mechanism.independent_bits is not None:
+        return 1.0
+    return float(mechanism.matrix().min(axis=1).sum())

@@ -1,0 +1,412 @@
+"""Which mechanism, at which epsilon: comparisons at equal terms, and plans for an API."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from fpmonitor.errors import PolicyError
+from fpmonitor.ldp.checks import (
+    MAX_EPSILON,
+    check_epsilon,
+    check_values,
+    check_whole_number,
+)
+from fpmonitor.ldp.exposure import exposure_limits
+from fpmonitor.ldp.frequency import clopper_pearson
+from fpmonitor.ldp.mechanisms import (
+    LocalHash,
+    RandomisedResponse,
+    basic_rappor,
+    binary_local_hash,
+    optimised_unary_encoding,
+)
+from fpmonitor.ldp.metrics import (
+    asymptotic_utility,
+    average_privacy,
+    participation,
+    worst_case_privacy,
+)
+from fpmonitor.ldp.priors import DirichletPrior, prior_of
+from fpmonitor.policy import check_share, check_threshold
+from fpmonitor.render.ldp_chart import Line, line_chart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fpmonitor.ldp.mechanisms import PureMechanism
+    from fpmonitor.spectrum import CountSpectrum
+
+PROTOCOLS: dict[str, Callable[[int, float], PureMechanism]] = {
+    "grr": RandomisedResponse,
+    "rappor": basic_rappor,
+    "oue": optimised_unary_encoding,
+    "blh": binary_local_hash,
+}
+_LEAST_EPSILON = 1e-3
+_EPSILON_TOLERANCE = 1e-9
+_PLAN_EPSILONS = np.geomspace(0.05, 16, 85)
+
+
+def local_hash(values: int, epsilon: float, hash_range: int | None = None) -> LocalHash:
+    """Local hashing, into the number of hashes of least variance `e^epsilon + 1` by default.
+
+    Notes
+    -----
+    Wang, Blocki, Li and Jha (2017), optimised local hashing.
+    """
+    check_epsilon(epsilon)
+    best = min(round(math.exp(min(epsilon, 21))) + 1, 2**31)
+    return LocalHash(values, epsilon, hash_range or best)
+
+
+_ALL: dict[str, Callable[[int, float], PureMechanism]] = {**PROTOCOLS, "lh": local_hash}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedMechanism:
+    """One mechanism of a comparison.
+
+    Attributes
+    ----------
+    mechanism
+        Name of the protocol.
+    epsilon
+        LDP level, nats; None, as all that follows, when the protocol cannot meet the terms.
+    hash_range
+        Number of hashes of local hashing; None for others.
+    average_privacy, worst_case_privacy
+        `S_mu` and `S^wc`, shares.
+    asymptotic_utility
+        `U^as`, nats.
+    asymptotic_utility_error
+        Standard error of it.
+    participation
+        `F_mu`, a share.
+    equivalent_users
+        Truthful users who would tell as much.
+    frequency_error
+        Standard error of the estimated share of a value that all values share evenly.
+    """
+
+    mechanism: str
+    epsilon: float | None
+    hash_range: int | None = None
+    average_privacy: float | None = None
+    worst_case_privacy: float | None = None
+    asymptotic_utility: float | None = None
+    asymptotic_utility_error: float | None = None
+    participation: float | None = None
+    equivalent_users: float | None = None
+    frequency_error: float | None = None
+
+
+def compare(
+    values: int,
+    users: int,
+    *,
+    epsilon: float | None = None,
+    privacy: float | None = None,
+    utility: float | None = None,
+    alpha: Sequence[float] | None = None,
+    seed: int = 0,
+) -> list[ComparedMechanism]:
+    """Compare the protocols at equal epsilon, equal average privacy, or equal utility.
+
+    Parameters
+    ----------
+    values
+        Number of values.
+    users
+        Users who report.
+    epsilon
+        LDP level of all, nats: equal worst-case privacy.
+    privacy
+        Average privacy `S_mu` of all, in (0, 1).
+    utility
+        Effective participation `F_mu` of all, in (0, 1), which grows with the asymptotic utility.
+    alpha
+        Parameters of the Dirichlet prior, one a value; Jeffreys' when left out.
+    seed
+        Of the quasi Monte Carlo integrals.
+
+    Raises
+    ------
+    PolicyError
+        Not exactly one of the three terms, or a number out of range.
+    """
+    check_values(values)
+    check_whole_number("users", users, least=1, most=10**10)
+    prior = prior_of(alpha, values)
+    if [epsilon, privacy, utility].count(None) != 2:
+        raise PolicyError("epsilon", "give exactly one of epsilon, privacy and utility")
+    rows = []
+    for name, protocol in _ALL.items():
+        if privacy is not None:
+            check_share("privacy", privacy)
+            found = _mechanism_where(name, prior, _excess_privacy(prior, privacy))
+        elif utility is not None:
+            check_share("utility", utility)
+            found = _mechanism_where(name, prior, _lacking_participation(prior, utility, seed))
+        else:
+            found = (epsilon or 0.0, protocol(values, epsilon or 0.0))
+        rows.append(_compared(name, prior, users, found, seed))
+    return rows
+
+
+def _compared(
+    name: str,
+    prior: DirichletPrior,
+    users: int,
+    found: tuple[float, PureMechanism] | None,
+    seed: int,
+) -> ComparedMechanism:
+    if found is None:
+        return ComparedMechanism(mechanism=name, epsilon=None)
+    epsilon, mechanism = found
+    utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed))
+    factor = participation(utility, prior).value
+    gain = mechanism.true_support - mechanism.false_support
+    chance = mechanism.false_support + gain / prior.values
+    return ComparedMechanism(
+        mechanism=name,
+        epsilon=epsilon,
+        hash_range=_hash_range(mechanism),
+        average_privacy=average_privacy(mechanism, prior),
+        worst_case_privacy=worst_case_privacy(mechanism),
+        asymptotic_utility=utility.value,
+        asymptotic_utility_error=utility.standard_error,
+        participation=factor,
+        equivalent_users=factor * users,
+        frequency_error=math.sqrt(chance * (1 - chance) / users) / gain,
+    )
+
+
+def _hash_range(mechanism: PureMechanism) -> int | None:
+    return mechanism.hash_range if isinstance(mechanism, LocalHash) else None
+
+
+def _excess_privacy(prior: DirichletPrior, privacy: float) -> Callable[[PureMechanism], float]:
+    return lambda mechanism: average_privacy(mechanism, prior) - privacy
+
+
+def _lacking_participation(
+    prior: DirichletPrior, share: float, seed: int
+) -> Callable[[PureMechanism], float]:
+    """Measure by the same quasi Monte Carlo points at every epsilon: the search sees no noise."""
+
+    def lacking(mechanism: PureMechanism) -> float:
+        utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed))
+        return math.log(share) - math.log(participation(utility, prior).value)
+
+    return lacking
+
+
+def _mechanism_where(
+    name: str, prior: DirichletPrior, falling: Callable[[PureMechanism], float]
+) -> tuple[float, PureMechanism] | None:
+    """Epsilon and mechanism at which a measure that falls with epsilon is 0; None if nowhere.
+
+    The number of hashes follows epsilon in jumps: it is fixed first, then epsilon once more.
+    """
+    protocol = _ALL[name]
+    epsilon = _root(lambda trial: falling(protocol(prior.values, trial)))
+    if epsilon is None:
+        return None
+    hashes = _hash_range(protocol(prior.values, epsilon))
+    if hashes is None:
+        return epsilon, protocol(prior.values, epsilon)
+    epsilon = _root(lambda trial: falling(LocalHash(prior.values, trial, hashes)))
+    return None if epsilon is None else (epsilon, LocalHash(prior.values, epsilon, hashes))
+
+
+def _root(falling: Callable[[float], float]) -> float | None:
+    """Epsilon at which a falling function of it crosses 0, None when it does not."""
+
+    def of_logarithm(log_epsilon: float) -> float:
+        return falling(math.exp(log_epsilon))
+
+    ends = math.log(_LEAST_EPSILON), math.log(MAX_EPSILON / 2)
+    if of_logarithm(ends[0]) < 0 or of_logarithm(ends[1]) > 0:
+        return None
+    return math.exp(float(scipy.optimize.brentq(of_logarithm, *ends, xtol=_EPSILON_TOLERANCE)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiPlan:
+    """How to collect one API.
+
+    Attributes
+    ----------
+    api
+        Its name.
+    values
+        Values to list before collection.
+    mechanism, epsilon
+        The protocol that meets the accuracy with the greatest average privacy, and its least
+        epsilon, nats; None when none does.
+    hash_range
+        Number of hashes of local hashing; None for others.
+    average_privacy
+        `S_mu` of it under Jeffreys' prior, a share.
+    accuracy
+        Half the expected distance of the limits of the exposure, a share of the users.
+    """
+
+    api: str
+    values: int
+    mechanism: str | None
+    epsilon: float | None
+    hash_range: int | None
+    average_privacy: float | None
+    accuracy: float | None
+
+
+def plan_api(
+    api: str,
+    spectrum: CountSpectrum,
+    *,
+    users: int,
+    k: int,
+    population: int,
+    accuracy: float,
+    delta: float,
+    mechanisms: Sequence[str] = tuple(_ALL),
+    rest: int | None = None,
+) -> ApiPlan:
+    """Mechanism and least epsilon that tell the exposure of an API to the wanted accuracy.
+
+    The law is taken to be that of the spectrum. Accuracy is foreseen at the expected reports.
+
+    Parameters
+    ----------
+    api
+        Name, for the answer.
+    spectrum
+        Users with each value, from a collection without randomisation.
+    users
+        Users who will report.
+    k, population
+        Anonymity threshold and `n`, users, of the exposure.
+    accuracy
+        Largest half distance of the limits, a share of the users, in (0, 1).
+    delta
+        Tolerated probability that a limit fails, in (0, 1).
+    mechanisms
+        Names of those to choose from.
+    rest
+        Users besides those of the spectrum, whose values will be reported as one more value for the
+        rest; what lies behind it is not known, so that all of it may be exposed.
+
+    Raises
+    ------
+    PolicyError
+        A number out of range.
+    """
+    check_threshold(k, population)
+    check_share("accuracy", accuracy)
+    check_share("delta", delta)
+    check_whole_number("users", users, least=1, most=10**10)
+    values = spectrum.support + (rest is not None)
+    plans: list[ApiPlan] = []
+    for name in mechanisms if values > 1 else ():
+        series = [_ALL[name](values, float(epsilon)) for epsilon in _PLAN_EPSILONS]
+        foresight = _Foresight(series, spectrum, rest, users, k, population, delta)
+        first = foresight.first_within(accuracy)
+        if first is not None:
+            plan = ApiPlan(
+                api=api,
+                values=values,
+                mechanism=name,
+                epsilon=float(_PLAN_EPSILONS[first]),
+                hash_range=_hash_range(series[first]),
+                average_privacy=average_privacy(series[first], DirichletPrior.jeffreys(values)),
+                accuracy=foresight.at(first),
+            )
+            plans.append(plan)
+    nothing = ApiPlan(
+        api=api,
+        values=values,
+        mechanism=None,
+        epsilon=None,
+        hash_range=None,
+        average_privacy=None,
+        accuracy=None,
+    )
+    return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=nothing)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Foresight:
+    """Expected half distance of the limits for mechanisms of rising epsilon."""
+
+    mechanisms: Sequence[PureMechanism]
+    spectrum: CountSpectrum
+    rest: int | None
+    users: int
+    k: int
+    population: int
+    delta: float
+
+    def first_within(self, accuracy: float) -> int | None:
+        """Position of the first mechanism within the accuracy, by bisection."""
+        low, high = 0, len(self.mechanisms) - 1
+        if self.at(high) > accuracy:
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            if self.at(middle) <= accuracy:
+                high = middle
+            else:
+                low = middle + 1
+        return high
+
+    def at(self, position: int) -> float:
+        """Half distance of the limits at the expected support counts of one mechanism."""
+        mechanism = self.mechanisms[position]
+        held, values = self.spectrum.counts, self.spectrum.values
+        if self.rest is not None:
+            held, values = np.append(held, self.rest), np.append(values, 1)
+        gain = mechanism.true_support - mechanism.false_support
+        chances = mechanism.false_support + gain * held / (held @ values)
+        counts = np.rint(self.users * chances).astype(np.int64)
+        limits = clopper_pearson(counts, self.users, self.delta / (2 * mechanism.values))
+        low, high = (np.clip((limit - mechanism.false_support) / gain, 0, 1) for limit in limits)
+        lower, upper = exposure_limits(
+            low, high, k=self.k, population=self.population, multiplicities=values
+        )
+        exposed_rest = 0.0 if self.rest is None else float(high[-1])
+        return (min(1.0, upper + exposed_rest) - lower) / 2
+
+
+def trade_off_curves(
+    prior: DirichletPrior, epsilons: Sequence[float], *, seed: int = 0
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Average privacy and asymptotic utility of each protocol, at each epsilon."""
+    curves = {}
+    for name, protocol in _ALL.items():
+        mechanisms = [protocol(prior.values, epsilon) for epsilon in epsilons]
+        curves[name] = (
+            [average_privacy(mechanism, prior) for mechanism in mechanisms],
+            [
+                asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed)).value
+                for mechanism in mechanisms
+            ],
+        )
+    return curves
+
+
+def trade_off_chart(prior: DirichletPrior, *, seed: int = 0) -> str:
+    """SVG chart of asymptotic utility against average privacy ("LDP metrics", Figure 3)."""
+    epsilons = [float(epsilon) for epsilon in np.geomspace(0.1, 8, 25)]
+    curves = trade_off_curves(prior, epsilons, seed=seed)
+    return line_chart(
+        [Line(name, privacy, utility) for name, (privacy, utility) in curves.items()],
+        title=f"{prior.values} values",
+        x_label="average privacy",
+        y_label="asymptotic utility, nats",
+    )

@@ -1,0 +1,188 @@
+"""Dirichlet priors of the law of the values, and the entropies that depend on them alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import scipy
+
+from fpmonitor.errors import PolicyError
+from fpmonitor.ldp.checks import check_whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+HALF_LOG_2_PI_E = 0.5 * math.log(2 * math.pi * math.e)
+MAX_USERS = 10**7
+
+
+@dataclass(frozen=True, slots=True)
+class DirichletPrior:
+    """Dirichlet prior of the probabilities `P` of the values.
+
+    Attributes
+    ----------
+    alpha
+        One parameter a value, at least two, positive.
+
+    Raises
+    ------
+    PolicyError
+        `prior`: fewer than two parameters, or one that is not positive and finite.
+    """
+
+    alpha: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        alpha = tuple(float(parameter) for parameter in self.alpha)
+        if len(alpha) < 2:
+            raise PolicyError("prior", f"needs at least two parameters, got {len(alpha)}")
+        for parameter in alpha:
+            if not (math.isfinite(parameter) and parameter > 0):
+                raise PolicyError("prior", f"parameters must be positive, got {parameter}")
+        object.__setattr__(self, "alpha", alpha)
+
+    @classmethod
+    def jeffreys(cls, values: int) -> Self:
+        """Prior with all parameters one half: Jeffreys' prior of a law on `values` values."""
+        return cls((0.5,) * values)
+
+    @property
+    def values(self) -> int:
+        """Number of values, `a`."""
+        return len(self.alpha)
+
+    @property
+    def parameters(self) -> NDArray[np.float64]:
+        """The parameters as float64, shape (a,)."""
+        return np.array(self.alpha)
+
+    @property
+    def total(self) -> float:
+        """Sum of the parameters."""
+        return math.fsum(self.alpha)
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Expected probabilities, shape (a,)."""
+        return self.parameters / self.total
+
+    @property
+    def value_entropy_given_law(self) -> float:
+        """`H(X | P)`, nats: what is unknown of one user's value when the law is known."""
+        alpha = self.parameters
+        return float(
+            scipy.special.digamma(self.total + 1) - self.mean @ scipy.special.digamma(alpha + 1)
+        )
+
+    @property
+    def law_entropy(self) -> float:
+        """`h(P)`, nats: differential entropy of all probabilities but one."""
+        alpha, total = self.parameters, self.total
+        log_beta = float(scipy.special.gammaln(alpha).sum() - scipy.special.gammaln(total))
+        spread = float(
+            (total - self.values) * scipy.special.digamma(total)
+            - (alpha - 1) @ scipy.special.digamma(alpha)
+        )
+        return log_beta + spread
+
+    @property
+    def truthful_utility(self) -> float:
+        """`C_mu`, nats: asymptotic utility of users who report their values as they are.
+
+        Notes
+        -----
+        "LDP metrics", Corollary 6.8. It has the lower bound of `truthful_utility_floor`; the paper
+        says that there is none.
+        """
+        expected_logs = scipy.special.digamma(self.parameters) - scipy.special.digamma(self.total)
+        return float(-HALF_LOG_2_PI_E - expected_logs.sum() / (2 * (self.values - 1)))
+
+    def values_entropy(self, users: int) -> float:
+        """`H(X_1..X_n)`, nats, of the values of all users."""
+        rising = self._expected_log_gamma(users, shift=None) - scipy.special.gammaln(
+            self.parameters
+        )
+        return float(
+            scipy.special.gammaln(self.total + users)
+            - scipy.special.gammaln(self.total)
+            - rising.sum()
+        )
+
+    def tally_entropy(self, users: int) -> float:
+        """`H(T)`, nats, of the number of users of each value."""
+        arrangements = (
+            scipy.special.gammaln(users + 1) - self._expected_log_gamma(users, shift=1.0).sum()
+        )
+        return self.values_entropy(users) - float(arrangements)
+
+    def law_information(self, users: int) -> float:
+        """`I(X_1..X_n; P)`, nats: what the values of all users tell of the law."""
+        return self.values_entropy(users) - users * self.value_entropy_given_law
+
+    def sample(self, draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Laws from the prior, shape (draws, a), each row summing to 1."""
+        return rng.dirichlet(self.alpha, size=draws)
+
+    def _expected_log_gamma(self, users: int, shift: float | None) -> NDArray[np.float64]:
+        """`E log Gamma(T_x + shift)` of the beta-binomial tallies; shift None means `alpha_x`."""
+        check_whole_number("users", users, least=1, most=MAX_USERS)
+        counts = np.arange(users + 1)
+        log_choose = (
+            scipy.special.gammaln(users + 1)
+            - scipy.special.gammaln(counts + 1)
+            - scipy.special.gammaln(users - counts + 1)
+        )
+        found: dict[float, float] = {}
+        for alpha in set(self.alpha):
+            rest = self.total - alpha
+            log_law = log_choose + scipy.special.betaln(alpha + counts, rest + users - counts)
+            law = np.exp(log_law - scipy.special.betaln(alpha, rest))
+            by = alpha if shift is None else shift
+            found[alpha] = float(law @ scipy.special.gammaln(counts + by)) / float(law.sum())
+        return np.array([found[alpha] for alpha in self.alpha])
+
+
+def truthful_utility_floor(values: int) -> float:
+    """Lower bound of `C_mu`, nats, over all priors with a density on `values` values.
+
+    Notes
+    -----
+    By the inequality of the means, `-sum log P_x >= a log a`. "LDP metrics", after Theorem 8.1,
+    says that no such bound exists.
+    """
+    return -HALF_LOG_2_PI_E + values * math.log(values) / (2 * values - 2)
+
+
+def prior_of(alpha: Sequence[float] | None, values: int) -> DirichletPrior:
+    """Prior with the given parameters, Jeffreys' when there are none.
+
+    Raises
+    ------
+    PolicyError
+        `prior`: not one parameter a value.
+    """
+    if alpha is None:
+        return DirichletPrior.jeffreys(values)
+    prior = DirichletPrior(tuple(alpha))
+    check_prior(prior, values)
+    return prior
+
+
+def check_prior(prior: DirichletPrior, values: int) -> None:
+    """Check that a prior has one parameter for each value.
+
+    Raises
+    ------
+    PolicyError
+        `prior`: it has not.
+    """
+    if prior.values != values:
+        raise PolicyError(
+            "prior", f"must have {values} parameters, one a value, got {prior.values}"
+        )

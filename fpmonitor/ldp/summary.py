@@ -1,0 +1,121 @@
+"""All metrics of one mechanism together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fpmonitor.errors import UndecidableError
+from fpmonitor.ldp.finite import reports_information
+from fpmonitor.ldp.metrics import (
+    asymptotic_utility,
+    average_privacy,
+    participation,
+    worst_case_privacy,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fpmonitor.ldp.mechanisms import Mechanism
+    from fpmonitor.ldp.priors import DirichletPrior
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """The metrics of a mechanism under a prior.
+
+    Attributes
+    ----------
+    ldp
+        LDP level, nats; infinite when a report can exclude a value.
+    average_privacy, worst_case_privacy
+        `S_mu` and `S^wc`, shares.
+    asymptotic_utility
+        `U^as`, nats; minus infinity when the mechanism is not faithful.
+    participation
+        `F_mu`, a share.
+    entropy_given_p
+        `H(X | P)`, nats.
+    distribution_utility, tally_utility
+        Shares, for a number of users; None without one.
+    digit_utility
+        Nats, for a number of users; None without one.
+    asymptotic_utility_error, digit_utility_error
+        Standard errors where Monte Carlo was needed, else 0; nats.
+    exact
+        Whether the metrics for a number of users are exact, or there are none.
+    obstacle
+        Why there are none although a number of users was given; else empty.
+    """
+
+    ldp: float
+    average_privacy: float
+    worst_case_privacy: float
+    asymptotic_utility: float
+    participation: float
+    entropy_given_p: float
+    distribution_utility: float | None
+    tally_utility: float | None
+    digit_utility: float | None
+    asymptotic_utility_error: float
+    digit_utility_error: float
+    exact: bool
+    obstacle: str
+
+    def to_json(self) -> dict[str, float | None]:
+        """Give the metrics without their errors; what is infinite becomes null."""
+        members = {
+            "ldp": self.ldp,
+            "average_privacy": self.average_privacy,
+            "worst_case_privacy": self.worst_case_privacy,
+            "asymptotic_utility": self.asymptotic_utility,
+            "participation": self.participation,
+            "entropy_given_p": self.entropy_given_p,
+            "distribution_utility": self.distribution_utility,
+            "tally_utility": self.tally_utility,
+            "digit_utility": self.digit_utility,
+        }
+        return {
+            name: None if value is None or math.isinf(value) else value
+            for name, value in members.items()
+        }
+
+
+def metrics_of(
+    mechanism: Mechanism,
+    prior: DirichletPrior,
+    *,
+    users: int | None = None,
+    rng: np.random.Generator,
+) -> Metrics:
+    """Compute all metrics of a mechanism; those for finitely many users when `users` is given.
+
+    Raises
+    ------
+    PolicyError, UndecidableError
+        As the metrics one by one; those for a number of users are None instead, with the reason.
+    """
+    utility = asymptotic_utility(mechanism, prior, rng=rng)
+    finite, obstacle = None, ""
+    if users is not None:
+        try:
+            finite = reports_information(mechanism, prior, users, rng=rng)
+        except UndecidableError as error:
+            obstacle = str(error)
+    return Metrics(
+        ldp=mechanism.ldp_level,
+        average_privacy=average_privacy(mechanism, prior),
+        worst_case_privacy=worst_case_privacy(mechanism),
+        asymptotic_utility=utility.value,
+        participation=participation(utility, prior).value,
+        entropy_given_p=prior.value_entropy_given_law,
+        distribution_utility=None if finite is None else finite.distribution_utility(prior),
+        tally_utility=None if finite is None else finite.tally_utility(prior),
+        digit_utility=None if finite is None else finite.digit_utility(prior),
+        asymptotic_utility_error=utility.standard_error,
+        digit_utility_error=0.0 if finite is None else finite.standard_error / (prior.values - 1),
+        exact=finite is None or finite.exact,
+        obstacle=obstacle,
+    )

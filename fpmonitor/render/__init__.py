@@ -1,0 +1,1 @@
+"""Answers as terminal tables, CSV, JSON, SVG and HTML."""

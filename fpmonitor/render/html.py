@@ -1,0 +1,381 @@
+"""The report: one HTML file that people read, print, and pass on.
+
+Nothing is loaded from elsewhere. A content security policy allows the one style sheet and the one
+script of the file by their digests, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
+from fpmonitor.render.svg import percent_label
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fpmonitor.answers.apis import ApiOverview
+    from fpmonitor.answers.automation import AutomationReport
+    from fpmonitor.answers.curve import CurveReport
+    from fpmonitor.answers.demand import DemandLine
+    from fpmonitor.answers.exposure import ExposureReport
+    from fpmonitor.answers.rank import Ranking
+    from fpmonitor.answers.trend import TrendReport
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.export.coverage import Coverage
+    from fpmonitor.render.figures import Figure
+
+_MOST_SETS, _MOST_CELLS = 200, 4400  # so that the file stays small
+_MOST_LINES = 40
+_MARKS = {"exact": "✓", "over-blocking": "✓ and more", "header-only": "header", "impossible": "–"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """All that the report tells.
+
+    Attributes
+    ----------
+    decision
+        The question and its answer.
+    alone, recommended, one_more
+        Exposure of each candidate alone; of the recommended set (null where it is empty), with the
+        price of trust; of the recommended set with each further candidate.
+    curves
+        Exposure curves of the recommended set and of the most exposing API.
+    ranking
+        Sets of one and two candidates by entropy and exposure.
+    overview
+        All observed APIs.
+    demand
+        What scripts read, if a log of it was stored.
+    coverage
+        What each export format can carry out.
+    automation
+        Users that look automated; null where the database keeps no values to tell by.
+    sources
+        APIs whose values come from several sources.
+    visits
+        Visits behind the users.
+    trend
+        The recommended set by week; null without two weeks.
+    untold
+        What these users could not be asked, in sentences.
+    made
+        When the report was made.
+    """
+
+    decision: Decision
+    alone: Sequence[ExposureReport]
+    recommended: ExposureReport | None
+    one_more: Sequence[ExposureReport]
+    curves: Sequence[CurveReport]
+    ranking: Ranking
+    overview: Sequence[ApiOverview]
+    demand: Sequence[DemandLine]
+    coverage: Coverage
+    automation: AutomationReport | None
+    sources: Sequence[str]
+    visits: int
+    trend: TrendReport | None
+    untold: Sequence[str] = ()
+    made: datetime
+
+
+def write_html(findings: Findings) -> str:
+    """Write the report, an HTML document of its own."""
+    style, script = _static("report.css"), _static("report.js")
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    sections = [
+        ("recommended", "What one site may read together", _recommended(findings)),
+        ("apis", "The APIs one by one", _apis(findings)),
+        ("curves", "Exposure curves", "".join(map(_figure, map(of_curve, findings.curves)))),
+        ("entropy", "Entropy against exposure", _entropy(findings)),
+        ("trust", "The price of trust", _trust(findings)),
+        ("more", "What one more API would cost", _one_more(findings)),
+        ("border", "All that is allowed", _border(findings.decision)),
+        ("time", "Over time", _trend(findings.trend)),
+        ("demand", "What scripts read", _demand(findings.demand)),
+        ("coverage", "What products can carry out", _coverage(findings.coverage)),
+        ("limits", "What the data cannot say", _limits(findings)),
+    ]
+    contents = "".join(
+        f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title, body in sections if body
+    )
+    body = "".join(
+        f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">'
+        f"{escape(title)}</h2>{body}</section>"
+        for name, title, body in sections
+        if body
+    )
+    decision = findings.decision
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>Which browser APIs stay {decision.policy.k}-anonymous</title>"
+        f"<style>{style}</style></head><body>"
+        '<a class="skip" href="#main">To the findings</a>'
+        f"<header><h1>Which browser APIs stay {decision.policy.k}-anonymous</h1>"
+        f'<p class="lead">{escape(decision.guarantee)}</p>'
+        f"<p>{escape(_answer(decision))}</p></header>"
+        f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'
+        f"<footer><p>Made by fpmonitor on {findings.made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer "
+        f"than {decision.policy.k} users are left out.</p></footer>"
+        f"<script>{script}</script></body></html>\n"
+    )
+
+
+def _answer(decision: Decision) -> str:
+    policy = decision.policy
+    if not decision.recommended:
+        answer = "No API at all is certified to stay within the budget."
+    else:
+        answer = (
+            f"A site may read {len(decision.recommended)} of {len(policy.candidates)} APIs "
+            f"together: {', '.join(decision.recommended)}."
+        )
+    counts = (
+        f" {len(decision.allow):,} largest sets are allowed, {len(decision.block):,} smallest ones "
+        f"blocked, {len(decision.undecided):,} cannot be told."
+    )
+    stopped = "" if decision.complete else " The search was stopped early: more may be allowed."
+    return answer + counts + stopped
+
+
+def _recommended(findings: Findings) -> str:
+    rows = []
+    decision = findings.decision
+    for api in decision.policy.candidates:
+        allowed = api in decision.recommended
+        verdict = "allow" if allowed else decision.verdict([*decision.recommended, api])[0]
+        together = {
+            "allow": "in the recommended set",
+            "block": "blocked together with it",
+            "undecided": "cannot be told together with it",
+        }[verdict]
+        alone = decision.verdict([api])[0]
+        rows.append((api, "allow" if allowed else "block", together, alone))
+    return _table("An action for each API", ("API", "action", "why", "alone"), rows, marked=1)
+
+
+def _apis(findings: Findings) -> str:
+    figure = of_exposures(
+        findings.alone, title="Exposure of each API alone", budget=findings.decision.policy.budget
+    )
+    rows = [
+        (
+            line.api,
+            "–" if line.users is None else f"{line.users:,}",
+            "–" if line.coverage is None else percent_label(line.coverage),
+            "–" if line.values is None else f"{line.values:,}",
+            "–" if line.entropy_bits is None else f"{line.entropy_bits:.2f}",
+            "–" if line.exposure is None else percent_label(line.exposure),
+            {True: "yes", False: "no", None: "–"}[line.volatile],
+        )
+        for line in findings.overview
+    ]
+    columns = ("API", "users", "coverage", "values", "entropy, bits", "exposed users", "volatile")
+    return _figure(figure) + _table("All observed APIs", columns, rows)
+
+
+def _entropy(findings: Findings) -> str:
+    return _figure(of_ranking(findings.ranking)) if findings.ranking.sets else ""
+
+
+def _trust(findings: Findings) -> str:
+    if findings.recommended is None or not findings.recommended.trust:
+        return ""
+    return _figure(of_trust(findings.recommended))
+
+
+def _one_more(findings: Findings) -> str:
+    if not findings.one_more:
+        return ""
+    figure = of_exposures(
+        findings.one_more,
+        title="The recommended set with one more API",
+        budget=findings.decision.policy.budget,
+        beyond=findings.decision.recommended,
+        remark=(
+            " Each bar holds for itself; the decision holds for all sets at once, and blocks sets "
+            "whose bar alone is within the budget."
+        ),
+    )
+    return _figure(figure)
+
+
+def _border(decision: Decision) -> str:
+    if not decision.allow:
+        return "<p>No set is allowed.</p>"
+    sets = sorted(decision.allow, key=lambda apis: (-len(apis), apis))
+    apis = decision.policy.candidates
+    shown = sets[: min(_MOST_SETS, max(_MOST_CELLS // len(apis), 1))]
+    boxes = "".join(
+        f'<label><input type="checkbox" value="{place}"> {escape(api)}</label>'
+        for place, api in enumerate(apis)
+    )
+    head = "".join(f'<th scope="col"><span>{escape(api)}</span></th>' for api in apis)
+    rows = []
+    for number, members in enumerate(shown, start=1):
+        held = set(members)
+        places = " ".join(str(place) for place, api in enumerate(apis) if api in held)
+        cells = "".join(
+            '<td class="in">●<span class="hidden">in</span></td>' if api in held else "<td></td>"
+            for api in apis
+        )
+        rows.append(
+            f'<tr data-apis="{places}"><th scope="row">{number}</th>{cells}'
+            f"<td>{len(members)}</td></tr>"
+        )
+    left_out = (
+        f" The {len(shown)} largest of {len(sets):,} are shown." if len(sets) > len(shown) else ""
+    )
+    return (
+        "<p>Each row is a largest allowed set: a site may read it, or any part of it, and nothing "
+        f"besides.{left_out}</p>"
+        '<fieldset id="filter"><legend>Only sets that hold</legend>'
+        f'{boxes}</fieldset><p role="status" id="shown">{len(shown)} of the {len(shown)} shown</p>'
+        '<div class="wide" tabindex="0" role="region" aria-label="Allowed sets"><table id="sets">'
+        f'<caption>Largest allowed sets</caption><thead><tr><th scope="col">set</th>{head}'
+        f'<th scope="col">APIs</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
+
+
+def _trend(trend: TrendReport | None) -> str:
+    return "" if trend is None else _figure(of_trend(trend))
+
+
+def _demand(lines: Sequence[DemandLine]) -> str:
+    if not lines:
+        return ""
+    rows = [
+        (
+            " + ".join(line.demand.apis),
+            f"{line.demand.sites:,}",
+            f"{line.demand.scripts:,}",
+            "–" if line.exposure is None else percent_label(line.exposure.lower),
+            "–" if line.exposure is None else percent_label(line.exposure.upper),
+            ", ".join(line.unobserved) or "–",
+        )
+        for line in lines[:_MOST_LINES]
+    ]
+    columns = ("APIs read together", "sites", "scripts", "lower", "upper", "never observed")
+    return "<p>Sets that scripts were seen to read, and what they expose here.</p>" + _table(
+        "Sets that scripts read, the most exposing first", columns, rows
+    )
+
+
+def _coverage(coverage: Coverage) -> str:
+    content = coverage.to_json()
+    formats = sorted(coverage.verdicts)
+    rows = [
+        (row["api"], row["action"], *(_MARKS.get(row.get(name, ""), "–") for name in formats))
+        for row in content["apis"]
+    ]
+    together = ", ".join(coverage.together) or "no format"
+    missed = (
+        f" No format hides {', '.join(coverage.missed)}."
+        if coverage.missed
+        else " Nothing that is blocked escapes them."
+    )
+    return (
+        f"<p>The fewest formats that hide all that can be hidden: {escape(together)}."
+        f"{escape(missed)}</p>"
+        + _table("What each export format does", ("API", "action", *formats), rows, marked=1)
+    )
+
+
+def _limits(findings: Findings) -> str:
+    decision, automation = findings.decision, findings.automation
+    volatile = [line.api for line in findings.overview if line.volatile]
+    looks = {
+        "shared": "count as one value that all users of the browser family share",
+        "left-out": "are left out",
+        "raw": "count as they were logged, which makes users look unique who are not",
+    }[decision.view.volatile]
+    if automation is None:
+        automated = "not known, as values are kept as digests"
+    elif automation.automated is None:
+        automated = "fewer than can be shown"
+    else:
+        automated = f"{automation.automated:,}"
+    lines = [
+        (
+            f"The users are {decision.users:,}, with {findings.visits:,} visits. The promise holds "
+            "if they are independent draws from the population that sites will see. Consent, "
+            "country and time of collection decide who is among them; no statistic repairs that."
+        ),
+        "A person with several browsers is several users, and so is a browser with several ids.",
+        f"Users that look automated: {automated}; "
+        + ("they are left out." if decision.view.drop_automation else "they count like others."),
+        (
+            "Browsers change: a new release can move every number. `fpmonitor check` and "
+            "`fpmonitor trend` tell."
+        ),
+        "Sets are of candidates only. A site that reads another API besides learns more.",
+    ]
+    if any(report.suppressed for report in (*findings.alone, *findings.one_more)):
+        few = decision.policy.k
+        lines.append(f"Where 1 to {few - 1} users are exposed, {few - 1} are told.")
+    if volatile:
+        lines.append(f"Values that browsers randomise ({', '.join(volatile)}) {looks}.")
+    if findings.sources:
+        lines.append(f"Values of several sources are read together: {', '.join(findings.sources)}.")
+    if not decision.complete:
+        lines.append("The search did not end: what is not listed is not decided.")
+    lines += findings.untold
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+
+
+def _figure(figure: Figure) -> str:
+    return (
+        f"<figure><figcaption><strong>{escape(figure.title)}.</strong> {escape(figure.note)}"
+        f"</figcaption>{figure.svg}<details><summary>Data</summary>"
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(figure.title)}">'
+        f"{figure.table_html()}</div></details></figure>"
+    )
+
+
+def _table(
+    caption: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    marked: int | None = None,
+) -> str:
+    """Give rows as a table; cells of the column `marked` get the class of their word."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    lines = []
+    for row in rows:
+        cells = "".join(
+            f'<td class="{escape(cell)}">{escape(cell)}</td>'
+            if place == marked
+            else f"<td>{escape(cell)}</td>"
+            for place, cell in enumerate(row[1:], start=1)
+        )
+        lines.append(f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>')
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _static(name: str) -> str:
+    return (resources.files("fpmonitor.render") / name).read_text(encoding="utf-8").strip()
+
+
+def _digest(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

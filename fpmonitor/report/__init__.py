@@ -1,1 +1,0 @@
-"""Tables of what was measured: one API set, all APIs."""

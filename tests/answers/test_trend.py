@@ -1,0 +1,234 @@
+"""The trend: windows say what `exposure` says of them, and drift is named with care."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
+from fpmonitor.monitor import Monitor
+from fpmonitor.render.trend_chart import draw_trend
+from fpmonitor.store.snapshot import Window
+from fpmonitor.store.transforms import read_transforms
+from fpmonitor.store.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+START = datetime(2026, 3, 2, tzinfo=UTC)  # a Monday
+
+
+def write(path: Path, records: Iterable[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def browsers(
+    users: int, *, day: int, seed: int, new_version: float = 0.0, first: int = 0
+) -> list[dict[str, Any]]:
+    """Wide records of one day: a user agent, a screen, a language that is often not asked."""
+    moments = np.random.default_rng(seed).integers(86_400, size=users)
+    records = []
+    for user, second in zip(range(first, first + users), moments.tolist(), strict=True):
+        rng = np.random.default_rng(user)
+        updated, old = rng.random() < new_version, int(120 + rng.geometric(0.4))
+        version = 150 if updated else old
+        record = {
+            "user": f"u{user}",
+            "time": (START + timedelta(days=day, seconds=second)).isoformat(),
+            "Navigator.userAgent": f"Mozilla/5.0 Firefox/{version}.0",
+            "Screen.height": int(rng.choice([720, 900, 1080, 1440], p=[0.1, 0.2, 0.6, 0.1])),
+        }
+        if rng.random() < 0.6:
+            record["Navigator.language"] = str(rng.choice(["en", "de", "fr"]))
+        records.append(record)
+    return records
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three weeks; in the third 3 % have a new version. Users return, some within a day."""
+    folder = tmp_path_factory.mktemp("trend")
+    days = [
+        browsers(700, day=day, seed=day, first=100 * day, new_version=0.03 if day >= 14 else 0.0)
+        for day in range(21)
+    ]
+    days[5] += browsers(60, day=5, seed=99, first=500)
+    days[6] += [{"user": "quiet", "time": (START + timedelta(days=6)).isoformat()}]
+    path = folder / "trend.duckdb"
+    with Monitor(path, create=True) as monitor:
+        for week in range(3):
+            records = itertools.chain(*days[7 * week : 7 * week + 7])
+            monitor.ingest([str(write(folder / f"{week}.jsonl", records))])
+    return path
+
+
+CANVAS = "HTMLCanvasElement.toDataURL"
+SETS = [("Screen.height",), ("Navigator.language", "Navigator.userAgent", "Screen.height")]
+
+
+@pytest.mark.parametrize("by", ["day", "week", "month"])
+def test_a_window_says_what_exposure_says_of_it(database: Path, by: Any) -> None:
+    with Monitor(database) as monitor:
+        report = monitor.trend(SETS, by=by, k=5, population=900)
+        assert len(report.windows) == {"day": 21, "week": 3, "month": 1}[by]
+        for window in report.windows[:: 10 if by == "day" else 1]:
+            asked = monitor.within(Window(window.since, window.until))
+            for line, alone in zip(
+                window.sets, asked.exposure(SETS, k=5, population=900), strict=True
+            ):
+                assert (line.apis, window.users) == (alone.apis, alone.users)
+                assert line.values == alone.values
+                for name in ("entropy_bits", "empirical", "plug_in", "unbiased"):
+                    assert getattr(line, name) == pytest.approx(getattr(alone, name)), name
+                assert line.lower <= line.plug_in <= line.upper
+                # Certified for a few users less, and thinned by another draw.
+                assert line.upper == pytest.approx(alone.upper, abs=0.1)
+
+
+def test_a_window_of_volatile_values_says_what_exposure_says_of_it(tmp_path: Path) -> None:
+    records = [
+        {
+            "user": f"u{user}",
+            "time": (START + timedelta(days=day, hours=hour)).isoformat(),
+            CANVAS: f"noise {user} {day} {hour}",
+            "Navigator.userAgent": f"Mozilla/5.0 Firefox/{153 + user % 3}.0",
+            "Navigator.webdriver": user % 20 == 0,
+        }
+        for day in range(2)
+        for user in range(60)
+        for hour in (1, 2)
+    ]
+    log = write(tmp_path / "log.jsonl", records)
+    for view in (
+        View(),
+        View(volatile="left-out"),
+        View(volatile="raw"),
+        View(drop_automation=True),
+    ):
+        with Monitor(tmp_path / "db", create=True, view=view) as monitor:
+            monitor.ingest([str(log)])
+            [first, second] = monitor.trend([[CANVAS]], by="day", k=5).windows
+            for window in (first, second):
+                asked = monitor.within(Window(window.since, window.until))
+                [alone] = asked.exposure([[CANVAS]], k=5, population=60)
+                assert (window.users, window.sets[0].values) == (alone.users, alone.values)
+                assert window.sets[0].empirical == alone.empirical
+            if view.volatile == "shared":
+                # One token in both windows: noise is no drift.
+                assert monitor.trend([[CANVAS]], by="day", k=5).alarms == ()
+                assert first.sets[0].values == 1
+
+
+def test_a_change_is_found_and_named_where_it_happened(database: Path) -> None:
+    with Monitor(database) as monitor:
+        report = monitor.trend(SETS, by="week", k=10)
+        later = START.replace(tzinfo=None) + timedelta(days=14)
+        assert {alarm.since for alarm in report.alarms} == {later}
+        alarms = {alarm.apis: alarm for alarm in report.alarms if alarm.compared == "values"}
+        alarm = alarms["Navigator.userAgent",]
+        assert alarm.p_value < 1e-4
+        assert alarm.moved == pytest.approx(0.03, abs=0.02)
+        assert ("Screen.height",) not in alarms
+        # Nobody had the new version before, so that its text must not be told.
+        [value] = [value for value in alarm.values if value.grew]
+        assert value.value is None
+        assert value.before is None
+        assert value.after == pytest.approx(0.03, abs=0.02)
+        assert report.tests == 2 * 6
+
+
+def test_a_value_is_named_where_both_windows_have_k_users_of_it(database: Path) -> None:
+    with Monitor(database) as monitor:
+        monitor_sets = [["Navigator.userAgent"]]
+        by_day = monitor.trend(monitor_sets, by="day", k=2, against="first", false_alarms=0.5)
+        named = [value for alarm in by_day.alarms for value in alarm.values if value.value]
+        for value in named:
+            assert value.before is not None
+            assert value.after is not None
+    assert by_day.against == "first"
+    assert {alarm.before for alarm in by_day.alarms} <= {START.replace(tzinfo=None)}
+
+
+def test_the_order_of_ingest_does_not_matter(database: Path, tmp_path: Path) -> None:
+    logs = sorted(database.parent.glob("*.jsonl"), reverse=True)
+    together = "".join(log.read_text(encoding="utf-8") for log in logs).splitlines(keepends=True)
+    np.random.default_rng(5).shuffle(together)
+    mixed = tmp_path / "mixed.jsonl"
+    mixed.write_text("".join(together), encoding="utf-8")
+    with Monitor(tmp_path / "db", create=True) as monitor, Monitor(database) as ordered:
+        monitor.ingest([str(mixed)])
+        one, other = (m.trend(SETS, by="day", k=5).to_json() for m in (monitor, ordered))
+    assert one["windows"] == other["windows"]
+
+
+def test_windows_of_fewer_than_k_users_tell_nothing(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", browsers(40, day=0, seed=1) + browsers(9, day=1, seed=2))
+    with Monitor(tmp_path / "db", create=True) as monitor:
+        monitor.ingest([str(log)])
+        [full, small] = monitor.trend([["Screen.height"]], by="day", k=10).windows
+        assert (small.users, small.sets) == (None, ())
+        assert full.users == 40
+        with pytest.raises(UndecidableError, match="no day has 50 users"):
+            monitor.trend([["Screen.height"]], by="day", k=50)
+
+
+def test_questions_that_cannot_be_asked_are_refused(database: Path, tmp_path: Path) -> None:
+    with Monitor(database) as monitor:
+        with pytest.raises(UnknownNameError):
+            monitor.trend([["Screen.heigth"]])
+        with pytest.raises(InputError, match="false_alarms"):
+            monitor.trend(SETS, false_alarms=0)
+    what_if = tmp_path / "what_if.toml"
+    what_if.write_text('"Screen.height" = { round = 100 }\n', encoding="utf-8")
+    with (
+        Monitor(database, view=View(transforms=read_transforms(what_if))) as monitor,
+        pytest.raises(InputError, match="coarser"),
+    ):
+        monitor.trend(SETS)
+    timeless = write(tmp_path / "timeless.jsonl", [{"user": "a", "Screen.height": 1}])
+    with Monitor(tmp_path / "db", create=True) as monitor:
+        monitor.ingest([str(timeless)])
+        assert monitor.timeless == 1
+        with pytest.raises(UndecidableError, match="no visit with a time"):
+            monitor.trend()
+
+
+def test_trend_command_prints_and_draws(
+    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["trend", "--db", str(database), "--apis", "Navigator.userAgent,Screen.height"]
+    picture = tmp_path / "trend.svg"
+    assert run([*arguments, "--by", "day", "--svg", str(picture)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["windows"]) == 21
+    assert document["drift"]["tests"] == 20 * 4
+    assert {line["since"] for line in document["drift"]["alarms"]} >= {"2026-03-16T00:00:00"}
+    root = ET.fromstring(picture.read_text(encoding="utf-8"))
+    assert "changed" in root.attrib["aria-label"]
+    assert len(root.findall(".//{*}circle")) == 21
+    assert run([*arguments, "--format", "table"]) == 0
+    assert "What changed" in capsys.readouterr().out
+    assert run([*arguments, "--format", "csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+def test_picture_shows_the_most_exposing_sets_and_escapes_names(tmp_path: Path) -> None:
+    records = [
+        {"user": f"u{i}", "time": START.isoformat()}
+        | {f"a<{api}>": i % (api + 2) for api in range(10)}
+        for i in range(40)
+    ]
+    with Monitor(tmp_path / "db", create=True) as monitor:
+        monitor.ingest([str(write(tmp_path / "log.jsonl", records))])
+        root = ET.fromstring(draw_trend(monitor.trend(by="day")))
+    names = {text.text for text in root.findall(".//{*}text")} & {f"a<{api}>" for api in range(10)}
+    assert names == {f"a<{api}>" for api in range(2, 10)}

@@ -1,0 +1,528 @@
+"""What foreign logs say is what the store holds: golden records of each format, and broken ones."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.cli import run
+from fpmonitor.collectors import records
+from fpmonitor.collectors.accesslog import log_line
+from fpmonitor.collectors.fingerprintjs import FingerprintjsCollector
+from fpmonitor.collectors.records import Visit, text_of
+from fpmonitor.errors import InputError
+from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.plugins import load_plugin
+from fpmonitor.store.database import Database
+from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
+from fpmonitor.vocabulary import known_apis
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RECORDS = Path(__file__).parents[2] / "fixtures" / "records"
+EXPECTED: dict[str, Any] = json.loads((RECORDS / "expected.json").read_text(encoding="utf-8"))
+TRAFFIC: dict[str, Any] = json.loads(
+    (RECORDS / "expected_traffic.json").read_text(encoding="utf-8")
+)
+FP5 = json.loads((RECORDS / "fingerprintjs-5.json").read_text(encoding="utf-8"))
+
+CREEPJS = {
+    "navigator": {
+        "platform": "Linux x86_64",
+        "deviceMemory": 16,
+        "userAgentData": {"mobile": False},
+    },
+    "screen": {"width": 800, "height": 600, "lied": False, "$hash": "0f"},
+    "canvas2d": {"lied": True, "dataURI": "data:,x", "$hash": "1f"},
+    "cssMedia": {"colorGamut": "srgb", "hover": "none"},
+    "timezone": {"locationMeasured": "UTC"},
+    "fonts": ["A"],
+    "forceRenew": 17,
+}
+HAR = {
+    "log": {
+        "version": "1.2",
+        "entries": [
+            {
+                "startedDateTime": "2026-11-01T10:00:00Z",
+                "request": {
+                    "headers": [
+                        {"name": "User-Agent", "value": "UA"},
+                        {"name": "Cookie", "value": "secret"},
+                        {"name": "Accept", "value": "image/*"},
+                        {"name": "sec-ch-ua-model", "value": '""'},
+                    ]
+                },
+            },
+            {
+                "startedDateTime": "2026-11-01T10:00:01Z",
+                "request": {
+                    "headers": [
+                        {"name": "Sec-Fetch-Mode", "value": "navigate"},
+                        {"name": "Accept", "value": "text/html"},
+                    ]
+                },
+            },
+            {"startedDateTime": "2026-11-01T10:00:02Z", "request": {}},
+        ],
+    }
+}
+COMBINED = (
+    '10.0.0.1 - - [21/Nov/2026:01:29:26 +0000] "GET / HTTP/1.1" 200 12 "-" '
+    '"Mozilla \\x22x\\x22 \\xC3\\xA9"\n'
+    "no line of a log\n"
+    '10.0.0.2 - - [21/Nov/2026:01:29:27 +0000] "GET / HTTP/1.1" 200 12 "https://example.org/" "-"\n'
+)
+AMIUNIQUE = (
+    "counter,id,creationDate,updateDate,userAgentHttp,languageHttp,platformJS,timezoneJS,"
+    "canvasJSHashed,octaneScore\n"
+    "1,a,2016-01-01 10:00:00,2016-01-02 10:00:00,UA,en,Linux,-60,ff,1\n"
+    "2,a,2016-02-01 10:00:00,2016-02-02 10:00:00,UA2,en,Linux,-60,ee,1\n"
+)
+GLEAN = (
+    "metrics.uuid.characteristics_client_identifier,"
+    "metrics.quantity.characteristics_max_touch_points,"
+    "metrics.quantity.characteristics_processor_count,metrics.string.characteristics_timezone,"
+    "metrics.string.characteristics_gpu,document_id\n"
+    "u,0,8,Europe/Berlin,x,17\n"
+)
+UKM = "user,metric_hash,value\nu,4098,7\nu,-1,8\nu,x,9\n"
+
+
+def stored(
+    folder: Path,
+    content: str | bytes,
+    *,
+    name: str = "log.json",
+    columns: Mapping[str, str] | None = None,
+) -> tuple[BatchReport, list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """Report, observations (user, API, status, source, text) and rejects of one log."""
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    database_path = folder / "one.duckdb"
+    database_path.unlink(missing_ok=True)
+    column_map = ColumnMap(columns or {})
+    with log_files([str(path)]) as [log], Database(database_path, create=True) as database:
+        report = ingest(database, log, choose_collector(log, column_map), column_map)
+        return (
+            report,
+            database.rows("report/observations"),
+            database.rows("report/rejects", most=1000),
+        )
+
+
+def counts(report: BatchReport) -> tuple[int, int, int, int]:
+    return report.read, report.stored, report.duplicates, report.rejected
+
+
+def values(rows: list[tuple[Any, ...]]) -> dict[str, tuple[str, str | None]]:
+    return {api: (status, text) for _, api, status, _, text in rows}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_records_of_real_libraries_are_read_as_before(name: str, tmp_path: Path) -> None:
+    report, rows, _ = stored(tmp_path, (RECORDS / name).read_bytes())
+    assert report.collector == name.split("-", maxsplit=1)[0]
+    assert {row[3] for row in rows} == {EXPECTED[name]["source"]}
+    expected = {api: tuple(cell) for api, cell in EXPECTED[name]["observations"].items()}
+    assert values(rows) == expected
+
+
+def test_a_debug_string_says_the_same_as_the_result() -> None:
+    result, debug = (
+        EXPECTED[f"fingerprintjs-5{kind}.json"]["observations"] for kind in ("", "-debug")
+    )
+    assert {api for api in result if result[api] != debug[api]} <= {
+        api for api in result if result[api][0] == "error"
+    }
+
+
+def test_components_alone_and_wrapped_results_are_read(tmp_path: Path) -> None:
+    alone = values(stored(tmp_path, json.dumps(FP5["components"]))[1])
+    wrapped = {"user": "u", "time": 1_700_000_000, "fingerprint": FP5}
+    report, rows, _ = stored(tmp_path, json.dumps(wrapped) + "\n" + json.dumps(wrapped))
+    assert values(rows) == alone
+    assert (report.read, report.stored, report.duplicates, report.users) == (2, 1, 1, 1)
+
+
+def test_version_4_of_fingerprintjs_is_told_by_its_components(tmp_path: Path) -> None:
+    components = {
+        key: FP5["components"][key] for key in FP5["components"] if key != "userAgentData"
+    }
+    _, rows, _ = stored(tmp_path, json.dumps(components))
+    assert {row[3] for row in rows} == {"fingerprintjs 4"}
+
+
+def test_the_four_states_of_fingerprintjs_survive(tmp_path: Path) -> None:
+    components = {
+        "osCpu": {"duration": 0},
+        "vendor": {"value": "", "duration": 0},
+        "webGlBasics": {
+            "error": {"name": "Error", "message": "lost", "stack": "at x"},
+            "duration": 0,
+        },
+        "canvas": {"error": {}, "duration": 0},
+        "touchSupport": {"value": {"maxTouchPoints": 0}, "duration": 0},
+        "applePay": {"value": -1, "duration": 0},
+        "novelty": {"value": None, "duration": 0},
+    }
+    seen = values(stored(tmp_path, json.dumps({"components": components, "version": "5.9.9"}))[1])
+    assert seen["Navigator.oscpu"] == ("undefined", None)
+    assert seen["Navigator.vendor#fingerprintjs"] == ("value", "")
+    lost = ("error", '{"message":"lost","name":"Error"}')
+    assert seen["WebGLRenderingContext.getParameter#VERSION"] == lost
+    assert seen["HTMLCanvasElement.toDataURL#fingerprintjs.text"] == ("error", None)
+    assert seen["Navigator.maxTouchPoints#fingerprintjs"] == ("value", "0")
+    assert seen["Window.ontouchstart#fingerprintjs"] == ("undefined", None)
+    assert seen["ApplePaySession.canMakePayments#fingerprintjs"] == ("value", "-1")
+    assert seen["x:fingerprintjs:novelty"] == ("value", "null")
+    assert "Navigator.deviceMemory" not in seen
+
+
+def test_events_of_the_pro_service_are_refused_with_the_reason(tmp_path: Path) -> None:
+    event = {"products": {"identification": {"data": {"visitorId": "x"}}}}
+    with pytest.raises(InputError, match="Pro hold no components"):
+        stored(tmp_path, json.dumps(event))
+
+
+def test_components_that_thumbmarkjs_could_not_read_are_errors(tmp_path: Path) -> None:
+    result = {
+        "thumbmark": "f",
+        "version": "1.11.0",
+        "components": {
+            "screen": {"colorDepth": 24},
+            "system": {"platform": "Linux"},
+            "math": {"a": {}},
+        },
+        "error": [{"type": "timeout", "component": "audio", "message": "too slow"}, 3],
+    }
+    seen = values(stored(tmp_path, json.dumps(result))[1])
+    assert seen["OfflineAudioContext.startRendering#thumbmarkjs"] == ("error", "too slow")
+    assert seen["Screen.colorDepth"] == ("value", "24")
+    assert seen["x:thumbmarkjs:math.a"] == ("value", "{}")
+
+
+def test_creepjs_sections_are_read_without_their_hashes(tmp_path: Path) -> None:
+    report, rows, _ = stored(tmp_path, json.dumps(CREEPJS))
+    seen = values(rows)
+    assert report.collector == "creepjs"
+    assert seen["Screen.width"] == ("value", "800")
+    assert seen["x:creepjs:canvas2d.lied"] == ("value", "true")
+    assert not [api for api in seen if "$hash" in api or "forceRenew" in api]
+
+
+def test_a_har_is_one_user_and_keeps_no_cookies(tmp_path: Path) -> None:
+    report, rows, rejects = stored(tmp_path, json.dumps(HAR, indent=1), name="a.har.json")
+    assert (report.collector, report.read, report.stored, report.rejected) == ("har", 3, 2, 1)
+    assert report.users == 1
+    assert values(rows) == {
+        "http:user-agent": ("value", "UA"),
+        "http:sec-ch-ua-model": ("value", '""'),
+        "http:accept": ("value", "text/html"),
+    }
+    assert [reject[1:3] for reject in rejects] == [(3, "no request headers")]
+
+
+def test_access_logs_are_unescaped_and_lines_without_user_are_visits(tmp_path: Path) -> None:
+    report, rows, rejects = stored(tmp_path, COMBINED, name="access.log")
+    assert (report.collector, report.read, report.stored, report.rejected) == ("accesslog", 3, 1, 2)
+    assert values(rows) == {"http:user-agent": ("value", 'Mozilla "x" é')}
+    assert [reject[1] for reject in rejects] == [2, 3]
+    by_host, _, _ = stored(tmp_path, COMBINED * 2, name="access.log", columns={"user": "host"})
+    assert (by_host.users, by_host.stored, by_host.duplicates) == (1, 1, 1)
+
+
+def test_the_log_line_for_nginx_is_read_back(tmp_path: Path) -> None:
+    assert "$http_sec_ch_ua_platform_version" in log_line("nginx")
+    line = {
+        "user": "u",
+        "time": "2026-11-21T01:00:00+01:00",
+        "http:user-agent": "UA",
+        "http:sec-ch-ua": "",
+    }
+    report, rows, _ = stored(tmp_path, json.dumps(line) + "\n", name="fpm.log")
+    assert (report.collector, report.users) == ("accesslog", 1)
+    assert values(rows) == {"http:user-agent": ("value", "UA")}
+
+
+def test_the_log_line_for_apache_is_read_back(tmp_path: Path) -> None:
+    form = log_line("apache").split('"', 1)[1].rsplit('"', 1)[0].replace('\\"', '"')
+    headers = form.count("%{") - 1
+    line = '[21/Nov/2026:01:29:26 +0000] u1 "UA"' + ' "-"' * (headers - 1) + "\n"
+    report, rows, _ = stored(tmp_path, line, name="fpm.log")
+    assert (report.collector, report.users, report.rejected) == ("accesslog", 1, 0)
+    assert values(rows) == {"http:user-agent": ("value", "UA")}
+
+
+def test_amiunique_tables_take_id_for_the_user(tmp_path: Path) -> None:
+    report, rows, _ = stored(tmp_path, AMIUNIQUE, name="dump.csv")
+    assert (report.collector, report.users, report.stored) == ("amiunique", 1, 2)
+    assert values(rows)["http:user-agent"] == ("value", "UA2")
+    assert values(rows)["x:amiunique:octaneScore"] == ("value", "1")
+    assert "x:amiunique:counter" not in values(rows)
+
+
+@pytest.mark.parametrize("name", TRAFFIC)
+def test_requests_of_chromium_are_read_from_har_and_real_access_logs(
+    name: str, tmp_path: Path
+) -> None:
+    report, rows, _ = stored(tmp_path, (RECORDS / name).read_bytes(), name=name)
+    assert report.collector == name.split("-", maxsplit=1)[0]
+    expected = TRAFFIC[name]
+    assert [report.users, *counts(report)] == [
+        expected[count] for count in ("users", "read", "stored", "duplicates", "rejected")
+    ]
+    assert (
+        sorted([user, api, status, text] for user, api, status, _, text in rows)
+        == (expected["rows"])
+    )
+
+
+def test_glean_metrics_are_read_and_the_ping_itself_is_not(tmp_path: Path) -> None:
+    report, rows, _ = stored(tmp_path, GLEAN, name="ping.csv")
+    assert (report.collector, report.users) == ("glean", 1)
+    assert values(rows) == {
+        "Navigator.maxTouchPoints": ("value", "0"),
+        "Navigator.hardwareConcurrency#glean": ("value", "8"),
+        "Intl.DateTimeFormat.resolvedOptions#glean.timezone": ("value", "Europe/Berlin"),
+        "x:glean:gpu": ("value", "x"),
+    }
+
+
+@pytest.mark.parametrize("form", ["characteristics.{}", "characteristics_{}"])
+def test_glean_pings_in_json_say_what_their_flat_table_says(tmp_path: Path, form: str) -> None:
+    ping = {
+        "client_info": {"os": "Linux"},
+        "ping_info": {"seq": 3, "end_time": "2026-11-21T01:00+00:00"},
+        "metrics": {
+            "uuid": {form.format("client_identifier"): "u"},
+            "quantity": {
+                form.format("max_touch_points"): 0,
+                form.format("processor_count"): 8,
+                form.format("color_depth"): None,
+            },
+            "string": {form.format("timezone"): "Europe/Berlin", form.format("gpu"): "x"},
+            "labeled_counter": None,
+        },
+    }
+    report, rows, _ = stored(tmp_path, json.dumps(ping) + "\n", name="ping.json")
+    assert (report.collector, report.users, report.rows_are_visits) == ("glean-json", 1, False)
+    assert values(rows) == {
+        "Navigator.maxTouchPoints": ("value", "0"),
+        "Navigator.hardwareConcurrency#glean": ("value", "8"),
+        "Intl.DateTimeFormat.resolvedOptions#glean.timezone": ("value", "Europe/Berlin"),
+        "x:glean:gpu": ("value", "x"),
+    }
+
+
+def test_a_renamed_table_keeps_its_names_when_it_must_be_read_exactly(tmp_path: Path) -> None:
+    usual = {
+        "metrics.uuid.characteristics_client_identifier": "u",
+        "metrics.quantity.characteristics_max_touch_points": 0,
+        "metrics.quantity.characteristics_processor_count": 8,
+        "metrics.string.characteristics_timezone": "Europe/Berlin",
+        "metrics.string.characteristics_gpu": "x" * 200,
+    }
+    late = {**usual, "metrics.string.characteristics_timezone": "1.0"}
+    lines = [json.dumps(usual)] * 2000 + [json.dumps(late)]
+    report, rows, _ = stored(tmp_path, "\n".join(lines) + "\n", name="ping.jsonl")
+    assert report.collector == "glean"
+    assert {row[3] for row in rows} == {"glean"}
+    timezones = {row[4] for row in rows if row[1].endswith("#glean.timezone")}
+    assert timezones == {"Europe/Berlin", "1.0"}
+
+
+def test_identifiability_metrics_are_named_by_type_and_hash(tmp_path: Path) -> None:
+    report, rows, rejects = stored(tmp_path, UKM, name="ukm.csv")
+    assert report.collector == "identifiability"
+    assert values(rows) == {
+        "x:ukm:2:10": ("value", "7"),
+        "x:ukm:255:ffffffffffffff": ("value", "8"),
+    }
+    assert "64-bit" in rejects[0][2]
+
+
+def test_every_known_name_of_the_golden_records_is_in_the_vocabulary() -> None:
+    bases = {api.partition("#")[0] for api in known_apis()}
+    for expected in EXPECTED.values():
+        for api in expected["observations"]:
+            assert api.startswith("x:") or api.partition("#")[0] in bases
+
+
+BROKEN = st.one_of(
+    st.binary(max_size=80),
+    st.sampled_from(
+        [
+            b"{",
+            b'{"components": {"a"', b"\xff\xfe{}", b'{"components": []}', b"null", b"[]", b'"x"',
+            b'{"user": "u", "components": {"vendor": {"value": NaN, "duration": 0}}}',
+            b'{"user": "u", "components": {"vendor": {"value": "\\ud800", "duration": 0}}}',
+            b'{"user": "u", "components": {"vendor": {"value": 1, "value": 2, "duration": 0}}}',
+            b'{"user": "u", "components": {"vendor": ' + b"[" * 5000 + b"]" * 5000 + b"}}",
+            b'{"user": {"a": 1}, "components": {"vendor": {"value": 1, "duration": 0}}}',
+            b'{"user": "u", "components": {"vendor": {"duration": 0, "value": "'
+            + b"x" * 300_000
+            + b'"}}}',
+        ]
+    ),
+)  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(BROKEN, max_size=8))
+def test_every_broken_record_is_stored_or_rejected_with_a_reason(lines: list[bytes]) -> None:
+    good = json.dumps({"user": "good", "components": {"vendor": {"value": "v", "duration": 0}}})
+    body = [line.translate(None, b"\n\r\0") for line in lines]
+    content = b"\n".join([good.encode(), *body]) + b"\n"
+    with tempfile.TemporaryDirectory() as folder:
+        report, rows, rejects = stored(Path(folder), content)
+    assert report.read == 1 + sum(bool(line.strip()) for line in body)
+    assert report.read == report.stored + report.duplicates + report.rejected
+    assert len(rejects) == report.rejected
+    assert all(reason and len(begin) <= 80 for _, _, reason, begin in rejects)
+    assert (1, "Navigator.vendor#fingerprintjs", "value", "fingerprintjs 3", "v") in rows
+
+
+@pytest.mark.parametrize(
+    ("collector", "record"),
+    [
+        (
+            "thumbmarkjs",
+            {"thumbmark": "f", "components": {"screen": {"colorDepth": 1}, "math": {}}},
+        ),
+        ("creepjs", CREEPJS),
+        ("clientjs", {"getColorDepth": 24, "isCookie": True, "getOS": "Linux"}),
+        ("har", HAR),
+    ],
+)
+def test_other_collectors_survive_foreign_and_cut_records(
+    tmp_path: Path, collector: str, record: dict[str, Any]
+) -> None:
+    line = json.dumps(record)
+    foreign = ['{"a": 1}', "[1]", "3", "x", line[: len(line) // 2], '{"log": {"entries": [4]}}']
+    path = tmp_path / "log.json"
+    path.write_text("\n".join([line, *foreign]) + "\n")
+    with log_files([str(path)]) as [log], Database(tmp_path / "x.duckdb", create=True) as database:
+        report = ingest(database, log, load_plugin("fpmonitor.collectors", collector)())
+    assert report.stored >= 1
+    assert report.rejected >= len(foreign)
+    assert report.read == report.stored + report.duplicates + report.rejected
+
+
+def test_a_log_of_one_json_array_is_read_record_by_record(tmp_path: Path) -> None:
+    record = {"user": "u", "components": {"vendor": {"value": "v", "duration": 0}}}
+    other = {**record, "user": "w"}
+    report, _, _ = stored(tmp_path, json.dumps([record, other, 5], indent=1))
+    assert (report.read, report.stored, report.rejected, report.users) == (3, 2, 1, 2)
+
+
+def test_records_without_user_are_visits_and_a_grown_log_adds_the_new_ones(tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"components": {"vendor": {"value": "v", "duration": i}}}) for i in (0, 0, 1)
+    ]
+    path = tmp_path / "log.jsonl"
+    with Database(tmp_path / "x.duckdb", create=True) as database:
+        for kept in (2, 3):
+            path.write_text("\n".join(lines[:kept]) + "\n")
+            with log_files([str(path)]) as [log]:
+                report = ingest(database, log, choose_collector(log, ColumnMap()))
+    assert (report.read, report.stored, report.duplicates) == (3, 1, 2)
+
+
+def test_parts_of_a_long_log_keep_their_order_and_their_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "_PART_RECORDS", 2)
+    lines = [
+        {"user": f"u{i}", "components": {f"c{i % 3}": {"value": i, "duration": 0}}}
+        for i in range(7)
+    ]
+    lines[4] = {"user": "", "components": {"c": {"value": 1, "duration": 0}}}
+    content = "\n".join(json.dumps(line) for line in lines)
+    report, rows, rejects = stored(tmp_path, content)
+    assert (report.stored, report.rejected) == (6, 1)
+    assert [reject[1:3] for reject in rejects] == [(5, "user is missing")]
+    assert sorted(int(row[4]) for row in rows) == [0, 1, 2, 3, 5, 6]
+
+
+def test_too_many_apis_are_rejected_and_not_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MAX_APIS", 3)
+    lines = [{"user": "u", "components": {f"c{i}": {"value": i, "duration": 0}}} for i in range(5)]
+    report, _, rejects = stored(tmp_path, "\n".join(json.dumps(line) for line in lines))
+    assert (report.stored, report.rejected, report.apis) == (3, 2, 3)
+    assert "more than 3 APIs" in rejects[0][2]
+
+
+def test_the_command_line_says_when_rows_are_visits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "fp.json"
+    log.write_text(json.dumps(FP5))
+    assert run(["ingest", str(log), "--db", str(tmp_path / "x.duckdb")]) == 0
+    assert "rows are visits" in capsys.readouterr().err
+    log.write_text(json.dumps({"visitor": "u", **FP5}))
+    assert run(["ingest", str(log), "--user", "visitor", "--db", str(tmp_path / "y.duckdb")]) == 0
+    assert "visits" not in capsys.readouterr().err
+
+
+def test_log_lines_and_names_are_told_on_the_command_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["log-line", "nginx"]) == 0
+    assert capsys.readouterr().out == log_line("nginx")
+    assert run(["apis", "--resolve", "canvas.text", "--format", "json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["api"] == "HTMLCanvasElement.toDataURL#fingerprintjs.text"
+    assert found["volatile"] == ["brave", "firefox"]
+    assert run(["apis", "--resolve", "nobody.knows.this"]) == 2
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=400),
+    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=5), parts),
+    max_leaves=6,
+)
+COMPONENTS = st.dictionaries(
+    st.sampled_from(["fonts", "canvas", "audio", "vendor", "webGlBasics", "screenFrame", "new"]),
+    st.fixed_dictionaries(
+        {"duration": st.integers(0, 99)}, optional={"value": JSON_VALUES, "error": JSON_VALUES}
+    ),
+    max_size=5,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    results=st.lists(COMPONENTS, min_size=1, max_size=3),
+    user=st.one_of(st.text(), st.integers(), st.none(), st.lists(st.none())),
+    ascii_only=st.booleans(),
+)
+def test_the_quick_way_through_a_fingerprintjs_line_tells_what_parsing_all_of_it_tells(
+    results: list[dict[str, Any]], user: object, ascii_only: bool
+) -> None:
+    collector = FingerprintjsCollector()
+    for components in results:
+        record = {"id": user, "at": 1, "version": "5.0.1", "components": components}
+        raw = json.dumps(record, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+        quick = collector.quick_visit(raw, "id", "at")
+        if quick is not None:
+            slow = collector.visit(json.loads(raw))
+            assert quick == Visit(slow.values, slow.source, text_of(user), "1")
+
+
+def test_the_usual_fingerprintjs_line_takes_the_quick_way() -> None:
+    raw = json.dumps({"user": "u", **FP5}).encode()
+    assert FingerprintjsCollector().quick_visit(raw, "user", "time") is not None

@@ -1,0 +1,346 @@
+"""Composition: no bound below the truth on random joint laws, and each rule where it is best."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.estimate.composition import (
+    MarginalLaw,
+    best_composition,
+    composition_bounds,
+    composition_from_sample,
+    sampled_tails,
+    sharpened_composition,
+    theorem2_composition,
+    theorem3_composition,
+    top_r_composition,
+)
+from fpmonitor.estimate.exposure import statistical_exposure
+from fpmonitor.spectrum import CountSpectrum
+
+REFERENCE = json.loads(
+    (Path(__file__).parents[2] / "fixtures" / "reference" / "exposure.json").read_text("utf-8")
+)
+ROUNDING = 1e-11
+
+
+def law(name: str) -> np.ndarray:
+    spec = REFERENCE["laws"][name]
+    if "exponent" not in spec:
+        return np.repeat(spec["probabilities"], spec["multiplicities"])
+    weights = np.arange(1.0, spec["values"] + 1) ** -spec["exponent"]
+    return weights / weights.sum()
+
+
+def marginal(joint: np.ndarray, apis: tuple[int, ...]) -> np.ndarray:
+    others = tuple(axis for axis in range(joint.ndim) if axis not in apis)
+    return joint.sum(axis=others).ravel()
+
+
+def single_laws(joint: np.ndarray) -> list[MarginalLaw]:
+    return [MarginalLaw.from_probabilities(marginal(joint, (api,))) for api in range(joint.ndim)]
+
+
+def pair_laws(joint: np.ndarray) -> dict[tuple[int, int], MarginalLaw]:
+    return {
+        pair: MarginalLaw.from_probabilities(marginal(joint, pair))
+        for pair in itertools.combinations(range(joint.ndim), 2)
+    }
+
+
+def random_joint(rng: np.random.Generator, most_apis: int = 3) -> np.ndarray:
+    shape = rng.integers(1, 6, rng.integers(1, most_apis + 1))
+    return rng.dirichlet(np.full(shape.prod(), rng.choice([0.05, 0.3, 1, 5]))).reshape(shape)
+
+
+def random_threshold(rng: np.random.Generator, joint: np.ndarray) -> float:
+    """Just above some joint probability, where the exposure has just jumped."""
+    return min(float(rng.choice(joint[joint > 0])) * (1 + 1e-9), 0.999)
+
+
+@pytest.mark.parametrize("case", REFERENCE["composition_slack"], ids=str)
+def test_slack_of_one_api_matches_the_reference(case: dict[str, Any]) -> None:
+    one = MarginalLaw.from_probabilities(law(case["law"]))
+    t, tolerance = np.array([case["t"]]), case["tolerance"]
+    assert one.exposure(t)[0] == pytest.approx(case["exposure"], abs=tolerance)
+    theorem2 = one.exposure(t)[0] + case["t"] * one.support
+    assert theorem2 == pytest.approx(case["theorem_2"], abs=tolerance)
+    assert one.sharpened_slack(t)[0] == pytest.approx(case["sharpened"], abs=tolerance)
+    p = law(case["law"])
+    direct = np.minimum(p, case["t"] * (1 - p) / (1 - case["t"])).sum()
+    assert one.sharpened_slack(t)[0] == pytest.approx(direct, abs=1e-12)
+
+
+def test_one_value_of_probability_t_carries_exactly_t() -> None:
+    case = REFERENCE["lemma_11"]
+    one = MarginalLaw.from_probabilities([case["p"], 1 - case["p"]])
+    rest = case["q"] * case["p"] / (1 - case["q"])
+    slack = one.sharpened_slack(np.array([case["q"]]))[0]
+    assert slack - rest == pytest.approx(case["bound"], abs=case["tolerance"])
+
+
+def test_sharpened_slack_never_falls_below_the_joint_exposure() -> None:
+    rng = np.random.default_rng(1)
+    worst = -1.0
+    for _ in range(5000):
+        joint = rng.dirichlet(np.full(9, rng.choice([0.1, 0.5, 2]))).reshape(3, 3)
+        first, second = single_laws(joint)
+        t = random_threshold(rng, joint)
+        split = t ** rng.uniform(0, 1)
+        exposed = joint[joint < t * (1 - 1e-12)].sum()
+        bound = first.exposure(np.array([split])) + second.sharpened_slack(np.array([t / split]))
+        worst = max(worst, exposed - bound[0])
+    case = REFERENCE["composition_violation"]
+    assert worst <= case["value"] + case["tolerance"]
+    assert worst > -1e-3
+
+
+def test_no_rule_falls_below_the_truth_and_none_contradicts_the_order() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(150):
+        joint = random_joint(rng)
+        threshold = random_threshold(rng, joint)
+        bounds = composition_bounds(single_laws(joint), threshold=threshold, pairs=pair_laws(joint))
+        upper = {bound.rule: bound.upper for bound in bounds}
+        truth = joint[joint < threshold].sum()
+        assert min(upper.values()) >= truth - ROUNDING, (joint, threshold, upper)
+        assert upper["sharpened theorem 2"] <= upper["theorem 2"] + ROUNDING
+        assert upper["top-r"] <= upper["theorem 3"] + ROUNDING
+        if joint.ndim > 1:
+            assert upper["top-r"] <= upper["theorem 2"] + ROUNDING
+
+
+def test_top_r_stays_above_the_truth_on_thousands_of_joint_laws() -> None:
+    rng = np.random.default_rng(3)
+    closest = 1.0
+    for _ in range(1500):
+        joint = random_joint(rng, most_apis=4)
+        threshold = random_threshold(rng, joint)
+        upper = top_r_composition(single_laws(joint), threshold=threshold).upper
+        truth = joint[joint < threshold].sum()
+        assert upper >= truth - ROUNDING
+        closest = min(closest, upper - truth)
+    assert closest < 0.01
+
+
+def test_the_best_bound_is_the_smallest_and_names_its_rule() -> None:
+    laws = single_laws(random_joint(np.random.default_rng(4)))
+    bounds = composition_bounds(laws, threshold=0.01)
+    best = best_composition(laws, threshold=0.01)
+    assert best in bounds
+    assert best.upper == min(bound.upper for bound in bounds)
+
+
+@pytest.mark.parametrize("rule", [theorem2_composition, sharpened_composition])
+def test_thresholds_multiply_to_the_asked_one_and_give_the_bound(rule: Any) -> None:
+    laws = [MarginalLaw.from_probabilities(law(name)) for name in ("four steps", "skew")]
+    bound = rule(laws, threshold=0.01)
+    t = bound.parameters["t"]
+    assert math.prod(t) == pytest.approx(0.01, rel=1e-9)
+    assert math.prod(t) >= 0.01
+    slack = [
+        one.sharpened_slack(np.array([x]))[0]
+        if rule is sharpened_composition
+        else one.exposure(np.array([x]))[0] + x * one.support
+        for one, x in zip(laws, t, strict=True)
+    ]
+    spared = [one.exposure(np.array([x]))[0] for one, x in zip(laws, t, strict=True)]
+    assert bound.upper == pytest.approx(min(spared[0] + slack[1], slack[0] + spared[1]))
+
+
+def test_theorem_2_and_3_find_the_best_of_a_fine_grid() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        first, second = single_laws(rng.dirichlet(np.full(20, 0.4)).reshape(4, 5))
+        threshold = float(rng.choice([0.05, 0.01, 0.001]))
+        t = threshold ** np.linspace(0, 1, 20_001)
+        pivots = (
+            first.exposure(t) + second.exposure(threshold / t) + threshold / t * second.support,
+            second.exposure(t) + first.exposure(threshold / t) + threshold / t * first.support,
+        )
+        best = min(float(pivot.min()) for pivot in pivots)
+        got = theorem2_composition([first, second], threshold=threshold).upper
+        assert got <= min(best, 1) + 2e-3
+        coarse = t[::200]
+        factor = threshold / np.outer(coarse, coarse)
+        total = first.exposure(coarse)[:, None] + second.exposure(coarse)[None, :] + factor
+        best = float(total[factor <= 1].min())
+        assert theorem3_composition([first, second], threshold=threshold).upper <= best + 0.02
+
+
+def test_top_r_finds_the_best_of_all_sizes() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(100):
+        laws = single_laws(rng.dirichlet(np.full(60, 0.3)).reshape(3, 4, 5))
+        threshold = float(10 ** rng.uniform(-4, -1))
+        tails = [one.tails() for one in laws]
+        best = min(
+            sum(tail.tails[r - 1] for tail, r in zip(tails, sizes, strict=True))
+            + threshold * math.prod(sizes)
+            for sizes in itertools.product(*(range(1, tail.sizes.size + 1) for tail in tails))
+        )
+        got = top_r_composition(laws, threshold=threshold)
+        assert got.upper <= 1.05 * min(best, 1)
+        assert got.upper >= min(best, 1) - 1e-12
+
+
+def test_made_up_columns_show_what_each_rule_can_do() -> None:
+    weights = [1 / np.arange(1, size + 1) for size in (2, 2, 5, 9)]
+    laws = [MarginalLaw.from_probabilities(weight / weight.sum()) for weight in weights]
+    upper = {bound.rule: bound.upper for bound in composition_bounds(laws, threshold=1e-4)}
+    assert upper["top-r"] == pytest.approx(0.018)
+    assert all(upper[rule] > 5 * upper["top-r"] for rule in upper if rule != "top-r")
+
+
+def test_two_by_two_example_where_the_slack_of_theorem_2_is_needed() -> None:
+    case = REFERENCE["composition_example"]
+    epsilon = 5e-13
+    joint = np.array([[0.1 - epsilon, 0.4 + epsilon], [0.4 + epsilon, 0.1 - epsilon]])
+    exposed = joint[joint < 0.1].sum()
+    assert exposed == pytest.approx(case["exposure"], abs=case["tolerance"])
+    laws = single_laws(joint)
+    assert all(one.exposure(np.array([0.5]))[0] == 0 for one in laws)
+    assert all(bound.upper >= exposed for bound in composition_bounds(laws, threshold=0.1))
+
+
+def test_an_api_rounded_above_certainty_subtracts_nothing() -> None:
+    almost = MarginalLaw.from_probabilities([1 + 4e-16])
+    t = 1 - 2.0 ** -np.arange(1, 54)
+    assert (almost.sharpened_slack(t) >= 0).all()
+
+
+def test_one_api_alone_is_its_own_exposure() -> None:
+    one = MarginalLaw.from_probabilities(law("four steps"))
+    assert theorem2_composition([one], threshold=0.25).upper == pytest.approx(0.3)
+    assert sharpened_composition([one], threshold=0.25).upper == pytest.approx(0.3)
+
+
+def test_a_constant_api_costs_nothing() -> None:
+    constant = MarginalLaw.from_probabilities([1.0])
+    one = MarginalLaw.from_probabilities(law("four steps"))
+    for rule in (sharpened_composition, top_r_composition):
+        with_constant = rule([one, constant, constant], threshold=0.05).upper
+        assert with_constant == pytest.approx(rule([one], threshold=0.05).upper)
+
+
+def test_known_pairs_help_when_apis_determine_each_other() -> None:
+    # Three copies of one API: 8 joint values, of which marginals must fear 512.
+    joint = np.zeros((8, 8, 8))
+    joint[range(8), range(8), range(8)] = 1 / 8
+    singles, pairs = single_laws(joint), pair_laws(joint)
+    alone = best_composition(singles, threshold=1e-3).upper
+    together = best_composition(singles, threshold=1e-3, pairs=pairs)
+    assert together.rule == "join size"
+    # Sets of 8 pairs that cover each API twice: 8^(3/2) joint values.
+    assert together.upper == pytest.approx(8**1.5 * 1e-3)
+    assert alone == pytest.approx(0.512)
+
+
+def test_join_size_weights_cover_every_api() -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        joint = rng.dirichlet(np.full(64, 0.1)).reshape(4, 4, 4)
+        pairs = pair_laws(joint)
+        bound = composition_bounds(single_laws(joint), threshold=0.003, pairs=pairs)[-1]
+        parts = [(0,), (1,), (2,), *pairs]
+        for api in range(3):
+            weights = zip(parts, bound.parameters["cover"], strict=True)
+            assert sum(weight for part, weight in weights if api in part) >= 1
+
+
+def sample_spectra(
+    rng: np.random.Generator, joint: np.ndarray, users: int, parts: list[tuple[int, ...]]
+) -> list[CountSpectrum]:
+    counts = rng.multinomial(users, joint.ravel()).reshape(joint.shape)
+    return [CountSpectrum.from_counts(marginal(counts, part)) for part in parts]
+
+
+@pytest.mark.parametrize("with_pairs", [False, True])
+def test_sampled_composition_covers_the_statistical_exposure(with_pairs: bool) -> None:
+    rng = np.random.default_rng(8)
+    misses, useful = 0, 0
+    for _ in range(60):
+        joint = rng.dirichlet(np.full(60, 0.05)).reshape(3, 4, 5)
+        parts = list(itertools.combinations(range(3), 2))
+        spectra = sample_spectra(rng, joint, 2000, [(0,), (1,), (2,), *parts])
+        bound = composition_from_sample(
+            spectra[:3],
+            k=5,
+            population=4000,
+            delta=0.2,
+            rng=rng,
+            pairs=dict(zip(parts, spectra[3:], strict=True)) if with_pairs else None,
+        )
+        truth = statistical_exposure(joint.ravel(), k=5, population=4000)
+        misses += bound.upper < truth
+        useful += bound.upper < 0.2
+        assert bound.rule == ("join size" if with_pairs else "top-r")
+    assert misses <= 12
+    assert useful >= 54
+
+
+def test_sampled_tails_cover_the_best_tails_of_the_law() -> None:
+    p = law("zipf 1.5 of 100")
+    rng = np.random.default_rng(9)
+    misses = 0
+    for _ in range(300):
+        offer = sampled_tails(
+            CountSpectrum.from_counts(rng.multinomial(400, p)), delta=0.5, rng=rng
+        )
+        truth = 1 - np.cumsum(p)[offer.sizes.astype(int) - 1]
+        misses += bool((offer.tails < truth - 1e-12).any())
+    assert misses <= 150
+    # Within reach of the truth: not the trivial limit.
+    assert offer.tails[-1] < 0.35
+
+
+def test_sampled_composition_is_reproducible_and_tightens_with_data() -> None:
+    joint = np.outer(law("zipf 1.5 of 100"), law("skew"))
+    rng = np.random.default_rng(10)
+    bounds = []
+    for users in (100, 10_000, 1_000_000):
+        spectra = sample_spectra(rng, joint, users, [(0,), (1,)])
+        arguments = {"k": 10, "population": 10**6, "delta": 0.05}
+        once, again = (
+            composition_from_sample(spectra, rng=np.random.default_rng(0), **arguments)
+            for _ in range(2)
+        )
+        assert once == again
+        bounds.append(once.upper)
+    assert bounds == sorted(bounds, reverse=True)
+    exact = top_r_composition(single_laws(joint), threshold=9e-6).upper
+    assert exact <= bounds[-1] <= exact + 0.01
+
+
+def test_tiny_samples_promise_nothing() -> None:
+    offer = sampled_tails(
+        CountSpectrum.from_counts([1, 1]), delta=0.05, rng=np.random.default_rng(0)
+    )
+    assert (offer.tails > 0.9).all()
+
+
+def test_bad_arguments_are_refused() -> None:
+    one, spectrum = MarginalLaw.from_probabilities([0.5, 0.5]), CountSpectrum.from_counts([5, 5])
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="at least one API"):
+        composition_bounds([], threshold=0.1)
+    with pytest.raises(PolicyError, match="threshold"):
+        composition_bounds([one], threshold=1)
+    with pytest.raises(InputError, match="positions"):
+        composition_bounds([one], threshold=0.1, pairs={(0, 1): one})
+    with pytest.raises(InputError, match="probabilities"):
+        MarginalLaw.from_probabilities([0.5, 0.4])
+    with pytest.raises(PolicyError, match="delta"):
+        composition_from_sample([spectrum], k=2, population=10, delta=0, rng=rng)
+    with pytest.raises(PolicyError, match="population"):
+        composition_from_sample([spectrum], k=20, population=10, delta=0.1, rng=rng)
+    with pytest.raises(InputError, match="one user"):
+        sampled_tails(CountSpectrum.from_counts([1]), delta=0.1, rng=rng)

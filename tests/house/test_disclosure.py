@@ -1,0 +1,333 @@
+"""What may leave is decided in one place: counts below k, what gives them away, names, texts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.answers.automation import report_automation
+from fpmonitor.answers.bounds import told_interval
+from fpmonitor.answers.curve import report_curve
+from fpmonitor.cli import run
+from fpmonitor.disclosure import (
+    FOR_OTHERS,
+    complement_of,
+    is_withheld,
+    least_exposing,
+    masked_quotes,
+    masked_text,
+    may_name,
+    may_tell,
+    most_exposing,
+    told_count,
+    told_part,
+    told_total,
+)
+from fpmonitor.estimate.bounds import theorem5, theorem8
+from fpmonitor.estimate.entropy import entropy_bits
+from fpmonitor.estimate.exposure import (
+    empirical_exposure,
+    exposure_curve,
+    plug_in_exposure,
+    unbiased_exposure,
+)
+from fpmonitor.monitor import Monitor
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+K = 10
+
+
+@pytest.fixture(autouse=True)
+def _for_others() -> Iterator[None]:
+    token = FOR_OTHERS.set(True)
+    yield
+    FOR_OTHERS.reset(token)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    """Sizes of large groups, and of small ones of 1 to k - 1 users together."""
+    large = draw(st.lists(st.integers(K, 60), min_size=1, max_size=6))
+    small: list[int] = []
+    while sum(small) < K - 1 and (not small or draw(st.booleans())):
+        small.append(draw(st.integers(1, K - 1 - sum(small))))
+    return large, small
+
+
+def spectrum_of(large: list[int], small: list[int]) -> CountSpectrum:
+    return CountSpectrum.from_counts([*large, *small])
+
+
+@pytest.mark.parametrize("count", range(15))
+def test_counts_are_told_when_they_are_none_or_k(count: int) -> None:
+    assert may_tell(count, K) == (count in {0, *range(K, 15)})
+    assert told_count(count, K) == (count if may_tell(count, K) else None)
+
+
+def test_a_total_is_withheld_when_it_would_give_a_part_away() -> None:
+    assert told_total(40, [28, 12], K) == 40
+    assert told_total(31, [28, 3], K) is None, "31 less 28 is the withheld part"
+    assert told_part(391, 397, K) is None, "the rest of them are 6 users"
+    assert (told_part(397, 397, K), told_part(0, 397, K), told_part(200, 397, K)) == (397, 0, 200)
+
+
+@settings(deadline=None)
+@given(parts=st.lists(st.integers(0, 40), min_size=1, max_size=8))
+def test_no_part_follows_from_the_total_and_the_others(parts: list[int]) -> None:
+    hidden = complement_of(parts, K)
+    if hidden is None and not any(part >= K for part in parts):
+        return
+    shown = [part for at, part in enumerate(parts) if may_tell(part, K) and at != hidden]
+    rest = sum(parts) - sum(shown)
+    if may_tell(sum(parts), K):
+        assert may_tell(rest, K), "the withheld parts together are a count like others"
+    if hidden is not None:
+        assert any(not may_tell(part, K) for part in parts)
+
+
+@settings(deadline=None, max_examples=80)
+@given(table=tables())
+def test_told_spectra_keep_the_users_and_bound_every_estimate(
+    table: tuple[list[int], list[int]],
+) -> None:
+    spectrum = spectrum_of(*table)
+    most, least = most_exposing(spectrum, K), least_exposing(spectrum, K)
+    assert most.users == least.users == spectrum.users
+    assert least.users_below(K) == 0
+    assert may_tell(most.users_below(K), K) or most.users_below(K) == K - 1
+    users = spectrum.users
+    for population in {K, users // 2 or K, users, 3 * users}:
+        if population < K:
+            continue
+        for estimate in (plug_in_exposure, unbiased_exposure):
+            values = [estimate(s, k=K, population=population) for s in (least, spectrum, most)]
+            if None not in values:
+                assert values == sorted(values, key=lambda value: value or 0), values
+    for t in range(1, users + 2):
+        below = [s.users_below(t) for s in (least, spectrum, most)]
+        assert t < K or below == sorted(below), "the curves keep their order"
+
+
+@settings(deadline=None, max_examples=80)
+@given(table=tables(), others=st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_nothing_told_depends_on_how_many_users_are_withheld(
+    table: tuple[list[int], list[int]], others: list[int]
+) -> None:
+    # The same users and the same groups but for the largest, and other small groups: an attacker
+    # who knows all of that must not be able to tell the two apart.
+    large, small = table
+    others = others[: 1 + (sum(others[:2]) < K) * 1]
+    top = max(large) + sum(small) - sum(others)
+    rest = sorted(large)[:-1]
+    if top < max([K, *rest]) or sum(others) >= K:
+        return
+    first, second = spectrum_of(large, small), spectrum_of([*rest, top], others)
+    assert first.users == second.users
+    assert is_withheld(first, K)
+    assert is_withheld(second, K)
+    for make in (most_exposing, least_exposing):
+        told = [make(spectrum, K) for spectrum in (first, second)]
+        assert told[0].counts.tolist() == told[1].counts.tolist()
+        assert told[0].values.tolist() == told[1].values.tolist()
+
+
+def test_nothing_changes_where_nothing_is_withheld() -> None:
+    for groups in ([50, 30], [50, *[1] * K], [10]):
+        spectrum = CountSpectrum.from_counts(groups)
+        assert most_exposing(spectrum, K) is least_exposing(spectrum, K) is spectrum
+
+
+@pytest.mark.parametrize("theorem", [theorem5, theorem8])
+@settings(deadline=None, max_examples=40)
+@given(table=tables(), wide=st.booleans())
+def test_limits_of_the_paper_are_only_widened(
+    theorem: Any, table: tuple[list[int], list[int]], wide: bool
+) -> None:
+    spectrum = spectrum_of(*table)
+    question: dict[str, Any] = {
+        "k": K,
+        "population": spectrum.users * (5 if wide else 1),
+        "delta": 0.05,
+        "support": spectrum.support + 3,
+    }
+    exact = told_interval(theorem, spectrum, **question, suppressed=False)
+    told = told_interval(theorem, spectrum, **question, suppressed=True)
+    assert told.lower <= exact.lower
+    assert told.upper >= exact.upper
+
+
+@settings(deadline=None, max_examples=40)
+@given(table=tables())
+def test_a_told_curve_lies_around_the_exact_one(table: tuple[list[int], list[int]]) -> None:
+    spectrum = spectrum_of(*table)
+    told = report_curve(("a",), spectrum, k=K, delta=0.05)
+    exact = report_curve(("a",), spectrum, k=K, delta=0.05, show_counts_below_k=True)
+    curve = exposure_curve(spectrum)
+    for point in told.points:
+        assert point.threshold >= K
+        at = curve.exposure[curve.position([point.threshold])][0]
+        assert at <= point.empirical
+        same = [p for p in exact.points if p.threshold >= point.threshold]
+        if same:  # between two steps the curve is that of the later one
+            assert point.lower <= same[0].lower + 1e-12
+            assert point.upper >= same[0].upper - 1e-12
+
+
+def test_entropy_of_two_values_does_not_give_the_rare_one_away() -> None:
+    readings = {
+        entropy_bits(most_exposing(CountSpectrum.from_counts([400 - rare, rare]), K))
+        for rare in range(1, K)
+    }
+    assert len(readings) == 1
+
+
+def test_a_sum_of_signs_is_withheld_with_its_part() -> None:
+    spectrum = CountSpectrum.from_counts([400])
+    report = report_automation(
+        {"robot": 13, "headless": 4}, users=400, automated=17, exposures={}, k=K
+    )
+    assert (report.automated, report.share) == (None, None)
+    assert report.signs == {"robot": 13, "headless": None}
+    shown = report_automation(
+        {"robot": 13, "headless": 4},
+        users=400,
+        automated=17,
+        exposures={("a",): (spectrum, None)},
+        k=K,
+        show_counts_below_k=True,
+    )
+    assert shown.signs == {"robot": 13, "headless": 4}
+    assert shown.automated == 17
+
+
+@pytest.mark.parametrize(
+    ("api", "users", "told"),
+    [
+        ("Navigator.userAgent", 1, True),  # a word of browsers
+        ("x.somebody", 1, False),
+        ("x.somebody", 10, True),
+        ("Navigator.userAgent#somebody", 1, False),
+    ],
+)
+def test_names_of_few_users_are_told_only_if_they_are_public(
+    api: str, users: int, told: bool
+) -> None:
+    assert may_name(api, users, 100, K) == told
+    assert may_name(api, 100, 100, K), "what all have singles out nobody"
+
+
+def test_masked_records_keep_their_form_and_nothing_else() -> None:
+    masked = masked_text('{"user": "Ann-17", "value": "Grüße", "api": null')
+    assert masked == '{"user": "xxx-99", "value": "xxxxx", "api": null'
+    assert masked_text(masked) == masked
+    assert masked_quotes("could not convert 'Ann' to \"INT") == "could not convert '...' to \"...\""
+
+
+def test_a_cohort_does_not_follow_from_the_exposure_of_all(tmp_path: Path) -> None:
+    # Cohort a exposes 3 users, b 12, c none; all together 15, which is told.
+    rare = {"a": 3, "b": 12, "c": 0}
+    rows = "".join(
+        f"{family}{i},{family},{i if i < rare[family] else 'same'}\n"
+        for family in "abc"
+        for i in range(60)
+    )
+    (tmp_path / "log.csv").write_text(f"user,family,value\n{rows}", encoding="utf-8")
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        monitor.ingest([str(tmp_path / "log.csv")])
+        told, exact = (
+            monitor.exposure([["value"]], k=K, given=["family"], show_counts_below_k=show)[0]
+            for show in (False, True)
+        )
+    assert told.empirical == exact.empirical == 15 / 180
+    shares = [
+        {cohort.given["family"]: cohort.empirical for cohort in report.cohorts.cohorts}
+        for report in (told, exact)
+        if report.cohorts
+    ]
+    assert shares[0] == {"a": 9 / 60, "b": None, "c": 0}
+    assert shares[1] == {"a": 3 / 60, "b": 12 / 60, "c": 0}
+
+
+# ---- By hand: one rare value among 400 users ----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("disclosure")
+    rows = "".join(
+        f"u{i},{'x' if i < 4 else 'y'},{i % 3},{'z' if i < 3 else ''}\n" for i in range(400)
+    )
+    (folder / "log.csv").write_text(f"user,rare,even,own name\n{rows}", encoding="utf-8")
+    path = folder / "x.duckdb"
+    with Monitor(path, create=True) as monitor:
+        monitor.ingest([str(folder / "log.csv")])
+    return path
+
+
+def json_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert run([*arguments, "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_exposure_of_few_users_is_told_as_that_of_nine(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    question = ["exposure", "--apis", "rare", "--k", "10", "--db", str(database)]
+    [line] = json_of(capsys, *question)
+    assert line["suppressed"] is True
+    assert line["empirical"] == line["unbiased"] == 9 / 400
+    FOR_OTHERS.set(False)
+    [exact] = json_of(capsys, *question)
+    assert json_of(capsys, "--for-others", *question) == [line]
+    FOR_OTHERS.set(True)
+    assert exact["suppressed"] is False
+    assert exact["empirical"] == exact["unbiased"] == 4 / 400
+    assert (exact["lower"], exact["upper"]) == (line["lower"], line["upper"])
+    [even] = json_of(capsys, "exposure", "--apis", "even", "--db", str(database))
+    assert (even["suppressed"], even["empirical"]) == (False, 0)
+    assert run([*question, "--format", "table"]) == 0
+    assert "≤ 2.25 %" in capsys.readouterr().out
+
+
+def test_the_owner_is_told_shares_and_names_as_they_are(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    FOR_OTHERS.set(False)
+    common = ["--k", "10", "--db", str(database)]
+    overview = {line["api"]: line for line in json_of(capsys, "apis", *common)}
+    assert overview["rare"]["exposure"] == 4 / 400
+    assert overview["own name"]["users"] is None, "a count of three users stays withheld"
+    ranked = json_of(capsys, "rank", "--apis", "rare", *common)
+    assert ranked["sets"][0]["exposure"] == 4 / 400
+    with Monitor(database) as monitor:
+        assert monitor.explorer(["rare"], k=K).explore(["rare"]).empirical == 4 / 400
+
+
+def test_every_answer_on_the_same_set_agrees(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--k", "10", "--db", str(database)]
+    overview = {line["api"]: line for line in json_of(capsys, "apis", *common)}
+    assert "own name" not in overview, "three users have an API of a name that no browser has"
+    assert overview["rare"]["exposure"] == 9 / 400
+    ranked = json_of(capsys, "rank", "--apis", "rare", "--apis", "even", *common)
+    assert {line["exposure"] for line in ranked["sets"]} == {9 / 400, 0}
+    curve = json_of(capsys, "curve", "--apis", "rare", *common)
+    assert curve["points"][0]["empirical"] == 9 / 400
+    with Monitor(database) as monitor:
+        explored = monitor.explorer(["rare", "even"], k=K).explore(["rare"])
+        assert (explored.empirical, explored.suppressed) == (9 / 400, True)
+        assert monitor.told_apis(k=K) == ("even", "rare")
+        assert "own name" in monitor.snapshot().apis
+        found = monitor.snapshot()
+        assert found.users == 400
+    spectrum = CountSpectrum.from_counts([396, 4])
+    assert empirical_exposure(spectrum, K) == 4 / 400

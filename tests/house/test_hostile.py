@@ -1,0 +1,734 @@
+"""Hostile files: any bytes give an answer or our own error in one line, in bounded memory."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+import tomllib
+from contextlib import closing, suppress
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.cli import run
+from fpmonitor.cli.ldp import _matrix
+from fpmonitor.cli.questions import decision_text, read_weights
+from fpmonitor.cli.statistics import _read_sets
+from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.errors import InputError
+from fpmonitor.export.csv import csv_rows
+from fpmonitor.export.enforce import ControlExporter
+from fpmonitor.export.firefox_targets import installed_targets, target_table
+from fpmonitor.logs import ColumnMap, log_files, zstd
+from fpmonitor.monitor import Monitor
+from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+from fpmonitor.policy import Policy
+from fpmonitor.private.keys import read_configs
+from fpmonitor.private.keys import read_keys as read_key_ring
+from fpmonitor.private.ohttp import read_keys as read_relay_keys
+from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.transport import read_token
+from fpmonitor.private.wire import decode_batch, decode_report, decode_uploads
+from fpmonitor.release.histogram import manifest_path, read_release
+from fpmonitor.safe_files import read_text
+from fpmonitor.serve.config import read_config
+from fpmonitor.serve.keys import read_keys
+from fpmonitor.serve.records import (
+    RefusedBodyError,
+    observation_lines,
+    report_lines,
+    split_records,
+    unpacked,
+)
+from fpmonitor.store import ingest as ingest_module
+from fpmonitor.store.transfer import read_export
+from fpmonitor.store.transforms import read_transforms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fpmonitor.store.ingest import BatchReport
+
+# Small files: decisions, settings, maps, weights, tables
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "column map": ColumnMap.from_toml,
+    "decision": read_decision,
+    "weights": read_weights,
+    "transforms": read_transforms,
+    "sets": _read_sets,
+    "matrix": lambda path: _matrix(path, None, None),
+    "Firefox targets": target_table,
+    "Firefox": installed_targets,
+    "service": read_config,
+    "keys": read_keys,
+    "release": read_release,
+    "export": lambda path: read_export(folder_of(path)),
+    "study": read_study,
+    "ask": read_ask,
+    "private keys": read_key_ring,
+    "public key": read_configs,
+    "relay keys": read_relay_keys,
+    "token": read_token,
+    "uploads": lambda path: list(decode_uploads(path.read_bytes())),
+    "batch": lambda path: decode_batch(path.read_bytes()),
+    "report": lambda path: decode_report(path.read_bytes()),
+    **{
+        f"{name} list": lambda path, name=name: read_list(name, path)
+        for name in plugin_names(EXPORTERS)
+    },
+}
+
+
+BOUNDED = [*list(READERS)[: list(READERS).index("export")], "ublock list"]
+
+
+def folder_of(manifest: Path) -> Path:
+    """Give a folder with a file as its manifest."""
+    folder = manifest.with_name("folder")
+    folder.mkdir(exist_ok=True)
+    (folder / "manifest.json").unlink(missing_ok=True)
+    (folder / "manifest.json").symlink_to(manifest.resolve())
+    return folder
+
+
+def read_list(name: str, path: Path) -> None:
+    exporter = load_plugin(EXPORTERS, name)
+    text = read_text(path, "list", most=1_000_000)
+    exporter.validate(text)
+    if isinstance(exporter, ControlExporter):
+        exporter.read(text, "example.com")
+
+
+any_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=12,
+)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("hostile")
+
+
+def read_or_refuse(read: Callable[[Path], object], path: Path) -> None:
+    with suppress(InputError):
+        read(path)
+
+
+@pytest.mark.parametrize("kind", READERS)
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@given(content=st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
+def test_any_bytes_are_read_or_refused(scratch: Path, kind: str, content: bytes) -> None:
+    path = scratch / "any"
+    path.write_bytes(content)
+    read_or_refuse(READERS[kind], path)
+
+
+HOSTILE_TEXTS = {
+    "deep JSON": b"[" * 100_000,
+    "deep JSON object": b'{"a":' * 100_000,
+    "deep TOML": b"a = " + b"[" * 5_000,
+    "deep TOML keys": b"a" + b".a" * 5_000 + b" = 1",
+    "huge number in JSON": b"9" * 5_000,
+    "huge number in TOML": b"a = " + b"9" * 5_000,
+    "not a number": b"NaN",
+    "half a character": b'{"a": "\\ud800"}',
+    "UTF-16": '{"a": 1}'.encode("utf-16"),
+    "byte order mark": b"\xef\xbb\xbf{}",
+    "NUL": b"\0" * 100,
+    "a list where a table was meant": b"columns = []\nignore = {}\nnull = []",
+    "a table in a list": b"null = [{}]\n",
+    "not finite": b'a = nan\n"b" = inf',
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_hostile_texts_are_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "hostile"
+    for content in HOSTILE_TEXTS.values():
+        path.write_bytes(content)
+        path.chmod(0o600)
+        read_or_refuse(READERS[kind], path)
+
+
+def example_decision() -> Decision:
+    return Decision(
+        policy=Policy(k=10, population=1000, budget=0.1, delta=0.05, candidates=("a", "b", "c")),
+        setting="population",
+        missing="value",
+        users=100,
+        digest="0" * 32,
+        guarantee="holds",
+        allow=(("a", "b"),),
+        block=(("c",),),
+        undecided=(),
+        recommended=("a", "b"),
+        complete=True,
+        evaluated=5,
+        seconds=0.1,
+        users_needed=(),
+        utility=2.0,
+        utility_bound=2.0,
+        engine="memory",
+    )
+
+
+def places_in(content: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = content.items() if isinstance(content, dict) else enumerate(content)
+    return [place] + [
+        below
+        for key, value in inner
+        for below in (
+            places_in(value, (*place, key)) if isinstance(value, dict | list) else [(*place, key)]
+        )
+    ]
+
+
+@settings(deadline=None, max_examples=300)
+@given(data=st.data())
+def test_a_decision_with_any_member_replaced_is_used_or_refused(
+    scratch: Path, data: st.DataObject
+) -> None:
+    content = {"": json.loads(json.dumps(example_decision().to_json()))}
+    place = data.draw(st.sampled_from(places_in(content)[1:]))
+    outer: Any = content
+    for key in place[:-1]:
+        outer = outer[key]
+    outer[place[-1]] = data.draw(any_json)
+    path = scratch / "decision.json"
+    path.write_text(json.dumps(content[""]), encoding="utf-8")
+    try:
+        decision = read_decision(path)
+    except InputError:
+        return
+    json.dumps(decision.to_json(), allow_nan=False)
+    decision.verdict(decision.policy.candidates)
+
+
+def test_a_decision_names_candidates_only(tmp_path: Path) -> None:
+    content = example_decision().to_json() | {"allow": [["a", "z"]]}
+    path = tmp_path / "decision.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(InputError, match="'z' is no candidate"):
+        read_decision(path)
+
+
+@pytest.mark.parametrize("kind", BOUNDED)
+def test_an_endless_device_is_refused(kind: str, scratch: Path) -> None:
+    endless = scratch / "endless"
+    if not endless.is_symlink():
+        endless.symlink_to("/dev/zero")
+        manifest_path(endless).symlink_to("/dev/zero")
+    read_or_refuse(READERS[kind], endless)
+
+
+# Logs
+
+
+def ingested(path: Path, *, collector: str | None = None) -> BatchReport:
+    """Report of an ingest into a new database."""
+    database = path.parent / "store" / "x.duckdb"
+    database.parent.mkdir(exist_ok=True)
+    database.unlink(missing_ok=True)
+    with Monitor(database, create=True) as monitor:
+        [report] = monitor.ingest([str(path)], collector=collector)
+    assert report.read == report.stored + report.duplicates + report.rejected
+    return report
+
+
+def outcome(report: BatchReport) -> tuple[int, int]:
+    return report.stored, report.rejected
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitor]:
+    with Monitor(tmp_path_factory.mktemp("any") / "any.duckdb", create=True) as monitor:
+        yield monitor
+
+
+BEGINNINGS = (
+    b"",
+    b'{"user": "u", "a": 1}\n',
+    b'{"user": "u", "api": "a", "value": ',
+    b"user,a,b\nu,1,2\n",
+    b"user,api,value\nu,",
+    b'{"user": "u", "components": {"fonts": {"duration": 1, "value": ',
+    b'{"log": {"entries": [',
+    b"\x1f\x8b\x08\x00",
+    b"\x28\xb5\x2f\xfd",
+    b"PAR1",
+    b'127.0.0.1 - - [01/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1 "-" "',
+)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(beginning=st.sampled_from(BEGINNINGS), rest=st.binary(max_size=120))
+def test_any_bytes_are_a_log_or_refused(
+    scratch: Path, store: Monitor, beginning: bytes, rest: bytes
+) -> None:
+    path = scratch / "any.log"
+    path.write_bytes(beginning + rest)
+    with suppress(InputError):
+        [report] = store.ingest([str(path)])
+        assert report.read == report.stored + report.duplicates + report.rejected
+
+
+RECORD = b'{"user": "u", "a": 1}\n'
+HOSTILE_LINES = {
+    "deep nesting": b'{"user": "v", "a": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+    "deep members": b'{"user": "v", "a": ' + b'{"b":' * 50_000 + b"1" + b"}" * 50_001,
+    "NaN": b'{"user": "v", "a": NaN}',
+    "not UTF-8": b'{"user": "v", "a": "\xff\xfe"}',
+    "NUL": b'{"user": "v", "a": "\0"}',
+    "cut": b'{"user": "v", "a": "',
+    "no object": b"[1, 2]",
+}
+
+
+@pytest.mark.parametrize("line", HOSTILE_LINES.values(), ids=list(HOSTILE_LINES))
+def test_a_hostile_line_is_rejected_and_its_neighbours_are_stored(
+    tmp_path: Path, line: bytes
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(RECORD * 20_000 + line + b"\n" + b'{"user": "w", "a": 2}\n')
+    report = ingested(path)
+    assert report.users >= 2
+    assert report.stored + report.rejected >= 3
+
+
+def test_huge_numbers_and_repeated_members_are_stored_as_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(
+        b'{"user": "u", "a": ' + b"9" * 400 + b"}\n"
+        b'{"user": "v", "a": 1e999}\n'
+        b'{"user": "w", "a": 1, "a": 2}\n'
+    )
+    assert outcome(ingested(path)) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"user": "u", "a": 1}\n'.encode("utf-16"), "UTF-16"),
+        ("user,a\nu,1\n".encode("utf-16-le"), "UTF-16"),
+        (b"PK\x03\x04" + b"\0" * 60, "binary data"),
+        (gzip.compress(gzip.compress(RECORD, mtime=0), mtime=0), "packed twice"),
+    ],
+)
+def test_other_encodings_and_archives_are_named(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        ingested(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    for name, content in (("a.jsonl", RECORD), ("a.csv", b"user,a\nu,1\n")):
+        path = tmp_path / name
+        path.write_bytes(b"\xef\xbb\xbf" + content)
+        assert outcome(ingested(path)) == (1, 0)
+
+
+@pytest.mark.parametrize("pack", [gzip.open, zstd.open])
+def test_a_bomb_is_refused_before_it_unpacks(tmp_path: Path, pack: Any) -> None:
+    path = tmp_path / "bomb.jsonl"
+    with pack(path, "wb") as file:
+        for _ in range(100):
+            file.write(RECORD * 40_000)
+    assert path.stat().st_size < 600_000
+    with pytest.raises(InputError, match="unpacks to more than 300 times its size"):
+        ingested(path)
+
+
+@pytest.mark.parametrize("content", [b"\0", b" ", b"["])
+def test_a_packed_desert_is_refused_after_its_beginning(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "desert.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range(100):
+            file.write(content * 1_000_000)
+    with pytest.raises(InputError):
+        ingested(path)
+
+
+PEAK = """
+import resource, sys
+from fpmonitor.cli import run
+code = run(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "start", "end", "last"),
+    [
+        (b'{"user": "u", "a": 1}\n', b'{"user": "v", "a": "', b'"}\n', b'{"user": "w", "a": 1}\n'),
+        (b"user,a\nu,1\n", b"v,", b"\n", b"w,2\n"),
+    ],
+)
+def test_a_line_of_200_megabytes_is_rejected_in_bounded_memory(
+    tmp_path: Path, first: bytes, start: bytes, end: bytes, last: bytes
+) -> None:
+    command = [sys.executable, "-P", "-c", PEAK, "ingest", "-", "--db", str(tmp_path / "x.duckdb")]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(first + start)
+        for _ in range(200):
+            process.stdin.write(b"x" * 1_000_000)
+        process.stdin.write(end + last)
+        out, err = process.communicate()
+    [batch] = json.loads(out)["batches"]
+    assert (batch["read"], batch["stored"], batch["rejected"]) == (3, 2, 1)
+    assert int(err.split()[-1]) < 900
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        [reject] = monitor.rejects()
+    assert reject.reason == "longer than 16 MB"
+    assert reject.line in {2, 3}
+
+
+def test_too_many_broken_records_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"user,a\nu,1\n" + b"x\n" * 2_000)
+    assert outcome(ingested(path)) == (1, 2_000)
+    path.write_bytes(b"user,a\nu,1\n" + b"x\n" * 150_000)
+    with pytest.raises(InputError, match="more than 100,000 records"):
+        ingested(path)
+
+
+def test_many_lines_within_quotes_are_no_broken_records(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'user,a\nu,"' + b"x\n" * 150_000 + b'"\nv,2\n')
+    assert outcome(ingested(path)) == (2, 0)
+
+
+@pytest.mark.parametrize("form", ["wide JSON", "one API a record", "CSV", "long"])
+def test_100000_apis_are_refused_with_the_limit(tmp_path: Path, form: str) -> None:
+    names = [f"api{i}" for i in range(100_000)]
+    path = tmp_path / "a.log"
+    with path.open("w", encoding="utf-8") as file:
+        match form:
+            case "wide JSON":
+                file.write(json.dumps({"user": "u"} | dict.fromkeys(names, 1)) + "\n")
+            case "one API a record":
+                file.writelines(json.dumps({"user": "u", name: 1}) + "\n" for name in names)
+            case "CSV":
+                file.write(",".join(["user", *names]) + "\n" + "1," * 100_000 + "1\n")
+            case "long":
+                file.write("user,api,value\n")
+                file.writelines(f"u,{name},1\n" for name in names)
+    with pytest.raises(InputError, match="more than 4,000"):
+        ingested(path)
+
+
+def test_a_log_that_grows_while_it_is_read_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(RECORD)
+    stage = ingest_module._stage
+
+    def stage_and_grow(database: Any, scan: Any) -> None:
+        stage(database, scan)
+        with path.open("ab") as file:
+            file.write(b'{"user": "late", "a": 1}\n')
+
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        monkeypatch.setattr(ingest_module, "_stage", stage_and_grow)
+        monkeypatch.setattr(ingest_module, "_BLOCK", 1)
+        monitor.ingest([str(path)])
+        monkeypatch.undo()
+        [again] = monitor.ingest([str(path)])
+    assert (again.stored, again.duplicates) == (1, 1)
+
+
+def test_a_log_that_is_replaced_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(RECORD)
+    stage = ingest_module._stage
+
+    def stage_and_replace(database: Any, scan: Any) -> None:
+        other = tmp_path / "b.jsonl"
+        other.write_bytes(RECORD * 2)
+        other.replace(path)
+        stage(database, scan)
+
+    monkeypatch.setattr(ingest_module, "_stage", stage_and_replace)
+    with (
+        Monitor(tmp_path / "x.duckdb", create=True) as monitor,
+        pytest.raises(InputError, match="replaced or cut"),
+    ):
+        monitor.ingest([str(path)])
+
+
+def test_a_long_line_of_an_access_log_is_rejected_at_once(tmp_path: Path) -> None:
+    line = '127.0.0.1 - - [01/Jan/2026:00:00:00 +0000] "GET /{} HTTP/1.1" 200 1 "-" "Mozilla"\n'
+    path = tmp_path / "access.log"
+    path.write_text(line.format("a") + line.format("[01/Jan/2026:00:00:00 +0000] " * 2000))
+    assert outcome(ingested(path, collector="accesslog")) == (1, 1)
+
+
+def test_a_damaged_database_of_openwpm_is_refused(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.sqlite"
+    with closing(sqlite3.connect(whole)) as connection:
+        columns = "top_level_url, script_url, symbol, operation"
+        connection.execute(f"CREATE TABLE javascript ({columns})")
+        row = ("https://a.example/", "https://b.example/x.js", "window.navigator.userAgent", "get")
+        connection.execute("INSERT INTO javascript VALUES (?, ?, ?, ?)", row)
+        connection.execute("INSERT INTO javascript VALUES (1, 2.5, x'ff', 'get')")
+        connection.commit()
+    damaged = tmp_path / "damaged.sqlite"
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        for old, new in (
+            (b"navigator", b"navigator"),
+            (b"operation)", b"operati\xf5n)"),
+            (b"Navi", b"Na"),
+        ):
+            damaged.write_bytes(whole.read_bytes().replace(old, new))
+            with suppress(InputError):
+                monitor.store_demand([str(damaged)])
+
+
+# Bodies of HTTP requests
+
+
+def take(body: bytes) -> None:
+    """Take a body as the service does; what it would store must be lines of JSON."""
+    for encoding in ("", "gzip"):
+        with suppress(RefusedBodyError):
+            unpacked(body, encoding, 100_000)
+    with suppress(RefusedBodyError):
+        records = split_records(body, 100)
+        report_lines(records, received="now")
+    with suppress(RefusedBodyError):
+        taken = observation_lines(split_records(body, 100), time="", source="", headers={})
+        for lines in taken.lines.values():
+            assert lines.decode().endswith("\n")
+
+
+BODIES = (
+    b'{"user": "u", "api": "a", "value": ',
+    b'{"user": "u", "components": {"a": {"value": ',
+    b'[{"type": "x", "body": ',
+    b"",
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(beginning=st.sampled_from(BODIES), rest=st.binary(max_size=60) | any_json.map(json.dumps))
+def test_any_body_is_taken_or_refused(beginning: bytes, rest: bytes | str) -> None:
+    take(beginning + (rest.encode() + b"}" if isinstance(rest, str) else rest))
+
+
+@pytest.mark.parametrize("content", HOSTILE_TEXTS.values(), ids=list(HOSTILE_TEXTS))
+@pytest.mark.parametrize("beginning", BODIES)
+def test_hostile_bodies_are_refused(beginning: bytes, content: bytes) -> None:
+    take(beginning + content)
+    take(beginning + content + b"}")
+
+
+def test_half_a_character_is_refused_while_its_sender_can_be_told() -> None:
+    record = b'{"user": "u", "api": "a", "value": ["\\uD800"]}'
+    with pytest.raises(RefusedBodyError, match="record 1"):
+        observation_lines([record], time="", source="", headers={})
+
+
+def test_a_packed_body_unpacks_to_no_more_than_the_limit() -> None:
+    with pytest.raises(RefusedBodyError, match="more than 1000 bytes"):
+        unpacked(gzip.compress(b"x" * 10_000_000), "gzip", 1000)
+
+
+# What is installed
+
+
+def test_every_dependency_has_a_lower_and_an_upper_bound() -> None:
+    content = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    project = content["project"]
+    named = chain(project["dependencies"], *project["optional-dependencies"].values())
+    outside = [text for text in named if not text.startswith("fpmonitor[")]
+    assert len(outside) > 20
+    assert [text for text in outside if not re.match(r"[\w.-]+>=[\d.]+,<\d+(;|$)", text)] == []
+
+
+# Names of APIs and files
+
+NAMES = (
+    "'; DROP TABLE observation; --", '"; DROP TABLE "user"; --', 'a"b', "a;b", "a,b", "a\nb",
+    "a\tb", "\x1b[31mred\x1b[0m", "\x07", "\x9b31m", "\u202egpj", "[red]x[/red]", "[bold", "a\\",
+    "=1+1", "+1", "-1", "@x", "'=1", "＝1", "{scan}", "$key", "c0", "v0", "problem", "USER",
+    "User", "x" * 65_536, "\ufeffa", "😀", "a/b~c", "%s", " ", "NULL", "*", "\u2028", "\x85",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database whose 60 users have a value of each hostile name."""
+    folder = tmp_path_factory.mktemp("named")
+    log = folder / "named\n\x1b[31m.jsonl"
+    with log.open("w", encoding="utf-8") as file:
+        for user in range(60):
+            values = {name: f"{name[:30]}{user % 2}" for name in NAMES}
+            file.write(json.dumps({"user": f"u{user}"} | values) + "\n")
+        file.write("{broken \x1b[31m\n")
+    with Monitor(folder / "x.duckdb", create=True) as monitor:
+        monitor.ingest([str(log)])
+    return folder / "x.duckdb"
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(list(arguments)) in {0, 3}
+    return capsys.readouterr().out
+
+
+def test_names_are_data_and_never_sql(named: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(answer(capsys, "apis", "--db", str(named), "--format", "json"))
+    assert {row["api"] for row in rows} == set(NAMES)
+    assert all(row["users"] == 60 and row["values"] == 2 for row in rows)
+    wanted = [name for name in NAMES if '"' not in name and name.strip() == name and name]
+    asked = [word for name in wanted for word in ("--apis", f'"{name}"')]
+    text = answer(capsys, "exposure", *asked, "--db", str(named), "--format", "json")
+    assert [report["apis"] for report in json.loads(text)] == [[name] for name in wanted]
+
+
+TABLES = (
+    ("apis",),
+    ("batches",),
+    ("rejects",),
+    ("exposure", "--apis", NAMES[0].replace('"', "")),
+    ("rank", "--size", "1"),
+)
+
+
+@pytest.mark.parametrize("command", TABLES, ids=[command[0] for command in TABLES])
+def test_no_table_commands_the_terminal(
+    named: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    assert run([*command, "--db", str(named), "--format", "table"]) in {0, 3}
+    written = capsys.readouterr()
+    assert written.out
+    assert_harmless(written.out + written.err)
+
+
+def assert_harmless(text: str) -> None:
+    assert all(character.isprintable() or character == "\n" for character in text)
+
+
+def test_no_decision_commands_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [name for name in NAMES if len(name) < 100]
+    content = example_decision().to_json()
+    content["guarantee"] = "\x1b[31mholds"
+    content["policy"]["candidates"] = names
+    content |= {"allow": [[name] for name in names], "block": [], "recommended": names[:1]}
+    path = tmp_path / "decision.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert_harmless(decision_text(read_decision(path)))
+    for name in plugin_names(EXPORTERS):
+        run(["export", str(path), "--to", name, "-o", str(tmp_path / "list")])
+    assert_harmless(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("name", ["gone\n\x1b[31m.jsonl", "x" * 5_000, "a\0b", "**a[", "\udcff"])
+def test_an_error_line_is_one_line_and_harmless(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["ingest", name, "--db", str(tmp_path / "x.duckdb")]) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert_harmless(message)
+    assert len(message) < 400
+
+
+def test_csv_output_runs_no_formula_and_keeps_every_name(
+    named: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = answer(capsys, "apis", "--db", str(named), "--format", "csv")
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    cells = [cell for row in [header, *rows] for cell in row]
+    assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t\r\n＝＋－＠"))]
+    assert {row[0].removeprefix("'") for row in rows} == set(NAMES)
+
+
+@given(name=st.text(max_size=6) | st.sampled_from(NAMES))
+def test_the_mark_of_a_csv_cell_can_be_taken_off_again(name: str) -> None:
+    text = csv_rows([[name.replace("\0", ""), 5]])
+    [row] = csv.reader(io.StringIO(text, newline=""))
+    assert row[0].removeprefix("'") == name.replace("\0", "")
+    assert not row[0].startswith(tuple("=+-@\t\r\n"))
+
+
+def test_paths_lead_to_files_and_to_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").mkdir()
+    (tmp_path / "x.csv" / "a.jsonl").write_bytes(RECORD)
+    (tmp_path / "self.jsonl").symlink_to("self.jsonl")
+    for name in ("first", "second"):
+        (tmp_path / "x.csv" / name).symlink_to(tmp_path / "x.csv")
+    os.mkfifo(tmp_path / "x.csv" / "b.jsonl")
+    with log_files([str(tmp_path / "**" / "*.jsonl")]) as logs:
+        assert [log.path.name for log in logs] == ["a.jsonl"]
+    with log_files([str(tmp_path)]) as logs:
+        assert [log.path.name for log in logs] == ["a.jsonl"]
+    for text in ("/dev/zero", str(tmp_path / "self.jsonl"), str(tmp_path / "*.csv")):
+        with pytest.raises(InputError), log_files([text]):
+            pass
+
+
+def test_a_pipe_is_read_once_and_whole(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(RECORD,))
+    writer.start()
+    assert outcome(ingested(pipe)) == (1, 0)
+    writer.join()
+
+
+def test_a_file_whose_name_is_no_text_is_read(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"\xff*.jsonl")
+    path.write_bytes(RECORD)
+    assert ingested(path).source.endswith("\\udcff*.jsonl")
+
+
+def test_a_database_whose_name_is_no_text_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["apis", "--db", str(tmp_path / "\udcff.duckdb")]) == 2
+    assert "cannot name a database" in capsys.readouterr().err
+
+
+def test_a_settings_file_of_any_depth_is_an_error_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fpmonitor.toml").write_bytes(b"a = " + b"[" * 5_000)
+    assert run(["apis"]) == 2
+    assert "settings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b'{"a":' * 50_000, b'{"a"\n[1, 2]\n', b'{"a"\n5\n'])
+def test_a_log_without_one_good_record_is_refused_without_its_values(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="no line that is a JSON object"):
+        ingested(path)

@@ -1,0 +1,96 @@
+"""What is in the checkout is what gets installed."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from importlib import resources
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.plugins import COLLECTORS, EXPORTERS, load_plugin, plugin_names
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SETUPTOOLS = PROJECT["tool"]["setuptools"]
+
+
+def test_every_package_folder_is_declared() -> None:
+    folders: dict[str, str] = SETUPTOOLS["package-dir"]
+    on_disk = {
+        ".".join([package, *init.parent.relative_to(ROOT / top).parts])
+        for package, top in folders.items()
+        for init in (ROOT / top).rglob("__init__.py")
+    }
+    assert set(SETUPTOOLS["packages"]) == on_disk
+    assert len(SETUPTOOLS["packages"]) == len(on_disk)
+
+
+def test_every_python_file_lies_in_a_package() -> None:
+    tops = set(SETUPTOOLS["package-dir"].values()) - {"fixtures"}  # those are scripts
+    for top in sorted(tops):
+        for path in (ROOT / top).rglob("*.py"):
+            assert (path.parent / "__init__.py").is_file(), path
+
+
+@pytest.mark.parametrize("package", SETUPTOOLS["packages"])
+def test_every_declared_package_is_installed(package: str) -> None:
+    importlib.import_module(package)
+
+
+def test_installed_queries_are_those_of_the_checkout() -> None:
+    installed = resources.files("fpmonitor.queries")
+    on_disk = sorted((ROOT / "queries").rglob("*.sql"))
+    assert len(on_disk) > 40
+    for path in on_disk:
+        resource = installed.joinpath(*path.relative_to(ROOT / "queries").parts)
+        assert resource.read_bytes() == path.read_bytes(), path
+
+
+def test_fixture_logs_are_installed() -> None:
+    installed = resources.files("fpmonitor.fixtures") / "logs"
+    assert {entry.name for entry in installed.iterdir()} == {
+        path.name for path in (ROOT / "fixtures" / "logs").iterdir()
+    }
+
+
+@pytest.mark.parametrize("group", [COLLECTORS, EXPORTERS])
+def test_entry_points_are_installed_and_load(group: str) -> None:
+    declared: dict[str, str] = PROJECT["project"]["entry-points"][group]
+    installed = {point.name: point.value for point in entry_points(group=group)}
+    assert declared.items() <= installed.items(), "run: pip install -e ."
+    for name in declared:
+        plugin = load_plugin(group, name)
+        assert callable(plugin if group == COLLECTORS else plugin.export)
+    assert set(declared) <= set(plugin_names(group))
+
+
+def test_unknown_plug_in_lists_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="nearest: wide"):
+        load_plugin(COLLECTORS, "wied")
+
+
+class Point:
+    def __init__(self, name: str, value: str, *, broken: bool = False) -> None:
+        self.name, self.value, self._broken = name, value, broken
+
+    def load(self) -> object:
+        if self._broken:
+            raise ImportError("no such module")
+        return self
+
+
+def test_plug_in_claimed_twice_or_broken_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    points: list[Point] = []
+    monkeypatch.setattr("fpmonitor.plugins._registered", lambda _group: points)
+    points[:] = [Point("x", "one:A"), Point("x", "two:B")]
+    with pytest.raises(InputError, match="claimed by one:A, two:B"):
+        load_plugin(COLLECTORS, "x")
+    points[:] = [Point("x", "one:A"), Point("x", "one:A")]
+    assert load_plugin(COLLECTORS, "x") is points[1]
+    points[:] = [Point("x", "one:A", broken=True)]
+    with pytest.raises(InputError, match="cannot be imported"):
+        load_plugin(COLLECTORS, "x")

@@ -1,0 +1,74 @@
+"""The README is true: its commands run, and what it shows is what they print."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import fpmonitor
+from fpmonitor.cli import app, run
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("readme")
+    (path / "fixtures").symlink_to(ROOT / "fixtures")
+    return path
+
+
+def commands() -> list[tuple[str, str]]:
+    """Commands of the README's console blocks in order, each with the output that is shown."""
+    blocks = re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
+    parts = [part for block in blocks for part in block.split("$ ")[1:]]
+    return [(part.split("\n", 1)[0], part.split("\n", 1)[1]) for part in parts]
+
+
+def test_readme_commands_run_and_print_what_is_shown(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert len(commands()) >= 8, "examples went missing"
+    for command, shown in commands():
+        program, *arguments = shlex.split(command)
+        assert program == "fpmonitor"
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            assert run(arguments) == 0, command
+        if shown:
+            assert printed.getvalue() == shown, command
+
+
+def test_readme_python_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert run(["ingest", "fixtures/logs", "--quiet", "-o", "batches.json"]) == 0
+    text = "\n".join(re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
+    example = doctest.DocTestParser().get_doctest(text, {}, "README", "README.md", 0)
+    assert len(example.examples) >= 5, "examples went missing"
+    results = doctest.DocTestRunner().run(example)
+    assert results.failed == 0
+
+
+def test_every_command_is_described_in_the_readme_or_docs() -> None:
+    pages = README + "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    for command in app.registered_commands:
+        assert f"fpmonitor {command.name}" in pages, command.name
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        if not target.startswith("http"):
+            assert (ROOT / target).exists(), target
+
+
+def test_changelog_speaks_of_the_version() -> None:
+    assert f"## {fpmonitor.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f'version = "{fpmonitor.__version__}"' in (ROOT / "pyproject.toml").read_text()

@@ -1,0 +1,440 @@
+"""Metrics of local differential privacy: reference figures, brute force, and inequalities."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import gammaln
+
+from fpmonitor.errors import PolicyError, UndecidableError
+from fpmonitor.ldp import finite
+from fpmonitor.ldp.finite import reports_information
+from fpmonitor.ldp.fisher import (
+    expected_log_determinant,
+    information_of_bits,
+    is_faithful,
+    merged_matrix,
+)
+from fpmonitor.ldp.mechanisms import (
+    LocalHash,
+    RandomisedResponse,
+    StochasticMatrix,
+    UnaryEncoding,
+    basic_rappor,
+    compose,
+    mixture,
+    optimised_unary_encoding,
+    product,
+)
+from fpmonitor.ldp.metrics import (
+    asymptotic_utility,
+    average_privacy,
+    participation,
+    participation_bound,
+    prior_free_participation_bound,
+    report_information,
+    worst_case_privacy,
+)
+from fpmonitor.ldp.planner import PROTOCOLS
+from fpmonitor.ldp.priors import DirichletPrior, prior_of, truthful_utility_floor
+
+if TYPE_CHECKING:
+    from fpmonitor.ldp.mechanisms import Mechanism
+
+PATH = Path(__file__).parents[2] / "fixtures" / "reference" / "ldp.json"
+REFERENCE: dict[str, Any] = json.loads(PATH.read_text(encoding="utf-8"))
+MATRICES = {name: StochasticMatrix(np.array(m)) for name, m in REFERENCE["matrices"].items()}
+MATRICES["truth"] = StochasticMatrix(np.eye(3))
+
+
+def generator() -> np.random.Generator:
+    return np.random.default_rng(20)
+
+
+def utility(mechanism: Mechanism, prior: DirichletPrior) -> float:
+    return asymptotic_utility(mechanism, prior, rng=generator()).value
+
+
+def quantity(name: str, mechanism: Mechanism, prior: DirichletPrior) -> float:
+    match name:
+        case "ldp_level":
+            return mechanism.ldp_level
+        case "average_privacy":
+            return average_privacy(mechanism, prior)
+        case "asymptotic_utility":
+            return utility(mechanism, prior)
+        case "participation":
+            found = asymptotic_utility(mechanism, prior, rng=generator())
+            return participation(found, prior).value
+    raise AssertionError(name)
+
+
+def mechanism_named(name: str, values: int, epsilon: float | None) -> Mechanism:
+    if name in MATRICES:
+        return MATRICES[name]
+    assert epsilon is not None
+    return PROTOCOLS[name](values, epsilon)
+
+
+@pytest.mark.parametrize("name", ["grr", "rappor", "oue", "blh"])
+def test_protocols_have_the_reference_metrics(name: str) -> None:
+    rows = [row for row in REFERENCE["protocols"] if row["protocol"] == name]
+    assert len(rows) > 20
+    for row in rows:
+        mechanism = PROTOCOLS[name](row["values"], row["epsilon"])
+        found = quantity(row["quantity"], mechanism, prior_of(row["prior"], row["values"]))
+        assert found == pytest.approx(row["value"], abs=row["tolerance"], rel=0), row
+
+
+@pytest.mark.parametrize("row", REFERENCE["priors"], ids=str)
+def test_priors_have_the_reference_entropies(row: dict[str, Any]) -> None:
+    given_prior = row["prior"]
+    prior = (
+        DirichletPrior.jeffreys(given_prior)
+        if isinstance(given_prior, int)
+        else DirichletPrior(tuple(given_prior))
+    )
+    found = getattr(prior, row["quantity"])
+    assert found == pytest.approx(row["value"], abs=row["tolerance"], rel=0)
+
+
+@pytest.mark.parametrize("row", REFERENCE["matrix_metrics"], ids=str)
+def test_matrices_have_the_reference_metrics(row: dict[str, Any]) -> None:
+    mechanism = MATRICES[row["matrix"]]
+    found = quantity(row["quantity"], mechanism, prior_of(row["prior"], mechanism.values))
+    assert found == pytest.approx(row["value"], abs=row["tolerance"], rel=0)
+
+
+@pytest.mark.parametrize("row", REFERENCE["local_hash"], ids=str)
+def test_local_hashing_has_the_reference_metrics(row: dict[str, Any]) -> None:
+    mechanism = LocalHash(row["values"], row["epsilon"], row["hash_range"])
+    found = quantity(row["quantity"], mechanism, DirichletPrior.jeffreys(row["values"]))
+    assert found == pytest.approx(row["value"], abs=row["tolerance"], rel=0)
+
+
+def test_composition_has_the_reference_metrics() -> None:
+    both = compose(RandomisedResponse(3, 2.0), RandomisedResponse(3, 1.5))
+    for row in REFERENCE["randomised_response_1.5_after_2_on_3_values"]:
+        found = quantity(row["quantity"], both, DirichletPrior.jeffreys(3))
+        assert found == pytest.approx(row["value"], abs=row["tolerance"], rel=0)
+
+
+def test_limits_of_large_epsilon_have_the_reference_metrics() -> None:
+    for row in REFERENCE["limits"]:
+        mechanism = UnaryEncoding(row["values"], row["true_support"], row["false_support"])
+        assert math.isinf(mechanism.ldp_level)
+        found = quantity(row["quantity"], mechanism, DirichletPrior.jeffreys(row["values"]))
+        assert found == pytest.approx(row["value"], abs=row["tolerance"], rel=0)
+
+
+def test_average_privacy_by_number_of_values_has_the_reference_figures() -> None:
+    for row in REFERENCE["average_privacy_at_epsilon_2"]:
+        prior = DirichletPrior.jeffreys(row["values"])
+        for name, protocol in PROTOCOLS.items():
+            mechanism = protocol(row["values"], 2.0)
+            assert average_privacy(mechanism, prior) == pytest.approx(row[name], abs=1e-9)
+            assert worst_case_privacy(mechanism) == pytest.approx(row["worst_case"], abs=1e-12)
+
+
+def test_a_posterior_that_is_nearly_certain_approaches_the_worst_case() -> None:
+    for row in REFERENCE["worst_case_ratio_of_randomised_response_2_on_3_values"]:
+        log_rare = row["log10_rare_probability"] * math.log(10)
+        rare = math.exp(log_rare)
+        shrunk = rare * math.exp(-2) / (1 - rare + rare * math.exp(-2))
+        if rare == 0:  # -p log p and -log(1 - p) to the first order
+            found = math.exp(-2) * (1 + 2 - log_rare) / (1 - log_rare)
+        else:
+            found = binary_entropy(shrunk) / binary_entropy(rare)
+        assert found == pytest.approx(row["value"], abs=row["tolerance"])
+        assert found > worst_case_privacy(RandomisedResponse(3, 2.0))
+
+
+def binary_entropy(p: float) -> float:
+    return -p * math.log(p) - (1 - p) * math.log1p(-p)
+
+
+@pytest.mark.parametrize("row", REFERENCE["users"], ids=lambda row: f"{row['mechanism']}")
+def test_metrics_of_few_users_have_the_reference_figures(row: dict[str, Any]) -> None:
+    mechanism = mechanism_named(row["mechanism"], row["values"], row["epsilon"])
+    prior, users, nats = prior_of(row["prior"], row["values"]), row["users"], row["nats"]
+    found = reports_information(mechanism, prior, users, rng=generator())
+    given_law = users * report_information(mechanism, prior)
+    expected = {
+        "reports_and_law": found.of_law,
+        "reports_and_tally": found.of_tally,
+        "reports_and_tally_given_law": found.of_tally - found.of_law,
+        "reports_and_values_given_law": given_law,
+        "reports_and_values": found.of_law + given_law,
+        "reports_and_values_given_tally": found.of_law + given_law - found.of_tally,
+        "values": prior.values_entropy(users),
+        "tally": prior.tally_entropy(users),
+        "values_given_tally": prior.values_entropy(users) - prior.tally_entropy(users),
+        "values_given_law": users * prior.value_entropy_given_law,
+        "values_and_law": prior.law_information(users),
+        "tally_given_law": prior.tally_entropy(users) - prior.law_information(users),
+        "law": prior.law_entropy,
+        "distribution_utility": found.distribution_utility(prior),
+        "tally_utility": found.tally_utility(prior),
+        "digit_utility": found.digit_utility(prior),
+        "average_privacy": average_privacy(mechanism, prior),
+    }
+    assert set(expected) == set(nats)
+    assert found.exact
+    for name, value in expected.items():
+        assert value == pytest.approx(nats[name], abs=row["tolerance"]), name
+
+
+def log_moment(prior: DirichletPrior, tally: np.ndarray[Any, Any]) -> float:
+    alpha = prior.parameters
+    rising = gammaln(alpha + tally) - gammaln(alpha)
+    return float(rising.sum() - gammaln(prior.total + tally.sum()) + gammaln(prior.total))
+
+
+@pytest.mark.parametrize("users", [1, 2, 3])
+def test_information_on_the_law_is_that_of_all_sequences_of_values_and_reports(users: int) -> None:
+    mechanism, prior = MATRICES["four by three"], DirichletPrior((1.0, 2.0, 0.5))
+    matrix = mechanism.matrix()
+    entropy, joint = 0.0, {}
+    for reports in itertools.product(range(4), repeat=users):
+        chance = 0.0
+        for values in itertools.product(range(3), repeat=users):
+            tally = np.bincount(values, minlength=3)
+            both = math.exp(log_moment(prior, tally)) * math.prod(
+                matrix[y, x] for y, x in zip(reports, values, strict=True)
+            )
+            chance += both
+            key = (reports, tuple(tally))
+            joint[key] = joint.get(key, 0.0) + both
+        entropy -= chance * math.log(chance)
+    laws = prior.sample(400_000, generator())
+    chances = laws @ matrix.T
+    logs = np.where(chances > 0, chances * np.log(np.maximum(chances, 1e-300)), 0).sum(axis=1)
+    found = reports_information(mechanism, prior, users, rng=generator())
+    noise = 5 * users * float(logs.std()) / math.sqrt(len(logs))
+    assert found.of_law == pytest.approx(entropy + users * float(logs.mean()), abs=noise)
+    of_reports: dict[Any, float] = {}
+    of_tallies: dict[Any, float] = {}
+    for (reports, tally), chance in joint.items():
+        of_reports[reports] = of_reports.get(reports, 0) + chance
+        of_tallies[tally] = of_tallies.get(tally, 0) + chance
+    of_tally = sum(
+        chance * math.log(chance / of_reports[reports] / of_tallies[tally])
+        for (reports, tally), chance in joint.items()
+        if chance > 0
+    )
+    assert found.of_tally == pytest.approx(of_tally, abs=1e-12)
+
+
+def test_average_privacy_agrees_with_simulation() -> None:
+    row = REFERENCE["monte_carlo"]
+    mechanism, prior = MATRICES[row["matrix"]], DirichletPrior.jeffreys(3)
+    assert average_privacy(mechanism, prior) == pytest.approx(
+        row["average_privacy"], abs=row["tolerance"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "users"),
+    [(RandomisedResponse(3, 1.0), 40), (RandomisedResponse(2, 2.0), 300)],
+)
+def test_sampled_information_agrees_with_the_exact_one(mechanism: Mechanism, users: int) -> None:
+    prior = DirichletPrior.jeffreys(mechanism.values)
+    exact = reports_information(mechanism, prior, users, rng=generator())
+    assert exact.exact
+    matrix = merged_matrix(mechanism)
+    sampled = finite._by_sampling(mechanism, matrix, prior, users, generator())
+    assert not sampled.exact
+    assert abs(sampled.of_law - exact.of_law) < 4 * sampled.standard_error
+    assert sampled.standard_error < 0.15
+    beyond = exact.of_tally - exact.of_law
+    assert sampled.of_tally - sampled.of_law == pytest.approx(beyond, abs=0.03)
+
+
+def test_digit_utility_approaches_its_limit_for_a_smooth_prior() -> None:
+    prior, mechanism = DirichletPrior((2.0, 2.0)), RandomisedResponse(2, 2.0)
+    limit = utility(mechanism, prior)
+    gaps = []
+    for users in (50, 200, 500):
+        found = reports_information(mechanism, prior, users, rng=generator())
+        gaps.append(found.digit_utility(prior) - math.log(users) / 2 - limit)
+    assert abs(gaps[2]) < abs(gaps[1]) < abs(gaps[0])
+    assert abs(gaps[2]) < 0.02
+
+
+def test_information_of_bits_is_that_of_all_bit_strings() -> None:
+    laws = DirichletPrior.jeffreys(5).sample(6, generator())
+    for mechanism in (basic_rappor(5, 2.0), LocalHash(5, 3.0, 4), UnaryEncoding(5, 1.0, 0.3)):
+        bits = mechanism.independent_bits
+        assert bits is not None
+        matrix = merged_matrix(mechanism)
+        for law, found in zip(laws, information_of_bits(*bits, laws), strict=True):
+            expected = (matrix / (matrix @ law)[:, None]).T @ matrix
+            assert found == pytest.approx(expected, rel=1e-8)
+
+
+def test_quasi_monte_carlo_states_its_error() -> None:
+    prior, mechanism = DirichletPrior.jeffreys(6), RandomisedResponse(6, 1.0)
+    exact = expected_log_determinant(mechanism, prior, rng=generator()).value
+    doubled = StochasticMatrix(np.vstack([0.4 * mechanism.matrix(), 0.6 * mechanism.matrix()]))
+    exact_again = expected_log_determinant(doubled, prior, rng=generator())
+    assert exact_again.standard_error > 0
+    assert abs(exact_again.value - exact) < 5 * exact_again.standard_error + 1e-3
+
+
+def test_a_remark_of_the_paper_a_mixture_may_tell_more_than_both_parts() -> None:
+    first = StochasticMatrix(np.array([[1, 0, 0], [0, 0.6, 0.4], [0, 0.4, 0.6]]))
+    second = StochasticMatrix(first.matrix()[::-1, ::-1])
+    prior = DirichletPrior.jeffreys(3)
+    both = mixture([first, second], [1, 1])
+    assert average_privacy(both, prior) == pytest.approx(average_privacy(first, prior))
+    assert utility(both, prior) > utility(first, prior) + 0.1
+
+
+def random_matrix(data: st.DataObject, reports: int, values: int) -> StochasticMatrix:
+    cell = st.floats(0.02, 1)
+    cells = data.draw(st.lists(cell, min_size=reports * values, max_size=reports * values))
+    matrix = np.array(cells).reshape(reports, values)
+    return StochasticMatrix(matrix / matrix.sum(axis=0))
+
+
+def random_prior(data: st.DataObject, values: int) -> DirichletPrior:
+    parameter = st.floats(0.2, 4)
+    return DirichletPrior(tuple(data.draw(st.lists(parameter, min_size=values, max_size=values))))
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_inequalities_of_metrics_hold(data: st.DataObject) -> None:
+    values = data.draw(st.integers(2, 3))
+    prior = random_prior(data, values)
+    first, second = random_matrix(data, values, values), random_matrix(data, 3, values)
+    after = random_matrix(data, 3, 3)
+    privacy = [average_privacy(mechanism, prior) for mechanism in (first, second)]
+    assert privacy[0] >= worst_case_privacy(first) - 1e-12
+    processed = compose(second, after)
+    assert average_privacy(processed, prior) >= privacy[1] - 1e-12
+    assert processed.ldp_level <= second.ldp_level + 1e-12
+    both = product(first, second)
+    assert average_privacy(both, prior) >= sum(privacy) - 1 - 1e-12
+    assert average_privacy(both, prior) <= min(privacy) + 1e-12
+    assert both.ldp_level <= first.ldp_level + second.ldp_level + 1e-12
+    mixed = mixture([first, second], [0.3, 0.7])
+    assert average_privacy(mixed, prior) == pytest.approx(0.3 * privacy[0] + 0.7 * privacy[1])
+    assert mixed.ldp_level == pytest.approx(max(first.ldp_level, second.ldp_level))
+
+
+@given(st.data())
+@settings(max_examples=15, deadline=None)
+def test_participation_is_bounded_by_the_ldp_level(data: st.DataObject) -> None:
+    values = data.draw(st.integers(2, 3))
+    prior, mechanism = random_prior(data, values), random_matrix(data, values, values)
+    if np.linalg.cond(mechanism.matrix()) > 1e6:
+        return
+    found = asymptotic_utility(mechanism, prior, rng=generator())
+    share = participation(found, prior).value
+    assert found.value <= prior.truthful_utility + 1e-9
+    assert prior.truthful_utility >= truthful_utility_floor(values)
+    assert share <= participation_bound(mechanism, prior) + 1e-12
+    assert share <= prior_free_participation_bound(mechanism) + 1e-12
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+def test_privacy_falls_and_utility_grows_with_epsilon(name: str) -> None:
+    prior = DirichletPrior.jeffreys(3)
+    mechanisms = [PROTOCOLS[name](3, epsilon) for epsilon in (0.2, 0.7, 1.5, 3, 6)]
+    privacy = [average_privacy(mechanism, prior) for mechanism in mechanisms]
+    utilities = [utility(mechanism, prior) for mechanism in mechanisms]
+    assert privacy == sorted(privacy, reverse=True)
+    assert utilities == sorted(utilities)
+
+
+def test_which_protocol_tells_most_at_equal_average_privacy() -> None:
+    """At three values: randomised response near full privacy, then OUE, then RAPPOR."""
+    prior = DirichletPrior.jeffreys(3)
+
+    def best(privacy: float) -> str:
+        found = {}
+        for name, protocol in PROTOCOLS.items():
+            grid = np.geomspace(0.05, 14, 60)
+            reached = [average_privacy(protocol(3, float(e)), prior) for e in grid]
+            if reached[-1] > privacy:
+                continue
+            epsilon = float(np.interp(-privacy, -np.array(reached), grid))
+            found[name] = utility(protocol(3, epsilon), prior)
+        return max(found, key=lambda name: found[name])
+
+    assert [best(privacy) for privacy in (0.95, 0.75, 0.3)] == ["grr", "oue", "rappor"]
+
+
+def test_hashing_into_two_is_unary_encoding_with_its_parameters() -> None:
+    prior = DirichletPrior((0.5, 1.0, 2.0, 0.3))
+    hashed, encoded = LocalHash(4, 1.3, 2), PROTOCOLS["blh"](4, 1.3)
+    matrix = StochasticMatrix(hashed.matrix())
+    for mechanism in (encoded, matrix, StochasticMatrix(encoded.matrix())):
+        expected = average_privacy(hashed, prior)
+        assert average_privacy(mechanism, prior) == pytest.approx(expected, abs=1e-12)
+        assert utility(mechanism, prior) == pytest.approx(utility(hashed, prior), abs=1e-9)
+        assert mechanism.ldp_level == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [RandomisedResponse(4, 1.5), optimised_unary_encoding(4, 1.5), LocalHash(4, 1.0, 3)],
+    ids=str,
+)
+def test_the_structured_route_is_that_of_the_matrix(mechanism: Mechanism) -> None:
+    prior = DirichletPrior((0.5, 1.0, 0.5, 2.0))
+    matrix = StochasticMatrix(mechanism.matrix())
+    assert matrix.ldp_level == pytest.approx(mechanism.ldp_level)
+    assert average_privacy(matrix, prior) == pytest.approx(average_privacy(mechanism, prior))
+    assert utility(matrix, prior) == pytest.approx(utility(mechanism, prior), abs=1e-9)
+
+
+def test_mechanisms_that_are_not_faithful_tell_nothing_in_the_limit() -> None:
+    merged = StochasticMatrix(np.array([[0.7, 0.7, 0.2], [0.3, 0.3, 0.8]]))
+    prior = DirichletPrior.jeffreys(3)
+    assert not is_faithful(merged)
+    found = asymptotic_utility(merged, prior, rng=generator())
+    assert found.value == -math.inf
+    assert participation(found, prior).value == 0
+    assert 0 < average_privacy(merged, prior) < 1
+    assert reports_information(merged, prior, 5, rng=generator()).of_law > 0
+    with pytest.raises(UndecidableError, match="not faithful"):
+        reports_information(merged, prior, 10_000, rng=generator())
+
+
+def test_metrics_name_the_argument_that_is_wrong() -> None:
+    mechanism = RandomisedResponse(3, 1.0)
+    for prior in (DirichletPrior.jeffreys(2), DirichletPrior.jeffreys(4)):
+        for metric in (average_privacy, utility):
+            with pytest.raises(PolicyError) as caught:
+                metric(mechanism, prior)
+            assert caught.value.argument == "prior"
+    for users in (0, -1, 10**9):
+        with pytest.raises(PolicyError) as caught:
+            reports_information(mechanism, DirichletPrior.jeffreys(3), users, rng=generator())
+        assert caught.value.argument == "users"
+    with pytest.raises(UndecidableError, match="users"):
+        reports_information(
+            basic_rappor(40, 1.0), DirichletPrior.jeffreys(40), 100, rng=generator()
+        )
+
+
+@pytest.mark.parametrize("alpha", [(), (1.0,), (1.0, 0.0), (1.0, math.nan), (1.0, math.inf)])
+def test_a_prior_must_be_one(alpha: tuple[float, ...]) -> None:
+    with pytest.raises(PolicyError) as caught:
+        DirichletPrior(alpha)
+    assert caught.value.argument == "prior"
+
+
+def test_a_prior_at_the_corners_is_refused_rather_than_computed_wrongly() -> None:
+    with pytest.raises(PolicyError, match="prior"):
+        utility(RandomisedResponse(2, 1.0), DirichletPrior((1e-3, 1e-3)))

@@ -1,0 +1,87 @@
+"""The explorer answers as the monitor does, for any set, from memory."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.errors import InputError, PolicyError, UnknownNameError
+from fpmonitor.estimate.certificate import certificate
+from fpmonitor.monitor import Monitor
+from fpmonitor.population import exposure_index as explorer_module
+from fpmonitor.population.exposure_index import make_explorer
+from fpmonitor.population.memory import MemorySource
+
+if TYPE_CHECKING:
+    from fpmonitor.spectrum import CountSpectrum
+
+LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
+LIMITS = certificate(users=60, k=2, population=60, delta=0.1)
+CANDIDATES = ["Navigator.maxTouchPoints", "Navigator.userAgent", "Screen.height", "Screen.width"]
+
+
+@pytest.fixture(scope="module")
+def monitor(tmp_path_factory: pytest.TempPathFactory) -> Monitor:
+    monitor = Monitor(tmp_path_factory.mktemp("explorer") / "f.duckdb", create=True)
+    monitor.ingest([str(LOGS / "browsers-3.parquet")])
+    return monitor
+
+
+@pytest.mark.parametrize("population", [4000, None, 1_000_000])
+def test_every_set_has_the_numbers_of_the_monitor(monitor: Monitor, population: int | None) -> None:
+    held = monitor.explorer(CANDIDATES, k=10, population=population)
+    sets = [
+        apis for size in range(1, 5) for apis in itertools.combinations(sorted(CANDIDATES), size)
+    ]
+    reports = monitor.exposure(sets, k=10, population=population)
+    for apis, report in zip(sets, reports, strict=True):
+        found = held.explore(apis)
+        assert (found.lower, found.upper) == (report.lower, report.upper)
+        assert (found.empirical, found.unbiased) == (report.empirical, report.unbiased)
+    assert held.users == reports[0].users
+
+
+def test_questions_that_make_no_sense_are_refused(monitor: Monitor) -> None:
+    held = monitor.explorer(CANDIDATES, k=10)
+    with pytest.raises(InputError, match="at least one"):
+        held.explore([])
+    with pytest.raises(UnknownNameError, match=r"Screen\.hight"):
+        held.explore(["Screen.hight"])
+    with pytest.raises(PolicyError, match="delta"):
+        monitor.explorer(CANDIDATES, k=10, delta=2)
+
+
+def same(one: CountSpectrum, other: CountSpectrum) -> bool:
+    return np.array_equal(one.counts, other.counts) and np.array_equal(one.values, other.values)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    columns=st.integers(1, 6), values=st.integers(1, 5), users=st.integers(2, 60),
+    seed=st.integers(0, 2**32), bits=st.integers(15, 63),
+)  # fmt: skip
+def test_spectra_are_exact_however_often_the_sort_is_split(
+    columns: int, values: int, users: int, seed: int, bits: int
+) -> None:
+    """With fewer bits to a number, the groups are found in more steps; 60 users need 15 at most."""
+    rng = np.random.default_rng(seed)
+    apis = [f"a{i}" for i in range(columns)]
+    codes = [rng.integers(values, size=users) for _ in apis]
+    dropped = np.flatnonzero(rng.random(users) < 0.3)
+    if len(dropped) == users:
+        dropped = dropped[1:]
+    held = make_explorer(apis, codes, dropped, k=2, population=60, certificate=LIMITS, digest="d")
+    asked = rng.choice(apis, rng.integers(1, columns + 1), replace=False).tolist()
+    source = MemorySource(apis, codes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explorer_module, "KEY_BITS", bits)
+        full, thinned = held.spectra(asked)
+    assert same(full, source.spectrum(asked))
+    assert thinned is not None
+    assert same(thinned, source.without(dropped).spectrum(asked))

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.population import memory
+from fpmonitor.population.memory import CodeTable, MemorySource, rank_keys
+
+if TYPE_CHECKING:
+    from fpmonitor.spectrum import CountSpectrum
+
+tables = st.integers(1, 4).flatmap(
+    lambda columns: st.lists(
+        st.tuples(*[st.integers(0, 6)] * columns, st.integers(1, 5)), min_size=1, max_size=40
+    )
+)
+
+
+def spectrum_by_hand(rows: list[tuple[int, ...]], places: tuple[int, ...]) -> dict[int, int]:
+    """Count the rows one by one; the last entry of a row is its weight."""
+    groups: Counter[tuple[int, ...]] = Counter()
+    for row in rows:
+        groups[tuple(row[place] for place in places)] += row[-1]
+    return dict(Counter(groups.values()))
+
+
+def as_dict(spectrum: CountSpectrum) -> dict[int, int]:
+    return dict(zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True))
+
+
+def source_of(rows: list[tuple[int, ...]]) -> MemorySource:
+    *codes, weights = (np.array(column) for column in zip(*rows, strict=True))
+    return MemorySource([f"api{place}" for place in range(len(codes))], codes, weights)
+
+
+@settings(deadline=None, max_examples=80)
+@given(tables)
+def test_spectrum_of_every_set_equals_counting_by_hand(rows: list[tuple[int, ...]]) -> None:
+    source = source_of(rows)
+    columns = len(rows[0]) - 1
+    for size in range(columns + 1):
+        for places in combinations(range(columns), size):
+            spectrum = source.spectrum([f"api{place}" for place in places])
+            assert as_dict(spectrum) == spectrum_by_hand(rows, places)
+
+
+@settings(deadline=None, max_examples=40)
+@given(tables)
+def test_merging_rows_changes_no_spectrum(rows: list[tuple[int, ...]]) -> None:
+    source = source_of(rows)
+    kept = source.apis[: max(1, len(source.apis) - 1)]
+    for fewer in (source.restricted(kept), source.selected(kept)):
+        assert fewer.apis == kept
+        assert fewer.users == source.users
+        assert as_dict(fewer.spectrum(kept)) == as_dict(source.spectrum(kept))
+    merged = source.restricted(kept).table
+    assert len(merged.weights) == len({row[: len(kept)] for row in rows})
+
+
+@settings(deadline=None, max_examples=40)
+@given(tables, st.sets(st.integers(0, 39)))
+def test_dropped_rows_are_those_at_the_positions(
+    rows: list[tuple[int, ...]], dropped: set[int]
+) -> None:
+    dropped = {place for place in dropped if place < len(rows) - 1}
+    source = source_of(rows).without(sorted(dropped))
+    left = [row for place, row in enumerate(rows) if place not in dropped]
+    assert source.users == sum(row[-1] for row in left)
+    everything = tuple(range(len(rows[0]) - 1))
+    assert as_dict(source.spectrum(source.apis)) == spectrum_by_hand(left, everything)
+
+
+def test_key_that_passes_63_bits_is_not_wrapped() -> None:
+    """Two tuples whose mixed-radix numbers agree modulo 2^64 must stay two groups."""
+    rows, columns = 300, 12
+    rng = np.random.default_rng(3)
+    codes = [rng.permutation(rows) for _ in range(columns)]
+    assert rows**columns > 1 << 64
+    table = MemorySource([f"api{place:02d}" for place in range(columns)], codes).table
+    places = list(range(columns))
+    assert not table.fits(places)
+    keys, size = table.keys(places)
+    assert keys.min() >= 0
+    assert keys.max() < size < 1 << memory.KEY_BITS
+    assert table.sizes(places).tolist() == [1] * rows
+    merged = table.merged(places)
+    assert sorted(zip(*merged.columns, strict=True)) == sorted(zip(*codes, strict=True))
+
+
+@pytest.mark.parametrize("greatest", [1, 9, 1 << 20])
+@pytest.mark.parametrize("bits", [6, 41, 42, 43, 58, 59, 60, 61, 62, 63, 64, 65, 66, 80])
+def test_plain_wide_and_overflowing_keys_give_the_same_groups(bits: int, greatest: int) -> None:
+    """Keys of so many bits in all, and codes whose highest bits tell rows apart."""
+    rng = np.random.default_rng(bits)
+    codes = rng.integers(0, 4, (3, 1000))
+    weights = rng.integers(1, greatest + 1, 1000)
+    small = CodeTable(tuple(codes), (4, 4, 4), weights)
+    cardinalities = (1 << bits // 3, 1 << bits // 3, 1 << bits - 2 * (bits // 3))
+    spread = [np.array([0, 1, size // 2, size - 1]) for size in cardinalities]
+    columns = tuple(values[column] for values, column in zip(spread, codes, strict=True))
+    wide = CodeTable(columns, cardinalities, weights)
+    expected = small.sizes([0, 1, 2])
+    assert len(expected) == 64
+    assert wide.sizes([0, 1, 2]).tolist() == expected.tolist()
+    merged = wide.merged([0, 1, 2], cap=7)
+    assert merged.weights.tolist() == np.minimum(expected, 7).tolist()
+    for values, column, plain in zip(
+        spread, merged.columns, small.merged([0, 1, 2]).columns, strict=True
+    ):
+        assert column.tolist() == values[plain].tolist()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=60), st.booleans())
+def test_ranks_keep_the_order_of_keys(keys: list[int], wide: bool) -> None:
+    ranks, count = rank_keys(np.array(keys), 1 << 40 if wide else 1001)
+    distinct = sorted(set(keys))
+    assert count == len(distinct)
+    assert [distinct[rank] for rank in ranks] == keys
+
+
+def test_codes_may_be_any_whole_numbers() -> None:
+    source = MemorySource(["b", "a"], [[0, 2**62, 2**62, 7], [0, 0, 255, 256]])
+    assert source.apis == ("a", "b")
+    assert as_dict(source.spectrum(["b"])) == {1: 2, 2: 1}
+    assert as_dict(source.spectrum(["a"])) == {1: 2, 2: 1}
+    assert as_dict(source.spectrum(["a", "b", "a"])) == {1: 4}
+    assert as_dict(source.spectrum([])) == {4: 1}
+
+
+@pytest.mark.parametrize(
+    ("apis", "codes", "weights"),
+    [
+        (["a", "a"], [[1], [1]], None),
+        (["a"], [[1], [1]], None),
+        (["a", "b"], [[1], [1, 2]], None),
+        (["a"], [[]], None),
+        (["a"], [[-1]], None),
+        (["a"], [[0.5]], None),
+        (["a"], [[[1]]], None),
+        (["a"], [[1]], [0]),
+        (["a"], [[1]], [1, 1]),
+        (["a"], [[1, 1]], [2**53, 1]),
+        (["a"], [np.array([2**64 - 1], dtype=np.uint64)], None),
+    ],
+)
+def test_unusable_input_is_refused(
+    apis: list[str], codes: list[list[int]], weights: list[int] | None
+) -> None:
+    with pytest.raises(InputError):
+        MemorySource(apis, codes, weights)
+
+
+def test_unknown_api_and_row_are_named() -> None:
+    source = MemorySource(["canvas"], [[1, 2]])
+    with pytest.raises(UnknownNameError, match="canvas"):
+        source.spectrum(["canvass"])
+    with pytest.raises(InputError, match="row 2 of 2"):
+        source.without([2])
+    with pytest.raises(InputError, match="no user is left"):
+        source.without([0, 1])

@@ -1,0 +1,342 @@
+"""The user's side of collection without joint records: tokens, what is withheld, what is sealed."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fpmonitor.errors import InputError
+from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, RandomisedResponse
+from fpmonitor.private.client import answer, randomised, redacted, seal_answers
+from fpmonitor.private.keys import KeyRing, SealError, open_sealed
+from fpmonitor.private.randomised import mechanism_of
+from fpmonitor.private.study import (
+    DIGEST_BYTES,
+    MECHANISMS,
+    UNARY,
+    Ask,
+    Randomisation,
+    RedactionRule,
+    Study,
+    ask_of,
+    check_ask,
+    first_ask,
+)
+from fpmonitor.private.tokens import fitting, is_report, token_of
+from fpmonitor.private.wire import decode_frame, decode_report, token_limit
+
+if TYPE_CHECKING:
+    from fpmonitor.private.study import MechanismName
+    from fpmonitor.private.wire import Report, Upload
+
+APIS = ("a", "b", "c")
+SHUFFLER = KeyRing.generate("shuffler")
+CURATOR = KeyRing.generate("curator")
+
+
+def study_of(**terms: Any) -> Study:
+    return Study(**({"name": "t", "apis": APIS, "population": 1000, "k": 2, "budget": 0.5} | terms))
+
+
+def grr(epsilon: float, *values: str) -> Randomisation:
+    return Randomisation(mechanism="grr", epsilon=epsilon, values=values)
+
+
+FLAT = grr(0.1, *(f"={value}" for value in range(50)))
+
+
+@pytest.mark.parametrize(
+    ("status", "value", "token"),
+    [
+        ("value", "1", "=1"),
+        ("value", "", "="),
+        ("value", "absent", "=absent"),
+        ("undefined", None, "undefined"),
+        ("error", None, "error"),
+        ("error", "what it said", "error"),
+    ],
+)
+def test_a_token_is_the_value_or_the_word_of_its_status(
+    status: str, value: str | None, token: str
+) -> None:
+    assert token_of(status, value) == token
+
+
+@given(text=st.text(max_size=80), limit=st.integers(DIGEST_BYTES, 80))
+def test_a_token_stays_or_becomes_a_digest_that_fits(text: str, limit: int) -> None:
+    found = fitting("=" + text, limit, b"study")
+    raw = ("=" + text).encode("utf-8", "replace")
+    if len(raw) <= limit:
+        assert found == raw.decode()
+    else:
+        assert found == "#" + hashlib.sha256(b"study" + raw).hexdigest()[:32]
+    assert len(found.encode()) <= limit
+
+
+def test_digests_of_two_studies_cannot_be_compared() -> None:
+    long = "=" + "x" * 100
+    assert fitting(long, 50, study_of().id) != fitting(long, 50, study_of(name="other").id)
+
+
+def test_an_answer_has_the_tokens_of_each_set_in_its_order() -> None:
+    study = study_of(largest_set=2)
+    ask = replace(first_ask(study), sets=(("b",), ("a", "b"), ("a", "c")))
+    assert answer(study, ask, {"a": "=1", "b": "error"}) == [
+        (0, ("error",)),
+        (1, ("=1", "error")),
+        (2, ("=1", "absent")),
+    ]
+
+
+def test_a_value_has_one_form_alone_and_in_all_sets_with_room() -> None:
+    """A rule that keeps a token found alone keeps it where it is asked with others."""
+    study = study_of(report_bytes=19 + 3 * (DIGEST_BYTES + 2), largest_set=3)
+    long = "=" + "v" * 60
+    single = token_limit(study.report_bytes, ("a",))
+    assert len(long) <= single
+    rule = RedactionRule(keep=frozenset({fitting(long, single, study.id)}))
+    ask = replace(first_ask(study), sets=(("a",), APIS), redact={"a": rule})
+    [(_, alone), (_, together)] = answer(study, ask, {"a": long})
+    assert alone == (long,)
+    assert together[0] == fitting(long, DIGEST_BYTES, study.id)
+
+
+def test_a_redaction_hides_what_is_not_kept_and_nothing_else() -> None:
+    rng = random.Random(1)
+    rule = RedactionRule(keep=frozenset({"=1", "absent"}))
+    tokens = ["=1", "=2", "absent", "error", "redacted"]
+    assert [redacted(token, rule, rng) for token in tokens] == [
+        "=1", "redacted", "absent", "redacted", "redacted",
+    ]  # fmt: skip
+
+
+def test_covering_redactions_come_with_their_probability() -> None:
+    rng = random.Random(2)
+    rule = RedactionRule(keep=frozenset({"=1"}), cover=0.2)
+    hidden = sum(redacted("=1", rule, rng) == "redacted" for _ in range(20_000))
+    assert stats.binomtest(hidden, 20_000, 0.2).pvalue > 1e-4
+    assert all(redacted("=2", rule, rng) == "redacted" for _ in range(100))
+
+
+def test_a_token_is_withheld_alike_in_all_sets_of_an_ask() -> None:
+    """Two draws of one user would tell what the first one hid."""
+    study = study_of(largest_set=2)
+    rule = RedactionRule(keep=frozenset({"=1"}), cover=0.5)
+    ask = replace(first_ask(study), sets=(("a",), ("a", "b"), ("a", "c")), redact={"a": rule})
+    seen = Counter()
+    for seed in range(200):
+        answers = answer(study, ask, {"a": "=1"}, random.Random(seed))
+        assert len({tokens[0] for _, tokens in answers}) == 1
+        seen[answers[0][1][0]] += 1
+    assert min(seen.values()) > 50
+
+
+@pytest.mark.parametrize("held", ["=x", "=y", "=z", "=not listed"])
+def test_randomised_response_has_the_law_of_its_matrix(held: str) -> None:
+    plan = grr(1.2, "=x", "=y", "=z", "redacted")
+    rng = random.Random(3)
+    counts = Counter(randomised(held, plan, rng) for _ in range(20_000))
+    column = plan.values.index(held) if held in plan.values else 3
+    law = RandomisedResponse(4, 1.2).matrix()[:, column]
+    assert set(counts) == set(plan.values)
+    seen = [counts[value] for value in plan.values]
+    assert stats.chisquare(seen, law * 20_000).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("held", ["=x", "=z", "=not listed"])
+@pytest.mark.parametrize("mechanism", UNARY)
+def test_unary_encoding_has_the_law_of_its_matrix(held: str, mechanism: MechanismName) -> None:
+    plan = Randomisation(mechanism=mechanism, epsilon=0.8, values=("=x", "=y", "=z"))
+    rng = random.Random(4)
+    counts = Counter(randomised(held, plan, rng) for _ in range(20_000))
+    column = plan.values.index(held) if held in plan.values else 2
+    law = mechanism_of(plan).matrix()[:, column]
+    seen = [counts["=" + format(bits, "03b")[::-1]] for bits in range(8)]
+    assert sum(seen) == 20_000
+    assert stats.chisquare(seen, law * 20_000).pvalue > 1e-4
+
+
+def test_local_hashing_supports_values_as_often_as_its_mechanism_does() -> None:
+    values = tuple(f"={value}" for value in range(6))
+    plan = Randomisation(mechanism="lh", epsilon=1.1, values=values, hash_range=4)
+    mechanism = mechanism_of(plan)
+    assert isinstance(mechanism, LocalHash)
+    rng = random.Random(6)
+    parts = [randomised("=2", plan, rng)[1:].split(".") for _ in range(20_000)]
+    seeds = np.array([int(seed, 16) for seed, _ in parts], dtype=np.uint64)
+    reports = HashedReports(seeds, np.array([int(told) for _, told in parts]))
+    counts = mechanism.support_counts(reports)
+    assert len(set(seeds)) == 20_000
+    for value, count in enumerate(counts):
+        chance = mechanism.true_support if value == 2 else mechanism.false_support
+        assert stats.binomtest(int(count), 20_000, chance).pvalue > 1e-4
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    epsilon=st.floats(0.01, 20),
+    size=st.integers(2, 30),
+    mechanism=st.sampled_from(MECHANISMS),
+    seed=st.integers(0, 2**32),
+)
+def test_a_report_is_of_the_form_that_the_recipient_expects(
+    epsilon: float, size: int, mechanism: MechanismName, seed: int
+) -> None:
+    values = tuple(f"={value}" for value in range(size))
+    hash_range = size if mechanism == "lh" else None
+    plan = Randomisation(mechanism=mechanism, epsilon=epsilon, values=values, hash_range=hash_range)
+    report = randomised("=1", plan, random.Random(seed))
+    assert report in values if mechanism == "grr" else is_report(report, plan)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mechanism": "rr"}, {"epsilon": 0.0}, {"epsilon": float("inf")}, {"values": ("=a",)},
+        {"values": ("=a", "=a")}, {"hash_range": 4}, {"mechanism": "lh"},
+        {"mechanism": "lh", "hash_range": 1}, {"mechanism": "lh", "hash_range": 2.5},
+    ],
+)  # fmt: skip
+def test_a_randomisation_out_of_range_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="ask"):
+        Randomisation(**({"mechanism": "oue", "epsilon": 1.0, "values": ("=a", "=b")} | change))
+
+
+def test_an_ask_with_hashing_is_read_as_it_was_written() -> None:
+    plan = Randomisation(mechanism="lh", epsilon=1.0, values=("=a", "=b"), hash_range=5)
+    ask = replace(first_ask(study_of()), randomise={"a": plan})
+    assert ask_of(ask.to_bytes()) == ask
+
+
+def test_a_redaction_applies_to_the_report_and_not_to_the_value() -> None:
+    study = study_of()
+    plan = grr(0.5, "=1", "=2")
+    rule = RedactionRule(keep=frozenset({"=2"}))
+    ask = replace(first_ask(study), randomise={"a": plan}, redact={"a": rule})
+    held = {answer(study, ask, {"a": "=1"}, random.Random(seed))[0][1][0] for seed in range(50)}
+    assert held == {"=2", "redacted"}
+
+
+def asks(study: Study) -> dict[str, Ask]:
+    """Asks that break the terms, by what the message says."""
+    first = first_ask(study)
+    two = grr(1.0, "=1", "=2")
+    bits = Randomisation(
+        mechanism="oue", epsilon=1.0, values=tuple(f"={value}" for value in range(1003))
+    )
+    return {
+        "another study": replace(first, study=b"0" * 16),
+        "names APIs": replace(first, sets=(("d",),)),
+        "one set only": replace(first, recipient="analyst"),
+        "3 APIs together, the study allows 2": replace(first, sets=(APIS,)),
+        "only values of single APIs": replace(first, sets=(("a", "b"),), randomise={"a": two}),
+        "reports of a take 1004 bytes, .* has room for 1003": replace(first, randomise={"a": bits}),
+    }
+
+
+@pytest.mark.parametrize("what", asks(study_of()))
+def test_no_user_answers_an_ask_that_breaks_the_terms(what: str) -> None:
+    study = study_of(largest_set=2)
+    ask = asks(study)[what]
+    for refused in (
+        lambda: check_ask(study, ask),
+        lambda: answer(study, ask, {}),
+        lambda: seal_answers(
+            study, ask, {}, shuffler=SHUFFLER.keys[0].config, recipient=CURATOR.keys[0].config
+        ),
+    ):
+        with pytest.raises(InputError, match=what):
+            refused()
+
+
+def test_users_answer_asks_within_the_terms() -> None:
+    study = study_of(largest_set=2)
+    first = first_ask(study)
+    check_ask(study, first)
+    check_ask(study, replace(first, sets=(("a", "b"), ("b", "c"))))
+    check_ask(study, replace(first, sets=(APIS,), recipient="analyst"))
+    check_ask(study, replace(first, randomise={"a": grr(1.0, "=1", "=2")}))
+
+
+def sealed(study: Study, ask: Ask, tokens: dict[str, str], **how: Any) -> list[Upload]:
+    keys = {"shuffler": SHUFFLER.keys[0].config, "recipient": CURATOR.keys[0].config}
+    return seal_answers(study, ask, tokens, **keys, **how)
+
+
+def opened(upload: Upload) -> Report:
+    inner = open_sealed(upload.sealed, SHUFFLER.by_id(), "shuffler", upload.ask)
+    return decode_report(open_sealed(decode_frame(inner), CURATOR.by_id(), "curator", upload.ask))
+
+
+def test_each_set_is_one_message_that_only_its_recipient_reads() -> None:
+    study = study_of(largest_set=2)
+    ask = replace(first_ask(study), sets=(("a",), ("b", "c")))
+    uploads = sealed(study, ask, {"a": "=secret", "b": "=1"})
+    assert {upload.ask for upload in uploads} == {ask.id}
+    found = {report.set_index: report.tokens for report in map(opened, uploads)}
+    assert found == {0: ("=secret",), 1: ("=1", "absent")}
+    for upload in uploads:
+        assert b"secret" not in upload.encode()
+        inner = open_sealed(upload.sealed, SHUFFLER.by_id(), "shuffler", ask.id)
+        assert b"secret" not in inner
+        with pytest.raises(SealError):
+            open_sealed(decode_frame(inner), SHUFFLER.by_id(), "curator", ask.id)
+        with pytest.raises(SealError):
+            open_sealed(decode_frame(inner), CURATOR.by_id(), "analyst", ask.id)
+        with pytest.raises(SealError):
+            open_sealed(decode_frame(inner), CURATOR.by_id(), "curator", b"0" * 16)
+
+
+@settings(max_examples=20, deadline=None)
+@given(values=st.lists(st.text(max_size=2000), min_size=3, max_size=3))
+def test_all_messages_have_one_length_whatever_they_say(values: list[str]) -> None:
+    study = study_of(largest_set=3)
+    ask = replace(first_ask(study), sets=(("a",), ("a", "b"), APIS))
+    tokens = {api: f"={value}" for api, value in zip(APIS, values, strict=True)}
+    lengths = {len(upload.encode()) for upload in sealed(study, ask, tokens)}
+    assert lengths == {126 + study.report_bytes}
+
+
+def test_messages_leave_in_random_order_with_fresh_nonces() -> None:
+    study = study_of()
+    ask = first_ask(study)
+    orders, nonces = Counter(), set()
+    for _ in range(300):
+        reports = [opened(upload) for upload in sealed(study, ask, {"a": "=1"})]
+        orders[tuple(report.set_index for report in reports)] += 1
+        nonces |= {report.nonce for report in reports}
+    assert len(nonces) == 900
+    assert len(orders) == 6
+    assert stats.chisquare(list(orders.values())).pvalue > 1e-6
+
+
+def test_a_seeded_generator_decides_the_answers_but_no_secret() -> None:
+    """Simulations can be repeated; nonces, keys and the order stay unpredictable."""
+    study = study_of()
+    ask = replace(first_ask(study), randomise={"a": FLAT})
+    runs = [sealed(study, ask, {"a": "=1"}, rng=random.Random(7)) for _ in range(2)]
+    told = [{opened(one).set_index: opened(one).tokens for one in run} for run in runs]
+    assert told[0] == told[1]
+    nonces = [{opened(one).nonce for one in run} for run in runs]
+    assert not nonces[0] & nonces[1]
+    other = sealed(study, ask, {"a": "=1"}, rng=random.Random(8))
+    assert {opened(one).set_index: opened(one).tokens for one in other} != told[0]
+
+
+def test_without_a_seed_users_draw_differently() -> None:
+    study = study_of()
+    ask = replace(first_ask(study), randomise={"a": FLAT})
+    drawn = Counter(answer(study, ask, {"a": "=1"})[0][1][0] for _ in range(500))
+    law = np.full(50, (1 - RandomisedResponse(50, 0.1).matrix()[0, 0]) / 49) * 500
+    law[1] = RandomisedResponse(50, 0.1).matrix()[0, 0] * 500
+    seen = [drawn[f"={value}"] for value in range(50)]
+    assert stats.chisquare(seen, law).pvalue > 1e-6

@@ -1,0 +1,294 @@
+"""Randomised answers: planned for an ask, drawn by users, and told apart again by the curator."""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from fpmonitor.cli import run as main
+from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.estimate.exposure import statistical_exposure
+from fpmonitor.ldp.planner import plan_api
+from fpmonitor.monitor import Monitor
+from fpmonitor.private.client import answer, randomised, seal_answers
+from fpmonitor.private.keys import KeyRing, open_sealed
+from fpmonitor.private.randomised import (
+    estimate,
+    mechanism_of,
+    plan_randomisation,
+    randomisation_of,
+    randomised_ask,
+)
+from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.study import (
+    MECHANISMS,
+    UNARY,
+    Randomisation,
+    RedactionRule,
+    Study,
+    ask_of,
+    first_ask,
+)
+from fpmonitor.private.wire import decode_frame, encode_batch
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fpmonitor.private.study import Ask, MechanismName
+
+LAW = {"=a": 0.5, "=b": 0.3, "=c": 0.12, "=d": 0.05, "=e": 0.02, "=f": 0.01}
+LISTED = ("=a", "=b", "=c", "redacted")
+
+
+def study_of(**terms: Any) -> Study:
+    return Study(
+        **({"name": "t", "apis": ("x",), "population": 5000, "k": 20, "budget": 0.1} | terms)
+    )
+
+
+def ask_with(mechanism: MechanismName, epsilon: float, study: Study) -> Ask:
+    plan = Randomisation(
+        mechanism=mechanism, epsilon=epsilon, values=LISTED,
+        hash_range=3 if mechanism == "lh" else None,
+    )  # fmt: skip
+    return randomised_ask(study, {"x": plan}, epoch=1)
+
+
+def counts_of(ask: Ask, users: int, seed: int) -> Counter[tuple[str, ...]]:
+    """What the curator counts when users of the law answer."""
+    rng = random.Random(seed)
+    held = rng.choices(list(LAW), list(LAW.values()), k=users)
+    return Counter((randomised(token, ask.randomise["x"], rng),) for token in held)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_estimates_are_unbiased_and_limits_hold_in_repeated_collections(
+    mechanism: MechanismName,
+) -> None:
+    study = study_of()
+    ask = ask_with(mechanism, 1.5, study)
+    truth = np.array([0.5, 0.3, 0.12, 0.08])
+    exposed = statistical_exposure(np.array(list(LAW.values())), k=20, population=5000)
+    runs = [estimate(study, ask, "x", counts_of(ask, 1500, seed), delta=0.2) for seed in range(40)]
+    shares = np.array([[value.share for value in run.values] for run in runs])
+    errors = (shares.mean(axis=0) - truth) / (shares.std(axis=0) / np.sqrt(len(runs)))
+    assert np.all(np.abs(errors) < 4)
+    held = [
+        run.lower <= exposed <= run.upper
+        and all(
+            value.lower <= one <= value.upper for value, one in zip(run.values, truth, strict=True)
+        )
+        for run in runs
+    ]
+    assert sum(held) >= 32
+    assert np.mean([run.upper for run in runs]) < 0.6
+    assert all(run.users == 1500 for run in runs)
+
+
+def test_the_rest_counts_as_one_group_from_below_and_as_exposed_from_above() -> None:
+    """With no randomisation worth the name, the limits are those two readings of the rest."""
+    study = study_of(k=60)
+    ask = ask_with("grr", 30.0, study)
+    counts = {("=a",): 500_000, ("=b",): 300_000, ("=c",): 120_000, ("redacted",): 80_000}
+    found = estimate(study, ask, "x", counts, delta=0.05)
+    assert found.lower < 1e-3
+    assert 0.08 < found.upper < 0.09
+    truth = statistical_exposure(np.array(list(LAW.values())), k=60, population=5000)
+    assert found.lower < truth < found.upper
+    assert truth > 0.005
+
+
+def test_values_too_long_for_a_report_are_listed_and_told_apart_by_their_digests() -> None:
+    study = study_of(report_bytes=60)
+    long, other = "=" + "v" * 80, "=" + "w" * 80
+    _, plan = plan_randomisation(
+        "x", {long: 600, other: 400}, study=study, users=100_000, accuracy=0.05
+    )
+    assert plan is not None
+    assert [value[0] for value in plan.values] == ["#", "#", "r"]
+    ask = randomised_ask(study, {"x": replace(plan, epsilon=3.0)}, epoch=1)
+    rng = random.Random(1)
+    held = [long] * 600 + [other] * 400
+    counts = Counter(answer(study, ask, {"x": token}, rng)[0][1] for token in held)
+    found = estimate(study, ask, "x", counts, delta=0.05)
+    assert found.values[0].lower < 0.6 < found.values[0].upper
+    assert found.values[1].lower < 0.4 < found.values[1].upper
+
+
+def test_what_is_no_randomised_answer_is_refused() -> None:
+    study = study_of(k=2)
+    ask = ask_with("grr", 1.0, study)
+    with pytest.raises(InputError, match="does not randomise y"):
+        estimate(study, ask, "y", {("=a",): 10}, delta=0.05)
+    with pytest.raises(InputError, match="does not randomise x"):
+        estimate(study, first_ask(study), "x", {("=a",): 10}, delta=0.05)
+    with pytest.raises(InputError, match="no report") as refused:
+        estimate(study, ask, "x", {("=secret",): 10}, delta=0.05)
+    assert "secret" not in str(refused.value)
+    wrong: dict[MechanismName, tuple[str, ...]] = {
+        "oue": ("=010", "=01012", "0101x", "=a", "=01010", "absent"),
+        "lh": ("=0123456789abcdef.3", "=0123456789abcdef", "=0123456789ABCDEF.1", "=a"),
+    }
+    for mechanism, tokens in wrong.items():
+        for token in tokens:
+            with pytest.raises(InputError, match="no report"):
+                estimate(study, ask_with(mechanism, 1.0, study), "x", {(token,): 10}, delta=0.05)
+    covered = replace(ask, redact={"x": RedactionRule(keep=frozenset({"=a"}))})
+    with pytest.raises(InputError, match="redacts"):
+        estimate(study, covered, "x", {("=a",): 10}, delta=0.05)
+    with pytest.raises(UndecidableError, match="fewer than k"):
+        estimate(study, ask, "x", {("=a",): 1}, delta=0.05)
+
+
+def test_a_plan_lists_no_value_of_fewer_than_k_users() -> None:
+    study = study_of(k=20)
+    tokens = {"=a": 5000, "=b": 3000, "absent": 100, "=rare": 19, "redacted": 400}
+    plan, randomisation = plan_randomisation("x", tokens, study=study, users=500_000, accuracy=0.05)
+    assert randomisation is not None
+    assert randomisation.values == ("=a", "=b", "absent", "redacted")
+    assert (plan.values, plan.mechanism, plan.epsilon) == (
+        4, randomisation.mechanism, randomisation.epsilon,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_foreseen_accuracy_is_what_the_answers_have(mechanism: MechanismName) -> None:
+    study = study_of()
+    tokens = {token: round(10_000 * share) for token, share in LAW.items()}
+    listed = {token: tokens[token] for token in ("=a", "=b", "=c")}
+    foreseen = plan_api(
+        "x", CountSpectrum.from_counts(list(listed.values())), rest=800, users=4000, k=20,
+        population=5000, accuracy=0.12, delta=0.05, mechanisms=[mechanism],
+    )  # fmt: skip
+    plan = randomisation_of(foreseen, LISTED)
+    assert plan is not None
+    ask = randomised_ask(study, {"x": plan}, epoch=1)
+    gaps = []
+    for seed in range(10):
+        found = estimate(study, ask, "x", counts_of(ask, 4000, seed), delta=0.05)
+        gaps.append((found.upper - found.lower) / 2)
+    assert foreseen.accuracy is not None
+    assert foreseen.accuracy <= 0.12
+    assert np.mean(gaps) == pytest.approx(foreseen.accuracy, rel=0.15)
+
+
+def test_too_few_users_leave_an_api_unplanned() -> None:
+    study = study_of()
+    tokens = {"=a": 5000, "=b": 3000}
+    plan, randomisation = plan_randomisation("x", tokens, study=study, users=10, accuracy=0.01)
+    assert plan.mechanism is None
+    assert randomisation is None
+    with pytest.raises(UndecidableError, match="no value"):
+        plan_randomisation("x", {"=a": 19}, study=study, users=10, accuracy=0.01)
+
+
+def test_a_plan_needs_the_values_that_it_was_made_for() -> None:
+    spectrum = CountSpectrum.from_counts([5000, 3000, 40])
+    plan = plan_api("x", spectrum, users=10**6, k=20, population=5000, accuracy=0.05, delta=0.05)
+    assert randomisation_of(plan, ("=a", "=b", "redacted")) is not None
+    with pytest.raises(InputError, match="planned for 3 values"):
+        randomisation_of(plan, ("=a", "redacted"))
+
+
+def test_reports_of_bits_are_planned_only_where_a_message_has_room_for_them() -> None:
+    tokens = {f"={value}": 1000 for value in range(40)}
+    found = {}
+    for report_bytes in (1024, 60):
+        study = study_of(report_bytes=report_bytes)
+        plan, _ = plan_randomisation("x", tokens, study=study, users=20_000, accuracy=0.002)
+        found[report_bytes] = plan.mechanism
+    assert found[1024] in UNARY
+    assert found[60] in {"grr", "lh"}
+
+
+def collected(folder: Path, study: Study, ask: Ask, answers: list[dict[str, str]]) -> Path:
+    """Store of a curator to whom users sent their sealed answers."""
+    shuffler, curator = KeyRing.generate("shuffler"), KeyRing.generate("curator")
+    path = folder / "curator.db"
+    recipient = Recipient(path, study, curator)
+    recipient.add_ask(ask)
+    frames = []
+    for tokens in answers:
+        keys = {"shuffler": shuffler.keys[0].config, "recipient": curator.keys[0].config}
+        for upload in seal_answers(study, ask, tokens, rng=random.Random(len(frames)), **keys):
+            inner = open_sealed(upload.sealed, shuffler.by_id(), "shuffler", ask.id)
+            frames.append(decode_frame(inner).encode())
+    receipt = recipient.take(encode_batch(ask.id, secrets.token_bytes(16), frames))
+    assert receipt.accepted == len(frames)
+    recipient.store.close()
+    return path
+
+
+def test_from_a_database_over_sealed_answers_to_estimates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    users = [
+        {"user": f"u{i}", "x": "a" if i % 3 else "b", "y": f"v{i % 2}", "z": "same"}
+        for i in range(300)
+    ]
+    log.write_text("".join(json.dumps(user) + "\n" for user in users), encoding="utf-8")
+    database = tmp_path / "d.duckdb"
+    with Monitor(database, create=True) as monitor:
+        monitor.ingest([str(log)])
+    study = study_of(apis=("x", "y", "z"), k=5, population=1000)
+    paths = {name: tmp_path / f"{name}.json" for name in ("study", "ask")}
+    paths["study"].write_bytes(study.to_bytes())
+    arguments = [
+        "--study", str(paths["study"]), "--accuracy", "0.3", "--users", "300", "--db",
+        str(database), "-o", str(paths["ask"]), "--format", "json",
+    ]  # fmt: skip
+    assert main(["ldp", "ask", *arguments]) == 0
+    captured = capsys.readouterr()
+    rows = {row["api"]: row for row in json.loads(captured.out)}
+    assert set(rows) == {"x", "y", "z"}
+    ask = ask_of(paths["ask"].read_bytes())
+    assert set(ask.randomise) == {api for api, row in rows.items() if row["mechanism"]}
+    assert ask.sets == tuple((api,) for api in sorted(ask.randomise))
+    assert {"x", "y"} <= set(ask.randomise)
+    assert f"{len(ask.randomise)} of 3 APIs" in captured.err
+
+    answers = [{api: f"={user[api]}" for api in "xyz"} for user in users]
+    store = collected(tmp_path, study, ask, answers)
+    arguments = ["--study", str(paths["study"]), "--ask", str(paths["ask"]), "--format", "json"]
+    assert main(["ldp", "estimate", str(store), *arguments]) == 0
+    found = {one["api"]: one for one in json.loads(capsys.readouterr().out)}
+    shares = {value["token"]: value for value in found["x"]["values"]}
+    assert shares["=a"]["lower"] < 2 / 3 < shares["=a"]["upper"]
+    assert found["x"]["users"] == 300
+    assert found["x"]["lower"] <= found["x"]["upper"]
+    assert main(["ldp", "estimate", str(store), *arguments[:-1], "table"]) == 0
+    assert "at most" in capsys.readouterr().out
+
+
+def test_the_commands_refuse_what_they_cannot_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = study_of(k=5)
+    ask = ask_with("grr", 1.0, study)
+    (tmp_path / "study.json").write_bytes(study.to_bytes())
+    (tmp_path / "plain.json").write_bytes(first_ask(study).to_bytes())
+    (tmp_path / "other.json").write_bytes(replace(ask, round=2).to_bytes())
+    store = collected(tmp_path, study, ask, [{"x": "=a"}] * 6)
+    given = ["ldp", "estimate", str(store), "--study", str(tmp_path / "study.json")]
+    for name, said in (("plain", "randomises nothing"), ("other", "no answers to this ask")):
+        assert main([*given, "--ask", str(tmp_path / f"{name}.json")]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert said in captured.err
+        assert len(captured.err.splitlines()) <= 2
+
+
+def test_the_mechanism_of_an_ask_is_the_one_that_users_apply() -> None:
+    study = study_of()
+    for name in MECHANISMS:
+        mechanism = mechanism_of(ask_with(name, 0.7, study).randomise["x"])
+        assert (mechanism.ldp_level, mechanism.values) == (pytest.approx(0.7), 4)

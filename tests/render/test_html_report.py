@@ -1,0 +1,296 @@
+"""The report: complete, closed to the outside, safe with hostile names, fit for all readers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+
+from fpmonitor.answers.compare import compare_sets
+from fpmonitor.cli import run
+from fpmonitor.monitor import Monitor
+from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOGS = str(Path(__file__).parents[2] / "fixtures" / "logs")
+HOSTILE = "x:a:</script><img src=x onerror=alert(1)>"
+CANDIDATES = (
+    "Navigator.hardwareConcurrency,Navigator.maxTouchPoints,Navigator.userAgent,"
+    "Screen.height,Window.devicePixelRatio"
+)
+
+
+class Structure(HTMLParser):
+    """Tags with their attributes, and the headings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.headings: list[str] = []
+        self._in_heading = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._in_heading = tag == "h2"
+
+    def handle_data(self, data: str) -> None:
+        if self._in_heading:
+            self.headings.append(data)
+            self._in_heading = False
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    db = str(folder / "logs.duckdb")
+    assert run(["ingest", LOGS, "--db", db, "--quiet"]) == 0
+    extra = folder / "extra.jsonl"
+    rows = [{"user": f"e{i}", HOSTILE: "x", "planted": f"planted-{i}"} for i in range(30)]
+    extra.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(["ingest", str(extra), "--db", db, "--quiet"]) == 0
+    decision = str(folder / "decision.json")
+    options = ["--db", db, "--budget", "0.05", "--candidates", f'{CANDIDATES},"{HOSTILE}"']
+    assert run(["decide", *options, "-o", decision, "--quiet"]) == 0
+    assert run(["report", decision, "--db", db, "-o", str(folder / "r.html"), "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture
+def page(folder: Path) -> str:
+    return (folder / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def monitor(folder: Path) -> Iterator[Monitor]:
+    with Monitor(folder / "logs.duckdb") as monitor:
+        yield monitor
+
+
+def parsed(page: str) -> Structure:
+    structure = Structure()
+    structure.feed(page)
+    return structure
+
+
+def test_the_report_has_all_its_parts_in_order(page: str, folder: Path) -> None:
+    structure = parsed(page)
+    assert structure.headings == [
+        "What one site may read together",
+        "The APIs one by one",
+        "Exposure curves",
+        "Entropy against exposure",
+        "The price of trust",
+        "What one more API would cost",
+        "All that is allowed",
+        "What products can carry out",
+        "What the data cannot say",
+    ]
+    guarantee = json.loads((folder / "decision.json").read_text())["guarantee"]
+    assert page.index(guarantee) < page.index("<h2")
+    assert len(page.encode()) < 500_000
+
+
+def test_nothing_is_loaded_and_only_the_own_script_may_run(page: str) -> None:
+    structure = parsed(page)
+    policy = next(meta["content"] for meta in structure.all("meta") if "http-equiv" in meta)
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert not [tag for tag, attributes in structure.tags if {"src", "onerror"} & attributes.keys()]
+    assert all((link["href"] or "").startswith("#") for link in structure.all("a"))
+    assert "style=" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    assert "http" not in re.sub(r"http:[a-z-]+|http-equiv|http://www.w3.org/2000/svg", "", page)
+
+
+def test_readers_of_screens_find_names_for_everything(page: str) -> None:
+    structure = parsed(page)
+    assert structure.all("html") == [{"lang": "en"}]
+    for chart in structure.all("svg"):
+        assert chart["role"] == "img"
+        assert chart["aria-label"]
+    assert len(structure.all("figure")) == len(structure.all("figcaption"))
+    assert len(structure.all("details")) == len(structure.all("figure"))
+    assert len(structure.all("table")) == len(structure.all("caption"))
+    identifiers = {a["id"] for _, a in structure.tags if "id" in a}
+    for section in structure.all("section"):
+        assert section["aria-labelledby"] in identifiers
+    for link in structure.all("a"):
+        assert (link["href"] or "")[1:] in identifiers
+
+
+def test_names_are_text_and_planted_values_stay_inside(page: str) -> None:
+    assert HOSTILE not in page
+    assert "&lt;/script&gt;&lt;img" in page
+    assert "planted-" not in page
+
+
+def test_a_report_needs_no_decision_file(tmp_path: Path) -> None:
+    small = tmp_path / "small.jsonl"
+    rows = [{"user": f"u{i}", "A.a": str(i % 2), "B.b": str(i)} for i in range(300)]
+    small.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    db = str(tmp_path / "s.duckdb")
+    assert run(["ingest", str(small), "--db", db, "--quiet"]) == 0
+    out = tmp_path / "r.html"
+    assert run(["report", "--db", db, "-o", str(out), "--budget", "0.3", "--quiet"]) == 0
+    assert "300 observed users" in out.read_text()
+
+
+def test_several_weeks_are_shown_over_time(tmp_path: Path) -> None:
+    rows = [
+        {"user": f"{week}-{i}", "time": f"2026-03-{2 + 7 * week:02}T10:00:00Z", "A.a": str(i % 3)}
+        for week in range(3)
+        for i in range(200)
+    ]
+    log = tmp_path / "weeks.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    db = str(tmp_path / "w.duckdb")
+    assert run(["ingest", str(log), "--db", db, "--quiet"]) == 0
+    out = tmp_path / "r.html"
+    assert run(["report", "--db", db, "-o", str(out), "--budget", "0.3", "--quiet"]) == 0
+    page = out.read_text()
+    assert "Over time" in parsed(page).headings
+    assert "2026-03-16" in page
+    assert "No window differs from the one before by more than chance." in page
+
+
+def test_figures_show_themselves_in_a_notebook(monitor: Monitor) -> None:
+    reports = monitor.exposure(
+        [["Screen.height"], ["Navigator.maxTouchPoints"]], k=10, trust="joint"
+    )
+    ranking = monitor.rank(candidates=["Screen.height", "Navigator.maxTouchPoints"], size=2)
+    figures = [
+        of_exposures(reports, title="Exposure", budget=0.05),
+        of_curve(monitor.curve(["Screen.height"])),
+        of_ranking(ranking),
+        of_trust(reports[0]),
+    ]
+    for figure in figures:
+        drawn = ElementTree.fromstring(figure._repr_svg_())
+        assert drawn.tag.endswith("svg")
+        table = ElementTree.fromstring(figure.table_html())
+        assert len(table.findall("tbody/tr")) == len(figure.rows) > 0
+    first = figures[0].rows[0]
+    assert first[0] == "Screen.height"
+
+
+@pytest.mark.parametrize(
+    ("kind", "sets"),
+    [("exposure", 2), ("entropy", 2), ("curve", 1), ("trust", 1)],
+)
+def test_plot_writes_svg(kind: str, sets: int, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "plot.svg"
+    names = ["Screen.height", "Navigator.maxTouchPoints"][:sets]
+    arguments = [word for name in names for word in ("--apis", name)]
+    db = ["--db", str(folder / "logs.duckdb"), "--quiet"]
+    assert run(["plot", kind, *arguments, *db, "-o", str(out)]) == 0
+    assert ElementTree.parse(out).getroot().get("role") == "img"
+
+
+def test_plot_writes_png(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("resvg_py")
+    out = tmp_path / "plot.png"
+    assert run(["plot", "exposure", "--db", str(folder / "logs.duckdb"), "-o", str(out)]) == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert len(out.read_bytes()) > 50_000, "with its text"
+
+
+def test_plot_says_what_it_cannot_do(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = ["--db", str(folder / "logs.duckdb")]
+    assert run(["plot", "exposure", *db, "-o", str(tmp_path / "a.pdf")]) == 2
+    assert "only .svg and .png" in capsys.readouterr().err
+    assert run(["plot", "curve", *db, "-o", str(tmp_path / "a.svg")]) == 2
+
+
+def test_compare_tells_what_changed_for_sure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def database(name: str, unique: int) -> str:
+        rows = [
+            {"user": f"u{i}", "A.a": str(i) if i < unique else "x", "B.b": str(i % 3)}
+            for i in range(3000)
+        ]
+        log = tmp_path / f"{name}.jsonl"
+        log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        db = str(tmp_path / f"{name}.duckdb")
+        assert run(["ingest", str(log), "--db", db, "--quiet"]) == 0
+        return db
+
+    before, after = database("before", 0), database("after", 1500)
+    capsys.readouterr()
+    assert run(["compare", before, after, "--format", "json"]) == 0
+    lines = {line["apis"][0]: line for line in json.loads(capsys.readouterr().out)}
+    assert lines["A.a"]["change"] == "more"
+    assert 0 < lines["A.a"]["difference_lower"] <= 0.5 <= lines["A.a"]["difference_upper"]
+    assert lines["B.b"]["change"] == "cannot tell"
+    assert run(["compare", after, before, "--format", "json"]) == 0
+    lines = {line["apis"][0]: line for line in json.loads(capsys.readouterr().out)}
+    assert lines["A.a"]["change"] == "less"
+    assert run(["compare", before, after, "--format", "table"]) == 0
+
+
+def test_a_set_compared_with_itself_did_not_change(monitor: Monitor) -> None:
+    [report] = monitor.exposure([["Screen.height"]], k=10)
+    same = compare_sets(report, report)
+    assert same.difference == 0
+    assert same.lower <= 0 <= same.upper
+    assert same.change == "cannot tell"
+
+
+def test_two_policies_are_compared_set_by_set(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = ["--db", str(folder / "logs.duckdb"), "--candidates", CANDIDATES, "--quiet"]
+    strict, loose = str(tmp_path / "strict.json"), str(tmp_path / "loose.json")
+    assert run(["decide", *db, "--budget", "0.005", "-o", strict]) == 0
+    assert run(["decide", *db, "--budget", "0.2", "-o", loose]) == 0
+    capsys.readouterr()
+    assert run(["compare", strict, loose, "--format", "json"]) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert lines[0]["before"] != lines[0]["after"]
+    assert {(line["before"], line["after"]) for line in lines} >= {("block", "allow")}
+    assert not [line for line in lines if (line["before"], line["after"]) == ("allow", "block")]
+    assert run(["compare", strict, strict, "--format", "json"]) == 0
+    assert all(line["before"] == line["after"] for line in json.loads(capsys.readouterr().out))
+    assert run(["compare", strict, loose, "--format", "table"]) == 0
+
+
+@pytest.mark.browser
+def test_the_page_works_in_chromium_without_complaints(folder: Path) -> None:
+    sync_api: Any = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 400, "height": 900}, color_scheme="dark")
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto((folder / "r.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") == 400, "fits a phone"
+        rows = page.locator("#sets tbody tr:visible")
+        whole = rows.count()
+        page.get_by_label("Screen.height").check()
+        held = rows.count()
+        assert 0 <= held < whole
+        assert page.locator("#shown").inner_text() == f"{held} of the {whole} shown"
+        page.get_by_label("Screen.height").uncheck()
+        assert rows.count() == whole
+        page.locator("summary").first.click()
+        assert page.locator("figure table").first.is_visible()
+        page.emulate_media(media="print")
+        assert not page.locator("#filter").is_visible()
+        browser.close()
+    assert complaints == []

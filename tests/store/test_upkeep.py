@@ -1,0 +1,150 @@
+"""Upkeep: a sound database is told from a damaged one, and what is forgotten is gone."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.errors import StoreError
+from fpmonitor.monitor import Monitor
+from fpmonitor.store.database import Database
+from fpmonitor.store.upkeep import compact
+
+LOGS = str(Path(__file__).parents[2] / "fixtures" / "logs")
+OLD, NEW, GONE = "old-value-8f3a", "new-value-77d1", "gone-value-5c2e"
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    rows = [
+        {"user": "ann", "time": "2026-01-01T00:00:00Z", "A.a": OLD, "B.b": "both"},
+        {"user": "ann", "time": "2026-03-01T00:00:00Z", "A.a": NEW, "B.b": "both"},
+        {"user": "bob", "time": "2026-03-01T00:00:00Z", "A.a": GONE, "B.b": "both"},
+        {"user": "eve", "A.a": "x", "B.b": "both"},
+    ]
+    log = tmp_path / "log.jsonl"
+    broken = '{"user": "ann", "time": "when?", "A.a": "rejected-4b1c"}\n'
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows) + broken)
+    path = tmp_path / "u.duckdb"
+    with Monitor(path, create=True) as monitor:
+        monitor.ingest([str(log)])
+        monitor.snapshot()
+    return path
+
+
+def values(path: Path) -> set[str | None]:
+    with Monitor(path) as monitor:
+        return {row[4] for row in monitor.observations()}
+
+
+def test_a_new_database_is_for_its_owner_alone(db: Path) -> None:
+    assert db.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_sound_database_has_no_flaw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "f.duckdb"
+    assert run(["ingest", LOGS, "--db", str(path), "--quiet"]) == 0
+    capsys.readouterr()
+    assert run(["verify", "--db", str(path), "--format", "json"]) == 0
+    flaws = json.loads(capsys.readouterr().out)["flaws"]
+    assert len(flaws) == 11
+    assert not any(flaw["found"] for flaw in flaws)
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        ("DELETE FROM visit WHERE visit_id = 1", "observations without their visit"),
+        ("DELETE FROM value WHERE text = 'x'", "observations without their value"),
+        ("DELETE FROM user", "visits without their user"),
+        ("DELETE FROM batch", "visits without their batch"),
+        ("INSERT INTO observation FROM observation LIMIT 1", "observations that occur twice"),
+        ("INSERT INTO visit FROM visit LIMIT 1", "visit numbers that occur twice"),
+        ("UPDATE batch SET stored = 99", "batches whose counts do not add up"),
+    ],
+)
+def test_what_contradicts_itself_is_found(
+    damage: str, what: str, db: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with duckdb.connect(db) as connection:
+        connection.execute(damage)
+    assert run(["verify", "--db", str(db), "--format", "json"]) == 1
+    flaws = json.loads(capsys.readouterr().out)["flaws"]
+    found = {flaw["what"] for flaw in flaws if flaw["found"]}
+    assert what in found
+
+
+def test_visits_before_a_time_are_forgotten_and_leave_no_byte(db: Path) -> None:
+    assert OLD.encode() in db.read_bytes()
+    assert run(["forget", "--before", "2026-02-01", "--db", str(db), "--quiet"]) == 0
+    assert values(db) == {NEW, GONE, "both", "x"}
+    content = db.read_bytes()
+    assert OLD.encode() not in content
+    assert b"rejected-4b1c" not in content, "nor what was kept of rejected records"
+    assert NEW.encode() in content
+    assert run(["verify", "--db", str(db)]) == 0
+
+
+def test_a_user_is_forgotten_by_an_id_that_is_not_on_the_command_line(
+    db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FPMONITOR_FORGET_USER", "bob")
+    assert run(["forget", "--user", "--db", str(db), "--quiet"]) == 0
+    assert values(db) == {OLD, NEW, "both", "x"}
+    assert GONE.encode() not in db.read_bytes()
+    with Monitor(db) as monitor:
+        assert monitor.snapshot().users == 2
+        assert monitor.forget_user("nobody") == 0
+        assert monitor.forget_before(datetime(2020, 1, 1)) == 0  # noqa: DTZ001 -- UTC
+    assert run(["verify", "--db", str(db)]) == 0
+
+
+def test_a_log_that_was_forgotten_is_not_stored_again_by_accident(db: Path) -> None:
+    assert run(["forget", "--before", "2026-02-01", "--db", str(db), "--quiet"]) == 0
+    with Monitor(db) as monitor:
+        [again] = monitor.ingest([str(db.with_name("log.jsonl"))])
+    assert again.stored == 0
+    assert OLD not in values(db)
+
+
+def test_what_to_forget_must_be_said(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FPMONITOR_FORGET_USER", raising=False)
+    assert run(["forget", "--db", str(db)]) == 2
+    assert run(["forget", "--user", "--db", str(db)]) == 2
+    assert run(["forget", "--user", "--before", "2026-01-01", "--db", str(db)]) == 2
+
+
+def test_compacting_keeps_everything_and_needs_the_file_for_itself(db: Path) -> None:
+    with Monitor(db) as monitor:
+        before, digest = monitor.observations(), monitor.snapshot().digest
+        with pytest.raises(StoreError, match="cannot open"):
+            compact(db)
+    assert run(["compact", "--db", str(db), "--quiet"]) == 0
+    with Monitor(db) as monitor:
+        assert sorted(monitor.observations(), key=repr) == sorted(before, key=repr)
+        assert monitor.snapshot().digest == digest
+        [again] = monitor.ingest([str(db.with_name("log.jsonl"))])
+    assert again.duplicates == again.read, "the digest of the log was kept"
+    assert [path.name for path in db.parent.glob("*compacting*")] == []
+
+
+def test_a_file_of_another_duckdb_is_named_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Database(tmp_path / "d.duckdb", create=True):
+        pass
+
+    def refuse(_database: Database) -> None:  # as DuckDB 1.5 puts it about a file of DuckDB 2.0
+        raise duckdb.IOException(
+            "IO Error: Trying to read a database file with version number 999, but we can only "
+            "read versions between 64 and 68."
+        )
+
+    monkeypatch.setattr(Database, "_connect", refuse)
+    assert run(["apis", "--db", str(tmp_path / "d.duckdb")]) == 2
+    assert "another version of DuckDB" in capsys.readouterr().err
