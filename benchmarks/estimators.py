@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.estimate import bounds, entropy, exposure
-from fpmonitor.estimate.composition import MarginalLaw, sampled_tails
+from fpmonitor.estimate.composition import MarginalDistribution, sampled_tails
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def estimators(spectrum: CountSpectrum) -> dict[str, Callable[[], object]]:
         "tails, sampled": lambda: float(
             sampled_tails(spectrum, delta=DELTA, rng=np.random.default_rng(1)).tails[0]
         ),
-        "tails, fixed": lambda: float(MarginalLaw.from_spectrum(spectrum).tails().tails[0]),
+        "tails, fixed": lambda: float(
+            MarginalDistribution.from_spectrum(spectrum).tails().tails[0]
+        ),
     }
     for k, population in QUESTIONS:
         question = {"k": k, "population": population}

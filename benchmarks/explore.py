@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.estimate.certificate import certificate
-from fpmonitor.population.exposure_index import make_explorer
+from fpmonitor.population.exposure_index import make_exposure_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def measure(
     dropped = np.sort(rng.choice(users, int(2 * users**0.5), replace=False))
     apis = [f"api{i:02}" for i in range(APIS)]
     start = time.perf_counter()
-    explorer = make_explorer(
+    explorer = make_exposure_index(
         apis, codes, dropped, k=10, population=10 * users, certificate=limits, digest=""
     )
     held = time.perf_counter() - start

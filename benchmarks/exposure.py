@@ -22,7 +22,7 @@ from fpmonitor.estimate.thinning import dropped_positions
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.store.database import Database
-from fpmonitor.store.snapshot import read_words, take_snapshot
+from fpmonitor.store.snapshot import read_user_hashes, take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ def run(folder: Path, users: int, rounds: int) -> dict[str, object]:
         made = time.perf_counter() - started
         apis = snapshot.apis[:SET_SIZE]
         table = certificate(users=users, k=K, population=POPULATION, delta=DELTA)
-        words = read_words(database, snapshot)
+        words = read_user_hashes(database, snapshot)
         thinning = seconds(lambda: dropped_positions(words, mean=table.mean, seed=1), rounds)
         source = DuckDBSource(database, snapshot)
         thinned = DuckDBSource(

@@ -24,7 +24,7 @@ from svg import Chart
 
 from fpmonitor.estimate.bounds import theorem5, theorem8
 from fpmonitor.estimate.certificate import certificate
-from fpmonitor.estimate.composition import MarginalLaw, composition_bounds
+from fpmonitor.estimate.composition import MarginalDistribution, composition_bounds
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import (
     empirical_exposure,
@@ -75,9 +75,9 @@ def composition_curves(frame: pl.DataFrame) -> dict[str, list[float]]:
     """Left part of Figure 2: exposure below each threshold, and what marginals promise of it."""
     users = len(frame)
     thresholds = np.unique(np.geomspace(2, users - 1, 60).round().astype(int))
-    laws = [MarginalLaw.from_spectrum(spectrum_of(frame, [column])) for column in COLUMNS]
+    laws = [MarginalDistribution.from_spectrum(spectrum_of(frame, [column])) for column in COLUMNS]
     pairs = {
-        (i, j): MarginalLaw.from_spectrum(spectrum_of(frame, [COLUMNS[i], COLUMNS[j]]))
+        (i, j): MarginalDistribution.from_spectrum(spectrum_of(frame, [COLUMNS[i], COLUMNS[j]]))
         for i, j in itertools.combinations(range(len(COLUMNS)), 2)
     }
     joint = exposure_curve(spectrum_of(frame, COLUMNS))

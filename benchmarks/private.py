@@ -43,7 +43,7 @@ from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.selection import compare_with_joint, select
 from fpmonitor.private.shuffler import Shuffler, upload_bytes
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import Ask, Study, first_ask
+from fpmonitor.private.study import CollectionRequest, Study, first_ask
 from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.transport import Service, UnreachableError
 from fpmonitor.private.wire import decode_batch, decode_uploads, token_limit
@@ -131,13 +131,13 @@ def timed(work: Callable[[], object]) -> Spent:
     return Spent(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def decrypt(frames: Sequence[Any], ring: KeyRing, ask: Ask) -> None:
+def decrypt(frames: Sequence[Any], ring: KeyRing, ask: CollectionRequest) -> None:
     private, info = ring.keys[0].private, info_of(ring.role, ask.id, 1)
     for frame in frames:
         SUITE.decrypt(frame.encapsulated + frame.payload, private, info=info)
 
 
-def shuffle(shuffler: Shuffler, groups: Sequence[bytes], ask: Ask) -> None:
+def shuffle(shuffler: Shuffler, groups: Sequence[bytes], ask: CollectionRequest) -> None:
     for body in groups:
         shuffler.take([body])
         shuffler.release()
@@ -151,7 +151,7 @@ def made_up(users: int, names: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def sealed(
-    study: Study, ask: Ask, rings: Mapping[str, KeyRing], tokens: Mapping[str, str]
+    study: Study, ask: CollectionRequest, rings: Mapping[str, KeyRing], tokens: Mapping[str, str]
 ) -> list[Any]:
     keys = {role: ring.keys[0].config for role, ring in rings.items()}
     return seal_answers(
@@ -235,7 +235,7 @@ class Run:
             write_keys(path, KeyRing.generate(role))
         return read_keys(path)
 
-    def seal(self, ask: Ask, until: float) -> list[Path]:
+    def seal(self, ask: CollectionRequest, until: float) -> list[Path]:
         """Files of the answers of all users; stops when the time is over."""
         paths = []
         for start in range(0, len(self.table), USERS_OF_A_PART):
@@ -257,7 +257,11 @@ class Run:
         return paths
 
     def collect(
-        self, roles: Mapping[str, Process], ask: Ask, paths: Sequence[Path], kills: int
+        self,
+        roles: Mapping[str, Process],
+        ask: CollectionRequest,
+        paths: Sequence[Path],
+        kills: int,
     ) -> dict[str, Any]:
         """Send all, kill meanwhile, close the ask, wait for the last message."""
         for role in ("shuffler", ask.recipient):
@@ -306,15 +310,15 @@ class Run:
                 return
             time.sleep(0.1)
 
-    def messages(self, ask: Ask) -> int:
+    def messages(self, ask: CollectionRequest) -> int:
         with Store(self.folder / f"{ask.recipient}.db", self.study, "recipient") as store:
             return store.tally()[ask.id]["accepted"]
 
-    def counts(self, ask: Ask) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
+    def counts(self, ask: CollectionRequest) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
         with Store(self.folder / f"{ask.recipient}.db", self.study, "recipient") as store:
             return read_counts(store, ask)
 
-    def truth(self, ask: Ask) -> dict[tuple[str, ...], Counter[tuple[str, ...]]]:
+    def truth(self, ask: CollectionRequest) -> dict[tuple[str, ...], Counter[tuple[str, ...]]]:
         """What the users hold, long values by their digests."""
         found = {}
         for apis, counts in count_reports(self.table, ask.sets).items():
@@ -327,7 +331,7 @@ class Run:
             found[apis] = shown
         return found
 
-    def joint_records(self, role: str, ask: Ask) -> int:
+    def joint_records(self, role: str, ask: CollectionRequest) -> int:
         """Rows of the store of a role that have tokens of more APIs than were asked together."""
         largest = max(map(len, ask.sets))
         with closing(sqlite3.connect(self.folder / f"{role}.db")) as connection:
@@ -361,7 +365,9 @@ def run(folder: Path, users: int, kills: int, seconds: float) -> dict[str, Any]:
         marginals["equal_the_truth"] = counts == whole.truth(first)
         marginals["joint_records_at_the_curator"] = whole.joint_records("curator", first)
         chosen = select(whole.study, counts, setting="fixed").recommended
-        last = Ask(study=whole.study.id, epoch=1, round=2, recipient="analyst", sets=(chosen.apis,))
+        last = CollectionRequest(
+            study=whole.study.id, epoch=1, round=2, recipient="analyst", sets=(chosen.apis,)
+        )
         released = whole.collect(roles, last, whole.seal(last, float("inf")), kills)
         joint = whole.counts(last)[chosen.apis]
         released["equal_the_truth"] = joint == whole.truth(last)[chosen.apis]

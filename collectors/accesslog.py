@@ -42,7 +42,7 @@ _USER_AGENT = "http:user-agent"
 
 
 def log_line(server: str) -> str:
-    """Give the configuration that makes a web server log what this collector reads.
+    """Return the configuration that makes a web server log what this collector reads.
 
     Parameters
     ----------

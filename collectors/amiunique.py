@@ -20,7 +20,7 @@ class AmiuniqueCollector(RenamedCollector):
     name: ClassVar[str] = "amiunique"
 
     def api_of_column(self, column: str) -> str | None:
-        """Give the API of a column."""
+        """Return the API of a column."""
         return aliases_of(self.name).get(column)
 
     def named(self, log: LogFile, column_map: ColumnMap) -> ColumnMap:  # noqa: ARG002 -- the base class names it

@@ -138,7 +138,7 @@ def _lines_at(log: LogFile, offsets: Sequence[int]) -> list[int]:
 
 
 def _records(log: LogFile) -> Iterator[tuple[int, str]]:
-    """Give the records below the header and the lines on which they begin; blank lines are none."""
+    """Return the records below the header, each with its first line; blank lines are skipped."""
     delimiter = delimiter_of(log)
     csv.field_size_limit(MAX_RECORD_BYTES)
     with log.open() as file:

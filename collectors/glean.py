@@ -36,7 +36,7 @@ class GleanCollector(RenamedCollector):
     name: ClassVar[str] = _SOURCE
 
     def api_of_column(self, column: str) -> str | None:
-        """Give the API of a column."""
+        """Return the API of a column."""
         return _api_of_metric(column)
 
     def named(self, log: LogFile, column_map: ColumnMap) -> ColumnMap:

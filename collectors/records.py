@@ -80,7 +80,7 @@ class Visit:
 
 
 def value_text(value: object) -> str:
-    """Give a value as JSON text; large ones by digest and length, as the store keeps them.
+    """Return a value as JSON text; large ones by digest and length, as the store keeps them.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def _canonical(value: object) -> str:
 
 
 def error_text(message: object) -> str:
-    """Give the message of an error that an API threw; null where the log does not keep it."""
+    """Return the message of an error that an API threw; null where the log does not keep it."""
     return _ERROR + value_text(message)
 
 
@@ -250,14 +250,14 @@ def member(record: Mapping[str, Any], name: str) -> Any:
 
 
 def text_of(value: object) -> str | None:
-    """Give an identifier or a time as text: null, lists and objects are none."""
+    """Return an identifier or a time as text: null, lists and objects are none."""
     if value is None or isinstance(value, bool | dict | list):
         return None
     return str(value)
 
 
 def wrapped(record: object, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
-    """Give the record itself or the one of its members that is what is wanted."""
+    """Return the record itself or the one of its members that is what is wanted."""
     if not isinstance(record, dict):
         return None
     candidates = [record, *(value for value in record.values() if isinstance(value, dict))]

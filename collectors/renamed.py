@@ -20,7 +20,7 @@ class RenamedCollector(WideCollector, ABC):
 
     @abstractmethod
     def api_of_column(self, column: str) -> str | None:
-        """Give the API of a column; null where the source has no such column."""
+        """Return the API of a column; null where the source has no such column."""
 
     @abstractmethod
     def named(self, log: LogFile, column_map: ColumnMap) -> ColumnMap:
@@ -59,5 +59,5 @@ def column_names(log: LogFile) -> list[str]:
 
 
 def first_ending(names: Iterable[str], *endings: str) -> str | None:
-    """Give the first name that ends in one of some endings."""
+    """Return the first name that ends in one of some endings."""
     return next((name for name in names if name.endswith(endings)), None)

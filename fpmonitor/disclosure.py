@@ -33,22 +33,22 @@ _WORD = re.compile(r"\w+")
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
 
 
-def may_tell(count: int, k: int) -> bool:
+def is_publishable(count: int, k: int) -> bool:
     """Whether a count of users may leave: nobody, or at least k."""
     return count == 0 or count >= k
 
 
-def told_count(count: int, k: int) -> int | None:
+def publishable_count(count: int, k: int) -> int | None:
     """Count of users; null where it is 1 to k - 1."""
-    return count if may_tell(count, k) else None
+    return count if is_publishable(count, k) else None
 
 
-def told_total(total: int, parts: Collection[int], k: int) -> int | None:
+def publishable_total(total: int, parts: Collection[int], k: int) -> int | None:
     """Total of users beside its parts, which may overlap; null where a part is withheld.
 
     The total less the parts that are told bounds the withheld ones (complementary suppression).
     """
-    return told_count(total, k) if all(may_tell(part, k) for part in parts) else None
+    return publishable_count(total, k) if all(is_publishable(part, k) for part in parts) else None
 
 
 def complement_of(parts: Sequence[int], k: int) -> int | None:
@@ -57,14 +57,14 @@ def complement_of(parts: Sequence[int], k: int) -> int | None:
     Null where none is needed (nothing is withheld, or what is has at least k users together), and
     where no part has k users.
     """
-    withheld = sum(part for part in parts if not may_tell(part, k))
+    withheld = sum(part for part in parts if not is_publishable(part, k))
     told = [part for part in parts if part >= k]
-    return None if may_tell(withheld, k) or not told else parts.index(min(told))
+    return None if is_publishable(withheld, k) or not told else parts.index(min(told))
 
 
-def told_part(part: int, whole: int, k: int) -> int | None:
+def publishable_part(part: int, whole: int, k: int) -> int | None:
     """Count of users beside a total that is known; null where it or the rest is 1 to k - 1."""
-    return part if may_tell(part, k) and may_tell(whole - part, k) else None
+    return part if is_publishable(part, k) and is_publishable(whole - part, k) else None
 
 
 def check_users(users: int, k: int) -> None:
@@ -84,7 +84,7 @@ def check_users(users: int, k: int) -> None:
 
 def is_withheld(spectrum: CountSpectrum, k: int) -> bool:
     """Whether 1 to k - 1 users are in groups smaller than k: a number that others are not told."""
-    return FOR_OTHERS.get() and not may_tell(spectrum.users_below(k), k)
+    return FOR_OTHERS.get() and not is_publishable(spectrum.users_below(k), k)
 
 
 def most_exposing(spectrum: CountSpectrum, k: int) -> CountSpectrum:

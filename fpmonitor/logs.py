@@ -464,7 +464,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _log_file(path: Path, label: str, scratch: Path) -> LogFile:
-    """Give the log; JSON lines behind a byte order mark, which no reader takes, as a copy."""
+    """Return the log; JSON lines behind a byte order mark, which no reader takes, as a copy."""
     try:
         with path.open("rb") as file:
             if file.read(3) != _BYTE_ORDER_MARK or file.read(1) != b"{":
@@ -479,7 +479,7 @@ def _log_file(path: Path, label: str, scratch: Path) -> LogFile:
 
 
 def _named(path: Path, label: str, scratch: Path) -> LogFile:
-    """Give the log of a file; one whose name is no text, which SQL could not take, by a link."""
+    """Return the log of a file; one whose name is no text, which SQL could not take, by a link."""
     try:
         label.encode()
     except UnicodeEncodeError:
@@ -498,7 +498,7 @@ def is_log(file: Path) -> bool:
 
 
 def excerpt(text: str) -> str:
-    """Give the beginning of a record, on one line."""
+    """Return the beginning of a record, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= 80 else line[:79] + "…"
 

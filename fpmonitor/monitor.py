@@ -20,23 +20,23 @@ from fpmonitor.answers.exposure import ExposureReport, report_exposure
 from fpmonitor.answers.findings import gather_findings
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.sets import (
-    beside_left_out,
     declared_supports,
     report_sets,
     sets_up_to,
     sorted_sets,
+    with_volatile_excluded,
 )
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.decide.decision import decide, recheck
-from fpmonitor.decide.horizon import identity_of, place_of, share_delta
-from fpmonitor.disclosure import check_users, masked_text, may_name, told_count
+from fpmonitor.decide.horizon import identity_of, share_delta, slot_of
+from fpmonitor.disclosure import check_users, masked_text, may_name, publishable_count
 from fpmonitor.errors import UndecidableError
 from fpmonitor.logs import ColumnMap, log_files
 from fpmonitor.policy import Policy, check_share, check_threshold
 from fpmonitor.population.duckdb import DuckDBSource
-from fpmonitor.population.exposure_index import Explorer, make_explorer
+from fpmonitor.population.exposure_index import ExposureIndex, make_exposure_index
 from fpmonitor.population.memory import MemorySource, has_room_for
-from fpmonitor.population.sample import Sample, take_sample, thin_users
+from fpmonitor.population.sample import CertifiedSample, take_sample, thin_users
 from fpmonitor.release.audit import ReleaseAudit, audit_release, record_words, weights_of_rows
 from fpmonitor.release.estimated import EstimatedGuarantee, estimated_guarantee
 from fpmonitor.release.histogram import (
@@ -74,7 +74,7 @@ from fpmonitor.store.snapshot import (
     Snapshot,
     Window,
     read_codes,
-    read_words,
+    read_user_hashes,
     restrict_to_present,
     take_snapshot,
 )
@@ -247,7 +247,7 @@ class Monitor:
         check_threshold(k, max(k, 2) if population is None else population)
         demands = read_demand(self._database, by, most=most)
         has_users = self._database.rows("snapshot/last_batch")[0][0] > 0
-        known = self.told_apis(k=k) if has_users else ()
+        known = self.publishable_apis(k=k) if has_users else ()
         observed = [observed_apis(demand.apis, known) for demand in demands]
         distinct = sorted({apis for apis in observed if apis})
         reports = (
@@ -278,7 +278,7 @@ class Monitor:
             raise UndecidableError(
                 "no log of API calls to weigh by", hint="store one with `fpmonitor demand LOG...`"
             )
-        known = self.told_apis()
+        known = self.publishable_apis()
         weights = dict.fromkeys(known, 0.0)
         for api, number in sites.items():
             for observed in observed_apis((api,), known):
@@ -484,11 +484,11 @@ class Monitor:
         """
         if self._window.source is not None or len(self._database.rows("report/sources")) < 2:
             return {}
-        told = set(self.told_apis(k=k))
+        told = set(self.publishable_apis(k=k))
         mixed = self._database.rows("report/mixed_sources", k=k)
         return {api: sources for api, sources in mixed if api in told}
 
-    def told_apis(self, *, k: int = 10) -> tuple[str, ...]:
+    def publishable_apis(self, *, k: int = 10) -> tuple[str, ...]:
         """Observed APIs whose names may be told: see `disclosure.may_name`."""
         snapshot = self.snapshot()
         counts = self._users_of_apis(snapshot)
@@ -625,7 +625,7 @@ class Monitor:
         population: int | None = None,
         delta: float = 0.05,
         missing: Missing = "value",
-    ) -> Explorer:
+    ) -> ExposureIndex:
         """Hold the users in memory: exposure of any set of the candidates in milliseconds.
 
         Parameters
@@ -650,7 +650,7 @@ class Monitor:
         limits, dropped = thin_users(
             self._database, snapshot, k=k, population=population, delta=delta
         )
-        return make_explorer(
+        return make_exposure_index(
             wanted,
             read_codes(self._database, snapshot, wanted),
             dropped,
@@ -671,7 +671,9 @@ class Monitor:
         first, sets = reports[0], [(*report.apis, *report.given) for report in reports]
         view = replace(self._view, volatile="left-out")
         sample = self._sample(sets, first.k, first.population, first.delta, missing, view=view)
-        return beside_left_out(reports, verdicts, sample, show_counts_below_k=show_counts_below_k)
+        return with_volatile_excluded(
+            reports, verdicts, sample, show_counts_below_k=show_counts_below_k
+        )
 
     def rank(
         self,
@@ -691,7 +693,7 @@ class Monitor:
         sets
             The API sets; when there is none, all sets of up to `size` of the candidates.
         size, candidates
-            See `sets`; all of `told_apis` by default.
+            See `sets`; all of `publishable_apis` by default.
         k, population
             Anonymity threshold and `n`, users; `n` is the number of observed users by default.
         delta
@@ -708,7 +710,7 @@ class Monitor:
         """
         wanted = sorted_sets(sets)
         if not wanted:
-            chosen = self.told_apis(k=k) if candidates is None else sorted(set(candidates))
+            chosen = self.publishable_apis(k=k) if candidates is None else sorted(set(candidates))
             wanted = sets_up_to(size, chosen)
         together = sorted({api for apis in wanted for api in apis})
         snapshot = self.snapshot(missing=missing, apis=together)
@@ -801,7 +803,7 @@ class Monitor:
         UndecidableError
             No visit has a time, or no window has k users.
         """
-        wanted = sorted_sets(sets) or [(api,) for api in self.told_apis(k=k)]
+        wanted = sorted_sets(sets) or [(api,) for api in self.publishable_apis(k=k)]
         return report_trend(
             self._database,
             wanted,
@@ -849,7 +851,7 @@ class Monitor:
         population
             `n`, users; the number of observed users by default.
         candidates
-            The APIs to decide on; all of `told_apis` by default.
+            The APIs to decide on; all of `publishable_apis` by default.
         engine
             What counts the groups: rows in memory, queries of DuckDB, or rows if they have room.
 
@@ -858,7 +860,7 @@ class Monitor:
         PolicyError, UnknownNameError, UndecidableError
             A number out of range, an API never observed, no user left.
         """
-        chosen = self.told_apis(k=k) if candidates is None else candidates
+        chosen = self.publishable_apis(k=k) if candidates is None else candidates
         snapshot = self.snapshot(missing=missing, apis=chosen)
         exact = setting == "sample"
         policy = Policy(
@@ -872,7 +874,7 @@ class Monitor:
         return decide(
             counter,
             policy,
-            words=read_words(self._database, snapshot),
+            words=read_user_hashes(self._database, snapshot),
             digest=snapshot.digest,
             setting=setting,
             missing=missing,
@@ -903,7 +905,7 @@ class Monitor:
         return recheck(
             decision,
             asked._counter(snapshot, candidates, "auto"),  # noqa: SLF001 -- its own class
-            words=read_words(self._database, snapshot),
+            words=read_user_hashes(self._database, snapshot),
             digest=snapshot.digest,
         )
 
@@ -946,18 +948,18 @@ class Monitor:
                 horizon=horizon,
                 digest=snapshot.digest,
             )
-            place = place_of(number, tested, horizon)
+            place = slot_of(number, tested, horizon)
         return CheckReport(
             decision=decision,
             verdicts=asked.check(tested),
-            users=told_count(snapshot.users, decision.policy.k),
+            users=publishable_count(snapshot.users, decision.policy.k),
             since=asked._window.since,  # noqa: SLF001
             until=asked._window.until,  # noqa: SLF001
             place=place,
         )
 
     def newest_window(self, by: Period) -> Window:
-        """Give the newest calendar window that holds a visit.
+        """Return the newest calendar window that holds a visit.
 
         Raises
         ------
@@ -967,7 +969,7 @@ class Monitor:
         return list_spans(self._database, by, self._window)[-1].window
 
     def within(self, window: Window) -> Monitor:
-        """Give this monitor for another window; both close together."""
+        """Return this monitor for another window; both close together."""
         other = copy.copy(self)
         other._window = window  # noqa: SLF001 -- its own class
         return other
@@ -1148,7 +1150,7 @@ class Monitor:
         missing: Missing,
         *,
         view: View | None = None,
-    ) -> Sample:
+    ) -> CertifiedSample:
         check_share("delta", delta)
         check_threshold(k, max(k, 2) if population is None else population)
         together = sorted({api for apis in sets for api in apis})
@@ -1158,7 +1160,7 @@ class Monitor:
         return take_sample(self._database, snapshot, k=k, population=population, delta=delta)
 
     def _value_texts(self, api: str) -> dict[int, str | None]:
-        """Give what value numbers stand for; a status in brackets where it is no value."""
+        """Return what value numbers stand for; a status in brackets where it is no value."""
         rows = self._database.rows("report/value_texts", api=api)
         return {code: text if status == "value" else f"({status})" for code, status, text in rows}
 

@@ -103,7 +103,7 @@ class Policy:
             raise UnknownNameError("candidate", api, self.candidates)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the policy as it stands in a decision file."""
+        """Return the policy as it stands in a decision file."""
         return {
             "k": self.k,
             "population": self.population,

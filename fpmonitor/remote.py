@@ -16,11 +16,11 @@ from fpmonitor.answers.exposure import ExposureReport, report_exposure
 from fpmonitor.answers.findings import gather_findings
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.sets import (
-    beside_left_out,
     declared_supports,
     report_sets,
     sets_up_to,
     sorted_sets,
+    with_volatile_excluded,
 )
 from fpmonitor.cluster.folder import FolderStore, is_store
 from fpmonitor.cluster.folder_ingest import is_export
@@ -29,12 +29,12 @@ from fpmonitor.cluster.folder_views import SnapshotViews
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.cluster.spark_files import format_of
 from fpmonitor.decide.decision import decide, recheck
-from fpmonitor.disclosure import check_users, may_name, told_count
+from fpmonitor.disclosure import check_users, may_name, publishable_count
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.thinning import seed_of
 from fpmonitor.logs import excerpt
 from fpmonitor.policy import Policy, check_share, check_threshold
-from fpmonitor.population.sample import Sample, certificate_of
+from fpmonitor.population.sample import CertifiedSample, certificate_of
 from fpmonitor.spectrum import CountSpectrum, spectra_of
 from fpmonitor.store.browsers import signs_of
 from fpmonitor.store.snapshot import Window
@@ -238,18 +238,18 @@ class RemoteMonitor:
         """APIs whose values come from several sources; as of `Monitor.mixed_sources`."""
         if self._window.source is not None:
             return {}
-        told = set(self.told_apis(k=k))
+        told = set(self.publishable_apis(k=k))
         mixed = self._store.mixed_sources(k=k, batch=self._batch)
         return {api: sources for api, sources in mixed.items() if api in told}
 
-    def told_apis(self, *, k: int = 10) -> tuple[str, ...]:
-        """Observed APIs whose names may be told, as of `Monitor.told_apis`."""
+    def publishable_apis(self, *, k: int = 10) -> tuple[str, ...]:
+        """Observed APIs whose names may be told, as of `Monitor.publishable_apis`."""
         found = self.snapshot()
         return tuple(a for a in found.apis if may_name(a, found.seen[a], found.users, k))
 
     def apis(self, *, k: int = 10) -> list[ApiOverview]:
         """Overview of every API whose name may be told; as of `Monitor.apis`."""
-        snapshot, told = self.snapshot(), self.told_apis(k=k)
+        snapshot, told = self.snapshot(), self.publishable_apis(k=k)
         volatile = self._views.volatile(self._logged())
         spectra = self._store.source(snapshot).spectra([[api] for api in told])
         overview = [
@@ -321,10 +321,10 @@ class RemoteMonitor:
             return reports
         view = replace(self._view, volatile="left-out")
         left_out = self._sample(together, k, population, delta, missing, view=view)
-        return beside_left_out(reports, verdicts, left_out, show_counts_below_k=False)
+        return with_volatile_excluded(reports, verdicts, left_out, show_counts_below_k=False)
 
     def _value_texts(self, api: str) -> dict[int, str | None]:
-        """Give what value numbers stand for; a status in brackets where it is no value."""
+        """Return what value numbers stand for; a status in brackets where it is no value."""
         rows = values_of(self._engine, self._logged(), api).rows()
         return {code: text if status == "value" else f"({status})" for code, status, text in rows}
 
@@ -337,7 +337,7 @@ class RemoteMonitor:
         missing: Missing,
         *,
         view: View | None = None,
-    ) -> Sample:
+    ) -> CertifiedSample:
         """Thin the users for one question, and ask for all spectra of some sets at once."""
         check_share("delta", delta)
         check_threshold(k, max(k, 2) if population is None else population)
@@ -351,7 +351,7 @@ class RemoteMonitor:
         thinned = full.thinned(mean=limits.mean, seed=seed)
         for source in (full, thinned) if thinned.users else (full,):
             source.spectra(sets)  # what is asked for below is then known
-        return Sample(
+        return CertifiedSample(
             k=k,
             population=population,
             certificate=limits,
@@ -397,7 +397,7 @@ class RemoteMonitor:
         """Rank API sets by entropy and by exposure; as of `Monitor.rank`."""
         wanted = sorted_sets(sets)
         if not wanted:
-            chosen = self.told_apis(k=k) if candidates is None else sorted(set(candidates))
+            chosen = self.publishable_apis(k=k) if candidates is None else sorted(set(candidates))
             wanted = sets_up_to(size, chosen)
         sample = self._sample(wanted, k, population, delta, missing)
         check_threshold(k, sample.population)
@@ -468,7 +468,7 @@ class RemoteMonitor:
         EngineLostError
             The engine was lost before anything was proven.
         """
-        chosen = self.told_apis(k=k) if candidates is None else candidates
+        chosen = self.publishable_apis(k=k) if candidates is None else candidates
         snapshot = self.snapshot(missing=missing, apis=chosen)
         exact = setting == "sample"
         policy = Policy(
@@ -520,7 +520,7 @@ class RemoteMonitor:
         return CheckReport(
             decision=decision,
             verdicts=self.check(decision),
-            users=told_count(users, decision.policy.k),
+            users=publishable_count(users, decision.policy.k),
             since=self._window.since,
             until=self._window.until,
             place=None,

@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 -- pytest n
 
 
 @dataclass(frozen=True)
-class FixtureLaw:
+class FixtureDistribution:
     """The finite population that the users of fixtures/logs are drawn from.
 
     `rows` has a column an API with codes (0 is absent, i is `values[api][i - 1]`) and `weight`.
@@ -63,8 +63,8 @@ class FixtureLaw:
 
 
 @pytest.fixture(scope="session")
-def fixture_law() -> FixtureLaw:
-    return FixtureLaw(
+def fixture_law() -> FixtureDistribution:
+    return FixtureDistribution(
         pl.read_parquet(FIXTURES / "law" / "law.parquet"),
         json.loads((FIXTURES / "law" / "values.json").read_text(encoding="utf-8")),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.disclosure import most_exposing, told_part
+from fpmonitor.disclosure import most_exposing, publishable_part
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure
 
@@ -45,7 +45,7 @@ class ApiOverview:
     volatile: bool | None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the line as the CLI prints it."""
+        """Return the line as the CLI prints it."""
         return asdict(self)
 
 
@@ -76,7 +76,7 @@ def overview_of_api(
         Show them all the same.
     """
     users = spectrum.users - absent
-    shown = show_counts_below_k or told_part(users, spectrum.users, k) is not None
+    shown = show_counts_below_k or publishable_part(users, spectrum.users, k) is not None
     told = spectrum if show_counts_below_k else most_exposing(spectrum, k)
     return ApiOverview(
         api=api,

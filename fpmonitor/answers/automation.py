@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.disclosure import most_exposing, told_count, told_total
+from fpmonitor.disclosure import most_exposing, publishable_count, publishable_total
 from fpmonitor.estimate.exposure import empirical_exposure
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class AutomationReport:
     exposures: Mapping[tuple[str, ...], tuple[float, float | None]]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the report as the CLI prints it."""
+        """Return the report as the CLI prints it."""
         return {
             "users": self.users,
             "automated": self.automated,
@@ -78,12 +78,12 @@ def report_automation(
         Show them all the same.
     """
     least = 0 if show_counts_below_k else k
-    visible = told_total(automated, [*signs.values(), users - automated], least)
+    visible = publishable_total(automated, [*signs.values(), users - automated], least)
     return AutomationReport(
         users=users,
         automated=visible,
         share=None if visible is None else visible / users,
-        signs={sign: told_count(count, least) for sign, count in signs.items()},
+        signs={sign: publishable_count(count, least) for sign, count in signs.items()},
         exposures={
             apis: (
                 _told_exposure(everybody, k, least),

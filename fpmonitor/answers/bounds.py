@@ -38,7 +38,7 @@ class NamedBound:
     interval: Interval
 
     def to_json(self) -> dict[str, Any]:
-        """Give the bound as the CLI prints it."""
+        """Return the bound as the CLI prints it."""
         return {
             "bound": self.bound,
             "concerns": self.concerns,

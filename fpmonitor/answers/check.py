@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fpmonitor.decide.decision import Decision, Verdict
-    from fpmonitor.decide.horizon import Place
+    from fpmonitor.decide.horizon import CheckSlot
     from fpmonitor.decide.search import ApiSet
 
 Outcome = Literal["holds", "violated", "cannot tell"]
@@ -46,7 +46,7 @@ class CheckReport:
     since, until
         The window that was looked at; null where it is open.
     place
-        Place among the checks that share the delta; null for a check alone.
+        Slot among the checks that share the delta; null for a check alone.
     """
 
     decision: Decision
@@ -54,7 +54,7 @@ class CheckReport:
     users: int | None
     since: datetime | None
     until: datetime | None
-    place: Place | None
+    place: CheckSlot | None
 
     @property
     def outcome(self) -> Outcome:
@@ -64,7 +64,7 @@ class CheckReport:
         return "cannot tell" if "undecided" in self.verdicts.values() else "holds"
 
     def to_json(self) -> dict[str, Any]:
-        """Give the report as `watch` posts it."""
+        """Return the report as `watch` posts it."""
         return {
             "outcome": self.outcome,
             "sets": [

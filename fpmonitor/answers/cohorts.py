@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.disclosure import FOR_OTHERS, complement_of, may_tell, most_exposing
+from fpmonitor.disclosure import FOR_OTHERS, complement_of, is_publishable, most_exposing
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.cohorts import cohort_exposure, cohort_limits
 from fpmonitor.estimate.entropy import conditional_entropy_bits
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.population.duckdb import CohortSpectra
-    from fpmonitor.population.sample import Sample
+    from fpmonitor.population.sample import CertifiedSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class CohortReport:
         return self.cohorts[0] if self.cohorts else None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the report as the CLI prints it."""
+        """Return the report as the CLI prints it."""
         return {
             "cohorts": [asdict(cohort) for cohort in self.cohorts],
             "worst": asdict(self.worst) if self.worst else None,
@@ -98,7 +98,7 @@ class CohortReport:
 
 
 def report_cohorts(
-    sample: Sample,
+    sample: CertifiedSample,
     apis: Sequence[str],
     given: Sequence[str],
     texts: Mapping[str, Mapping[int, str | None]],
@@ -160,16 +160,18 @@ def _split(
         pooled += [
             cohort
             for cohort, count in zip(listed, exposed, strict=True)
-            if not may_tell(count, least)
+            if not is_publishable(count, least)
         ]
         listed = [
-            cohort for cohort, count in zip(listed, exposed, strict=True) if may_tell(count, least)
+            cohort
+            for cohort, count in zip(listed, exposed, strict=True)
+            if is_publishable(count, least)
         ]
     return listed, pooled
 
 
 def _cohort(
-    sample: Sample,
+    sample: CertifiedSample,
     cohort: CohortSpectra,
     given: Sequence[str],
     texts: Mapping[str, Mapping[int, str | None]],
@@ -196,7 +198,7 @@ def _pool(pooled: Sequence[CohortSpectra], k: int, least: int) -> PooledCohorts 
     if not users:
         return None
     exposed = _exposed(pooled, k)
-    exposed = exposed if may_tell(exposed, least) else min(k - 1, users)
+    exposed = exposed if is_publishable(exposed, least) else min(k - 1, users)
     return PooledCohorts(cohorts=len(pooled), users=users, empirical=exposed / users)
 
 

@@ -39,7 +39,7 @@ class ComparedSet:
         return "less" if self.upper < 0 else "cannot tell"
 
     def to_json(self) -> dict[str, Any]:
-        """Give the comparison as the CLI prints it."""
+        """Return the comparison as the CLI prints it."""
         sides = {
             f"{name}_{side}": getattr(report, name)
             for side, report in (("before", self.before), ("after", self.after))
@@ -80,7 +80,7 @@ class ComparedDecision:
     after: Verdict | None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the line as the CLI prints it."""
+        """Return the line as the CLI prints it."""
         return {"apis": list(self.apis), "before": self.before, "after": self.after}
 
 

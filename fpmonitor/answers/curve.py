@@ -60,7 +60,7 @@ class CurveReport:
     points: tuple[CurvePoint, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the curve as the CLI prints it."""
+        """Return the curve as the CLI prints it."""
         return asdict(self)
 
 

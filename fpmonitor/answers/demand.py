@@ -37,7 +37,7 @@ class DemandLine:
     exposure: ExposureReport | None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the line as the CLI prints it."""
+        """Return the line as the CLI prints it."""
         exposure = self.exposure
         return {
             "apis": list(self.demand.apis),

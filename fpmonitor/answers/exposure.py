@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.cohorts import CohortReport
     from fpmonitor.answers.trust import TrustLevel
-    from fpmonitor.population.sample import Sample
+    from fpmonitor.population.sample import CertifiedSample
 
 
 _ESTIMATES = ("empirical", "plug_in", "unbiased", "lower", "upper")
@@ -130,7 +130,7 @@ class ExposureReport:
     left_out: ExposureReport | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the report as the CLI prints it."""
+        """Return the report as the CLI prints it."""
         return {
             "apis": list(self.apis),
             "users": self.users,
@@ -174,7 +174,7 @@ class ExposureReport:
 
 
 def report_exposure(
-    sample: Sample,
+    sample: CertifiedSample,
     apis: Sequence[str],
     *,
     given: Sequence[str] = (),
@@ -243,7 +243,7 @@ def report_exposure(
 
 
 def report_bounds(
-    sample: Sample, report: ExposureReport, *, support: int | None = None
+    sample: CertifiedSample, report: ExposureReport, *, support: int | None = None
 ) -> BoundsReport:
     """Put all bounds of a reported set side by side; errors as in `report_exposure`."""
     spectrum = sample.full.spectrum(sorted({*report.apis, *report.given}))
@@ -263,7 +263,7 @@ def report_bounds(
     )
 
 
-def report_entropies(sample: Sample, report: ExposureReport) -> tuple[EntropyLine, ...]:
+def report_entropies(sample: CertifiedSample, report: ExposureReport) -> tuple[EntropyLine, ...]:
     """Every measure of entropy that others report, of a reported set and at least 2 users.
 
     Raises

@@ -83,7 +83,7 @@ class Ranking:
     sets: tuple[RankedSet, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the ranking as the CLI prints it."""
+        """Return the ranking as the CLI prints it."""
         return asdict(self)
 
 

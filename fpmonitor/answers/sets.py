@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.answers.trust import Knowledge
-    from fpmonitor.population.sample import Sample
+    from fpmonitor.population.sample import CertifiedSample
 
 
 def sorted_sets(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
@@ -41,7 +41,7 @@ def sets_up_to(size: int, apis: Sequence[str]) -> list[tuple[str, ...]]:
 def declared_supports(
     supports: Sequence[int], sets: Sequence[tuple[str, ...]]
 ) -> Sequence[int | None]:
-    """Give the declared support of each API set, null for all where none is declared.
+    """Return the declared support of each API set, null for all where none is declared.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def declared_supports(
 
 
 def report_sets(
-    sample: Sample,
+    sample: CertifiedSample,
     sets: Sequence[tuple[str, ...]],
     *,
     supports: Sequence[int | None],
@@ -105,10 +105,10 @@ def report_sets(
     return reports
 
 
-def beside_left_out(
+def with_volatile_excluded(
     reports: Sequence[ExposureReport],
     volatile: Mapping[str, bool | None],
-    left_out: Sample,
+    left_out: CertifiedSample,
     *,
     show_counts_below_k: bool,
 ) -> list[ExposureReport]:

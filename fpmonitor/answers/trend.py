@@ -84,7 +84,7 @@ class TrendWindow:
     sets: tuple[TrendLine, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the window as the CLI prints it."""
+        """Return the window as the CLI prints it."""
         return {
             "since": self.since.isoformat(),
             "until": self.until.isoformat(),
@@ -145,7 +145,7 @@ class Alarm:
     values: tuple[MovedValue, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the alarm as the CLI prints it."""
+        """Return the alarm as the CLI prints it."""
         return asdict(self) | {
             "since": self.since.isoformat(),
             "before": self.before.isoformat(),
@@ -185,7 +185,7 @@ class TrendReport:
     alarms: tuple[Alarm, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the report as the CLI prints it."""
+        """Return the report as the CLI prints it."""
         return {
             "by": self.period,
             "k": self.k,

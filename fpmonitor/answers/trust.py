@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fpmonitor.disclosure import most_exposing
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.composition import (
-    MarginalLaw,
+    MarginalDistribution,
     best_composition,
     composition_from_sample,
 )
@@ -20,7 +20,7 @@ from fpmonitor.estimate.exposure import empirical_exposure
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.population.sample import Sample
+    from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.spectrum import CountSpectrum
 
 Knowledge = Literal["marginals", "pairs", "joint"]
@@ -52,7 +52,7 @@ class TrustLevel:
     entropy_upper_bits: float
 
     def to_json(self) -> dict[str, Any]:
-        """Give the level as the CLI prints it."""
+        """Return the level as the CLI prints it."""
         return {
             "knowledge": self.knowledge,
             "upper": self.upper,
@@ -64,7 +64,7 @@ class TrustLevel:
 
 
 def price_of_trust(
-    sample: Sample, apis: Sequence[str], knowledge: Knowledge, *, joint_upper: float
+    sample: CertifiedSample, apis: Sequence[str], knowledge: Knowledge, *, joint_upper: float
 ) -> tuple[TrustLevel, ...]:
     """Promises of all levels of knowledge up to the given one, the least first.
 
@@ -98,14 +98,16 @@ def price_of_trust(
     return tuple(levels)
 
 
-def _pairs(sample: Sample, apis: Sequence[str]) -> dict[tuple[int, int], CountSpectrum]:
+def _pairs(sample: CertifiedSample, apis: Sequence[str]) -> dict[tuple[int, int], CountSpectrum]:
     return {
         (i, j): sample.full.spectrum([apis[i], apis[j]])
         for i, j in itertools.combinations(range(len(apis)), 2)
     }
 
 
-def _joint(sample: Sample, knowledge: Knowledge, apis: Sequence[str], upper: float) -> TrustLevel:
+def _joint(
+    sample: CertifiedSample, knowledge: Knowledge, apis: Sequence[str], upper: float
+) -> TrustLevel:
     spectrum = most_exposing(sample.full.spectrum(apis), sample.k)
     return TrustLevel(
         knowledge=knowledge,
@@ -118,7 +120,7 @@ def _joint(sample: Sample, knowledge: Knowledge, apis: Sequence[str], upper: flo
 
 
 def _composed(
-    sample: Sample,
+    sample: CertifiedSample,
     knowledge: Knowledge,
     singles: Sequence[CountSpectrum],
     pairs: Mapping[tuple[int, int], CountSpectrum],
@@ -144,7 +146,7 @@ def _composed(
 
 
 def _observed(
-    sample: Sample,
+    sample: CertifiedSample,
     singles: Sequence[CountSpectrum],
     pairs: Mapping[tuple[int, int], CountSpectrum],
 ) -> tuple[float, str]:
@@ -159,5 +161,5 @@ def _observed(
     return bound.upper, bound.rule
 
 
-def _told_law(spectrum: CountSpectrum, k: int) -> MarginalLaw:
-    return MarginalLaw.from_spectrum(most_exposing(spectrum, k))
+def _told_law(spectrum: CountSpectrum, k: int) -> MarginalDistribution:
+    return MarginalDistribution.from_spectrum(most_exposing(spectrum, k))

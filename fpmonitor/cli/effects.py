@@ -17,7 +17,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.export.controls import effect_of
 from fpmonitor.export.effect import left_readable
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import ExportOptions, Reading
+from fpmonitor.export.exporter import ExportOptions, ParsedList
 from fpmonitor.export.plan import cheapest_plan, plan_of
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
@@ -185,7 +185,7 @@ def _exposure_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _effects(reading: Reading, absent: frozenset[str]) -> dict[str, Any]:
+def _effects(reading: ParsedList, absent: frozenset[str]) -> dict[str, Any]:
     known = {api for control in reading.controls for api in control.effects}
     return {
         "controls": [control.name for control in reading.controls],
@@ -200,7 +200,7 @@ def _effects(reading: Reading, absent: frozenset[str]) -> dict[str, Any]:
 def _judged(
     decision: Decision,
     exporter: ControlExporter,
-    reading: Reading,
+    reading: ParsedList,
     site: str | None,
     db: Path | None,
 ) -> dict[str, Any]:

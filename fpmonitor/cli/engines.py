@@ -117,7 +117,7 @@ def _check_local(engine: str, store: str | None) -> None:
 
 
 def deciding(monitor: Monitor | RemoteMonitor, engine: str) -> Callable[..., Decision]:
-    """Give the method that decides, with the counter that was asked for."""
+    """Return the method that decides, with the counter that was asked for."""
     if isinstance(monitor, RemoteMonitor):
         return monitor.decide
     return partial(monitor.decide, engine=Engine(engine).value)

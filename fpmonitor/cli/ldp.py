@@ -255,7 +255,7 @@ def plan(
     """Pick mechanism and epsilon for each API, for a wanted accuracy of its exposure."""
     window = Window(since, until)
     with Monitor(db, window=window) as monitor:
-        names = monitor.told_apis(k=k) if candidates is None else split_names(candidates)
+        names = monitor.publishable_apis(k=k) if candidates is None else split_names(candidates)
     with Database(db) as database, progress_line(quiet) as progress:
         snapshot = look(database, take_snapshot(database, window), View(), window).snapshot
         source = DuckDBSource(database, snapshot)

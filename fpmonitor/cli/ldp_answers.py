@@ -205,7 +205,7 @@ def estimates(
 
 
 def _rows(found: RandomisedApi) -> list[dict[str, object]]:
-    """Give a row for each value, with the members of its API in front."""
+    """Return a row for each value, with the members of its API in front."""
     shared = {name: value for name, value in found.to_json().items() if name != "values"}
     return [
         {**shared, "token": one.token, "share": one.share, "least": one.lower, "most": one.upper}

@@ -18,7 +18,7 @@ from fpmonitor.safe_files import read_json
 if TYPE_CHECKING:
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.selection import JointComparison, PromisedSet
-    from fpmonitor.private.study import Ask
+    from fpmonitor.private.study import CollectionRequest
 
 
 def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
@@ -37,13 +37,13 @@ def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
         scratch.unlink(missing_ok=True)
 
 
-def by_round(role: Recipient) -> list[Ask]:
+def by_round(role: Recipient) -> list[CollectionRequest]:
     """List the asks of a recipient, the first first."""
     return sorted(role.store.asks.values(), key=lambda ask: (ask.epoch, ask.round))
 
 
-def shown(role: Recipient, ask: Ask, *, unsafe: bool) -> dict[str, Any]:
-    """Give what an ask brought; of groups smaller than k how many there are."""
+def shown(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[str, Any]:
+    """Return what an ask brought; of groups smaller than k how many there are."""
     k = 1 if unsafe else role.store.study.k
     sets = []
     for apis, counts in role.counts(ask).items():

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.shuffler import Shuffler
     from fpmonitor.private.store import Receipt
-    from fpmonitor.private.study import Ask
+    from fpmonitor.private.study import CollectionRequest
     from fpmonitor.private.study import Recipient as Addressee
     from fpmonitor.private.transport import Service
 
@@ -188,7 +188,7 @@ def publish(
     to: TO,
     token_file: TOKEN,
 ) -> None:
-    """Give an ask to a service: the shuffler then takes answers, the recipient counts them."""
+    """Return an ask to a service: the shuffler then takes answers, the recipient counts them."""
     question = read_ask(ask)
     with _service(to, token_file) as service:
         service.post("/asks", question.to_bytes(), "application/json")
@@ -279,7 +279,12 @@ def serve(
 
 @contextmanager
 def _shuffler(
-    study: Path, store: Path, keys: Path, asks: Sequence[Ask], *, most_bytes: int | None = None
+    study: Path,
+    store: Path,
+    keys: Path,
+    asks: Sequence[CollectionRequest],
+    *,
+    most_bytes: int | None = None,
 ) -> Iterator[Shuffler]:
     from fpmonitor.private.shuffler import Shuffler  # noqa: PLC0415 -- an extra
 

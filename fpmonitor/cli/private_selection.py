@@ -25,7 +25,7 @@ from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_fro
 from fpmonitor.private.selection import SETTINGS
 from fpmonitor.private.selection import select as select_set
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import Ask, Study, check_ask, read_study
+from fpmonitor.private.study import CollectionRequest, Study, check_ask, read_study
 from fpmonitor.private.table import read_tokens
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
@@ -300,11 +300,11 @@ class _Held:
 
     def analyst_ask(
         self, apis: ApiSet, rules: Mapping[str, RedactionRule] | None = None
-    ) -> Ask | None:
+    ) -> CollectionRequest | None:
         """Ask for one set for the analyst; None for no API."""
         if not apis:
             return None
-        return Ask(
+        return CollectionRequest(
             study=self.study.id,
             epoch=self.epoch,
             round=self.next_round,
@@ -329,7 +329,7 @@ def _held(path: Path, study: Study, epoch: int) -> _Held:
     return _Held(study, epoch, 1 + max(ask.round for ask in asks), counts)
 
 
-def _write_ask(study: Study, ask: Ask | None, output: Path) -> None:
+def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> None:
     if ask is None:
         raise UndecidableError(
             "there is nothing to ask for",

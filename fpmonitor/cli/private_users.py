@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fpmonitor.private.sending import Send
-    from fpmonitor.private.study import Ask
+    from fpmonitor.private.study import CollectionRequest
 
 _DUCKDB_MAGIC = (8, b"DUCK")
 
@@ -113,7 +113,7 @@ def _sender(to: str | None, relay: str | None, gateway_keys: Path | None) -> Sen
     return through_relay(Service(relay), read_keys(gateway_keys), to)
 
 
-def _users_of(source: Path, ask: Ask, *, quiet: bool) -> pl.DataFrame:
+def _users_of(source: Path, ask: CollectionRequest, *, quiet: bool) -> pl.DataFrame:
     """Tokens of the users of a database, or of any log that can be ingested."""
     apis = sorted({api for one in ask.sets for api in one})
     if _is_database(source):

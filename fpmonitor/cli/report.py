@@ -199,7 +199,7 @@ def figure_of(
     if kind is Plot.ENTROPY:
         return of_ranking(monitor.rank(sets, size=2, k=k, population=population, delta=delta))
     if kind is Plot.EXPOSURE:
-        wanted = sets or [(api,) for api in monitor.told_apis(k=k)]
+        wanted = sets or [(api,) for api in monitor.publishable_apis(k=k)]
         reports = monitor.exposure(wanted, k=k, population=population, delta=delta)
         return of_exposures(reports, title="Exposure")
     if len(sets) != 1:
@@ -243,7 +243,7 @@ def compare(
         sets = [split_names(names) for names in apis or ()]
         if decision is not None:
             sets += read_decision(decision).allow
-        wanted = sets or [(api,) for api in first.told_apis(k=k)]
+        wanted = sets or [(api,) for api in first.publishable_apis(k=k)]
         users = first.snapshot().users if population is None else population
         earlier = first.exposure(wanted, k=k, population=users, delta=delta)
     with Monitor(after, window=windows[1]) as second:

@@ -171,7 +171,7 @@ def curve(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Give the whole exposure curve of an API set, with a band that holds everywhere."""
+    """Return the whole exposure curve of an API set, with a band that holds everywhere."""
     view = view_of(volatile, drop_automation)
     with Monitor(db, window=Window(since, until, source), view=view) as monitor:
         note_view(monitor, k)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor.cli.output import note
-from fpmonitor.disclosure import told_count
+from fpmonitor.disclosure import publishable_count
 from fpmonitor.store.transforms import read_transforms
 from fpmonitor.store.views import View
 
@@ -67,7 +67,7 @@ def note_view(monitor: Monitor | RemoteMonitor, k: int) -> None:
     """Say on stderr who was left out, what was changed, and which values are pooled."""
     view = monitor.view
     if view.drop_automation:
-        dropped = told_count(monitor.dropped, k)
+        dropped = publishable_count(monitor.dropped, k)
         number = f"fewer than {k}" if dropped is None else f"{dropped:,}"
         note(f"{number} users that look automated are left out")
     if view.transforms:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fpmonitor.cluster.spark import moment_cell, text_cell
+from fpmonitor.cluster.spark import text_cell, timestamp_sql
 from fpmonitor.errors import InputError
 from fpmonitor.logs import excerpt
 from fpmonitor.store.ingest import LARGE_VALUE_BYTES, canonical_json
@@ -137,7 +137,7 @@ def _define_checked(
     """Define the records with what is wrong with each."""
     moment, no_time = ("NULL::BIGINT", "FALSE")
     if names["time"] in kinds:
-        moment, no_time = moment_cell(names["time"], kinds[names["time"]])
+        moment, no_time = timestamp_sql(names["time"], kinds[names["time"]])
     cells = [f"{moment} AS moment", f"({no_time}) AS no_time"]
     for field in fields:
         if field != "time":

@@ -61,7 +61,7 @@ class RemoteSnapshot:
         return tuple(sorted(self.columns))
 
     def column(self, api: str) -> str:
-        """Give the column of an API.
+        """Return the column of an API.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class RemoteSnapshot:
         return self.columns[api]
 
     def number(self, api: str) -> int:
-        """Give the number of an API in the dictionary; errors as of `column`."""
+        """Return the number of an API in the dictionary; errors as of `column`."""
         return int(self.column(api).removeprefix("a"))
 
 
@@ -208,7 +208,7 @@ def _write_codes(engine: SqlEngine, apis: Sequence[str], path: str) -> None:
 
 
 def _write_sums(engine: SqlEngine, names: Sequence[str], users: str, path: str) -> str:
-    """Give the relation of users with the sums of the words of their values."""
+    """Return the relation of users with the sums of the words of their values."""
     relation = users
     for chunk in _chunks(len(names)):
         first, last = chunk.start == 0, chunk.stop == len(names)

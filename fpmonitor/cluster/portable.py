@@ -145,7 +145,7 @@ def needs_extra(module: str) -> InputError:
 def portable_statement(
     name: str, dialect: str, *, fragments: Mapping[str, str] | None = None, **values: Any
 ) -> str:
-    """Give the statement `queries/<name>.sql` in another dialect; see `transpile`."""
+    """Return the statement `queries/<name>.sql` in another dialect; see `transpile`."""
     return transpile(statement(name, **(fragments or {})), dialect, **values)
 
 

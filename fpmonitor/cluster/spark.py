@@ -195,7 +195,7 @@ class SparkEngine(SqlEngine):
     def _read(
         self, paths: Sequence[str], form: FileFormat, column_map: ColumnMap | None
     ) -> tuple[Any, dict[str, str]]:
-        """Give a frame of Spark, its columns and their types; none when nothing is there."""
+        """Return a frame of Spark, its columns and their types; none when nothing is there."""
         from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra
 
         try:
@@ -242,7 +242,7 @@ def text_cell(column: str, kind: str) -> str:
     return f"{name}::VARCHAR"
 
 
-def moment_cell(column: str, kind: str) -> tuple[str, str]:
+def timestamp_sql(column: str, kind: str) -> tuple[str, str]:
     """Microseconds since 1970 (UTC) of a column, and the condition that it is no time."""
     name = quote_name(column)
     if kind in _TIMES:

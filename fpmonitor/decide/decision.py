@@ -135,7 +135,7 @@ class Decision:
         return ("allow", ()) if not asked else ("undecided", ())
 
     def to_json(self) -> dict[str, Any]:
-        """Give the decision as it stands in a decision file."""
+        """Return the decision as it stands in a decision file."""
         forecast = {} if self.users_needed is None else {"users_needed": [*self.users_needed]}
         return {
             "policy": self.policy.to_json(),
@@ -320,7 +320,7 @@ def decide(
 def _proven(
     known: Decision, policy: Policy, setting: Setting, missing: Missing, digest: str
 ) -> Borders:
-    """Give what an earlier decision proves.
+    """Return what an earlier decision proves.
 
     Raises
     ------

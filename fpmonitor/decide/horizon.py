@@ -22,8 +22,8 @@ MAX_HORIZON = 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Place of a check among those that share a delta.
+class CheckSlot:
+    """Slot of a check among those that share a delta.
 
     Attributes
     ----------
@@ -63,11 +63,11 @@ def share_delta(decision: Decision, horizon: int) -> Decision:
     return replace(decision, policy=replace(decision.policy, delta=delta / horizon))
 
 
-def place_of(number: int, shared: Decision, horizon: int) -> Place:
-    """Place of the check with a number that counts on from horizon to horizon, from 1."""
+def slot_of(number: int, shared: Decision, horizon: int) -> CheckSlot:
+    """Return the slot of the check with a number that counts on from horizon to horizon, from 1."""
     delta = shared.policy.delta
     turn, check = divmod(number - 1, horizon)
-    return Place(check=check + 1, horizon=horizon, turn=turn + 1, delta=delta or 0.0)
+    return CheckSlot(check=check + 1, horizon=horizon, turn=turn + 1, delta=delta or 0.0)
 
 
 def identity_of(decision: Decision) -> str:

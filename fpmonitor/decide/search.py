@@ -83,7 +83,7 @@ class Family:
         for column in positions(members):
             self._holders[column] |= bit
 
-    def covers(self, members: int) -> bool:
+    def has_superset(self, members: int) -> bool:
         """Whether some set of the family contains `members`."""
         return self._covering(members) != 0
 
@@ -101,7 +101,7 @@ class Family:
             covering &= self._holders[column]
         return covering
 
-    def within(self, members: int) -> bool:
+    def has_subset(self, members: int) -> bool:
         """Whether `members` contains some set of the family."""
         return self._beyond(members) != (1 << len(self.sets)) - 1
 
@@ -127,7 +127,7 @@ class Family:
         """List the sets that are within no other one."""
         kept = Family(len(self._holders))
         for members in sorted(self.sets, key=int.bit_count, reverse=True):
-            if not kept.covers(members):
+            if not kept.has_superset(members):
                 kept.add(members)
         return kept.sets
 
@@ -135,7 +135,7 @@ class Family:
         """List the sets that contain no other one."""
         kept = Family(len(self._holders))
         for members in sorted(self.sets, key=int.bit_count):
-            if not kept.within(members):
+            if not kept.has_subset(members):
                 kept.add(members)
         return kept.sets
 
@@ -176,7 +176,7 @@ class _Bounds:
 
 
 class _Node(NamedTuple):
-    """The sets between `base`, which passes, and `base` with all columns of `hopes`.
+    """The sets between `base`, which passes, and `base` with all columns of `estimated_gains`.
 
     Attributes
     ----------
@@ -186,45 +186,47 @@ class _Node(NamedTuple):
         Columns of every set of the node.
     score
         Score of the base.
-    hopes
+    estimated_gains
         For each column that may join, in the order of the search, what it is known to add to the
         score of a part of the base: an estimate that mostly errs low.
     joining
-        Bit mask of the columns of `hopes`.
+        Bit mask of the columns of `estimated_gains`.
     data
         Gives the scores of these sets.
-    feared
+    expected_loss
         What the score of the whole may be expected to be, by that of a larger set; 0 without one.
     """
 
     core: int
     base: int
     score: float
-    hopes: dict[int, float]
+    estimated_gains: dict[int, float]
     joining: int
     data: Refinement
-    feared: float = 0.0
+    expected_loss: float = 0.0
 
     @property
     def whole(self) -> int:
         """The largest set of the node."""
         return self.base | self.joining
 
-    def feared_less(self, columns: int) -> float:
-        """Give what is feared of the whole without so many columns."""
-        return self.feared * _LEFT**columns
+    def expected_loss_less(self, columns: int) -> float:
+        """Return what is expected_loss of the whole without so many columns."""
+        return self.expected_loss * _LEFT**columns
 
     def without(self, column: int) -> _Node:
-        """Give the sets of the node that do not hold `column`."""
-        hopes = self.hopes.copy()
-        del hopes[column]
+        """Return the sets of the node that do not hold `column`."""
+        estimated_gains = self.estimated_gains.copy()
+        del estimated_gains[column]
         joining = self.joining ^ 1 << column
-        feared = self.feared_less(1)
-        return _Node(self.core, self.base, self.score, hopes, joining, self.data, feared)
+        expected_loss = self.expected_loss_less(1)
+        return _Node(
+            self.core, self.base, self.score, estimated_gains, joining, self.data, expected_loss
+        )
 
     def narrowed(self) -> tuple[_Node, float | None]:
-        """Give the node on fewer rows where that pays, and then the score of its whole."""
-        data, whole = self.data.narrowed([*self.hopes])
+        """Return the node on fewer rows where that pays, and then the score of its whole."""
+        data, whole = self.data.narrowed([*self.estimated_gains])
         return self if data is self.data else self._replace(data=data), whole
 
 
@@ -255,7 +257,7 @@ class _BorderSearch:
     def explore(self, node: _Node) -> None:
         """Explore all sets of a node."""
         self._bounds.check(self.evaluated)
-        if node.hopes and node.base.bit_count() >= self.max_size:
+        if node.estimated_gains and node.base.bit_count() >= self.max_size:
             self.complete = False
             self._keep(node.base)
             return
@@ -264,8 +266,8 @@ class _BorderSearch:
         if looked is None:
             return
         node = self._tried(looked)
-        while node.hopes and not self.passed.covers(node.whole):
-            column = next(iter(node.hopes))
+        while node.estimated_gains and not self.passed.has_superset(node.whole):
+            column = next(iter(node.estimated_gains))
             rest = node.without(column)
             self._take(node, column, rest)
             node, score = rest.narrowed()
@@ -278,18 +280,18 @@ class _BorderSearch:
     def _look_ahead(self, node: _Node, score: float | None) -> _Node | None:
         """Try all columns at once, only where that may pass: null when it does, else the node."""
         whole, limit = node.whole, self._limits[node.whole.bit_count()]
-        if whole.bit_count() > self.max_size or self.failed.within(whole):
+        if whole.bit_count() > self.max_size or self.failed.has_subset(whole):
             return node
-        if node.score + sum(node.hopes.values()) > limit:
+        if node.score + sum(node.estimated_gains.values()) > limit:
             return node
         if score is None:
-            columns = [*node.hopes]
-            if node.feared > limit or not node.data.fits(columns):
+            columns = [*node.estimated_gains]
+            if node.expected_loss > limit or not node.data.fits(columns):
                 return node
             score = node.data.union(columns)
         if self.judge(whole, node.core | node.joining, score):
             return None
-        return node._replace(feared=score)
+        return node._replace(expected_loss=score)
 
     def _tried(self, node: _Node) -> _Node:
         """Try each column alone with the base; keep those that pass, the finest first.
@@ -297,23 +299,27 @@ class _BorderSearch:
         Columns that split no group add nothing to any set of the node, and join the base.
         """
         known = self.passed.extended(node.base, node.joining)
-        asked = [column for column in node.hopes if not known >> column & 1]
+        asked = [column for column in node.estimated_gains if not known >> column & 1]
         steps = node.data.steps(asked)
         base, limit = node.base, self._limits[node.base.bit_count() + 1]
-        hopes, joining = {}, known
+        estimated_gains, joining = {}, known
         tried = zip(asked, steps.scores.tolist(), steps.groups.tolist(), strict=True)
         for column, score, groups in sorted(tried, key=lambda step: -step[2]):
             if self._absorb and groups == node.data.groups:
                 base |= 1 << column
             elif score <= limit:
-                hopes[column] = score - node.score
+                estimated_gains[column] = score - node.score
                 joining |= 1 << column
             else:
                 self.failed.add(node.core | 1 << column)
         self.evaluated += len(asked)
-        hopes |= {column: hope for column, hope in node.hopes.items() if known >> column & 1}
-        feared = node.feared_less(len(node.hopes) - len(hopes))
-        return _Node(node.core, base, node.score, hopes, joining, node.data, feared)
+        estimated_gains |= {
+            column: hope for column, hope in node.estimated_gains.items() if known >> column & 1
+        }
+        expected_loss = node.expected_loss_less(len(node.estimated_gains) - len(estimated_gains))
+        return _Node(
+            node.core, base, node.score, estimated_gains, joining, node.data, expected_loss
+        )
 
     def _take(self, node: _Node, column: int, rest: _Node) -> None:
         """Explore the sets of the node that hold `column`; `rest` is the node without it."""
@@ -324,24 +330,28 @@ class _BorderSearch:
             for other in positions(refused & ~self.failed.completed(core, rest.joining)):
                 self.failed.add(core | 1 << other)
         joining = rest.joining & ~refused
-        if self.passed.covers(base | joining):
+        if self.passed.has_superset(base | joining):
             return
         if not joining:
             self.passed.add(base)
             return
-        hopes = {other: hope for other, hope in rest.hopes.items() if joining >> other & 1}
-        if len(hopes) == 1 and base.bit_count() < self.max_size:
-            score = node.data.union([column, *hopes])
+        estimated_gains = {
+            other: hope for other, hope in rest.estimated_gains.items() if joining >> other & 1
+        }
+        if len(estimated_gains) == 1 and base.bit_count() < self.max_size:
+            score = node.data.union([column, *estimated_gains])
             if not self.judge(base | joining, core | joining, score):
                 self._keep(base)
         else:
-            score = node.score + node.hopes[column]
-            feared = node.feared_less(len(rest.hopes) - len(hopes))
+            score = node.score + node.estimated_gains[column]
+            expected_loss = node.expected_loss_less(
+                len(rest.estimated_gains) - len(estimated_gains)
+            )
             data = node.data.joined(column)
-            self.explore(_Node(core, base, score, hopes, joining, data, feared))
+            self.explore(_Node(core, base, score, estimated_gains, joining, data, expected_loss))
 
     def _keep(self, passing: int) -> None:
-        if not self.passed.covers(passing):
+        if not self.passed.has_superset(passing):
             self.passed.add(passing)
 
 
@@ -469,13 +479,13 @@ def _run(
     alone = spectra_of(source, [[*must, apis[column]] for column in columns])
     spectra = dict(zip(columns, alone, strict=True))
     columns.sort(key=lambda column: -_entropy(spectra[column]))
-    hopes = {}
+    estimated_gains = {}
     for column in columns:
         joint = criterion.score(spectra[column])
         if border.judge(base | 1 << column, base | 1 << column, joint):
-            hopes[column] = joint - score
+            estimated_gains[column] = joint - score
     data = _refinement(source, criterion, apis, base)
-    border.explore(_Node(base, base, score, hopes, mask(hopes), data))
+    border.explore(_Node(base, base, score, estimated_gains, mask(estimated_gains), data))
 
 
 def _entropy(spectrum: CountSpectrum) -> float:
@@ -497,14 +507,14 @@ def _borders(apis: Sequence[str], lower: _BorderSearch, upper: _BorderSearch) ->
     allowed, blocked = lower.passed.maximal(), upper.failed.minimal()
     undecided = []
     if upper is not lower:
-        if any(map(Family(len(apis), blocked).within, allowed)):
+        if any(map(Family(len(apis), blocked).has_subset, allowed)):
             raise UndecidableError(
                 "one set is certified both within and above the budget",
                 hint="that is rarer than delta if the users are independent draws: check for bots "
                 "and for users with several ids",
             )
         refused = lower.failed.minimal()
-        undecided = [members for members in refused if not upper.failed.within(members)]
+        undecided = [members for members in refused if not upper.failed.has_subset(members)]
     return Borders(
         allow=_names(apis, allowed),
         block=_names(apis, blocked),

@@ -35,7 +35,7 @@ _ROUNDING = 1 + 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class MarginalLaw:
+class MarginalDistribution:
     """Law of the values of one API or one pair of APIs.
 
     Attributes
@@ -51,12 +51,12 @@ class MarginalLaw:
     values: NDArray[np.int64]
 
     @classmethod
-    def from_spectrum(cls, spectrum: CountSpectrum) -> MarginalLaw:
+    def from_spectrum(cls, spectrum: CountSpectrum) -> MarginalDistribution:
         """Law of a user picked from the observed ones."""
         return cls(probabilities=spectrum.counts / spectrum.users, values=spectrum.values)
 
     @classmethod
-    def from_probabilities(cls, probabilities: ArrayLike) -> MarginalLaw:
+    def from_probabilities(cls, probabilities: ArrayLike) -> MarginalDistribution:
         """Law of a list of probabilities; zeros are left out.
 
         Raises
@@ -142,10 +142,10 @@ class CompositionBound:
 
 
 def best_composition(
-    marginals: Sequence[MarginalLaw],
+    marginals: Sequence[MarginalDistribution],
     *,
     threshold: float,
-    pairs: Mapping[tuple[int, int], MarginalLaw] | None = None,
+    pairs: Mapping[tuple[int, int], MarginalDistribution] | None = None,
 ) -> CompositionBound:
     """Smallest of the bounds of `composition_bounds`; same arguments and errors."""
     bounds = composition_bounds(marginals, threshold=threshold, pairs=pairs)
@@ -153,10 +153,10 @@ def best_composition(
 
 
 def composition_bounds(
-    marginals: Sequence[MarginalLaw],
+    marginals: Sequence[MarginalDistribution],
     *,
     threshold: float,
-    pairs: Mapping[tuple[int, int], MarginalLaw] | None = None,
+    pairs: Mapping[tuple[int, int], MarginalDistribution] | None = None,
 ) -> tuple[CompositionBound, ...]:
     """Bounds of the joint exposure `Q_J(T)` by every rule, marginals known exactly.
 
@@ -191,7 +191,9 @@ def composition_bounds(
     return tuple(bounds)
 
 
-def theorem2_composition(marginals: Sequence[MarginalLaw], *, threshold: float) -> CompositionBound:
+def theorem2_composition(
+    marginals: Sequence[MarginalDistribution], *, threshold: float
+) -> CompositionBound:
     """Bound the joint exposure by thresholds whose product is `threshold`.
 
     Arguments and errors as in `composition_bounds`.
@@ -203,14 +205,14 @@ def theorem2_composition(marginals: Sequence[MarginalLaw], *, threshold: float) 
     """
     _check_composition(marginals, threshold)
 
-    def with_slack(law: MarginalLaw) -> _Term:
+    def with_slack(law: MarginalDistribution) -> _Term:
         return _Term(lambda t: law.exposure(t) + t * law.support, law.probabilities)
 
     return _best_pivot(marginals, with_slack, threshold, "theorem 2")
 
 
 def sharpened_composition(
-    marginals: Sequence[MarginalLaw], *, threshold: float
+    marginals: Sequence[MarginalDistribution], *, threshold: float
 ) -> CompositionBound:
     """Bound the joint exposure as Theorem 2 does, before its proof rounds up.
 
@@ -224,13 +226,15 @@ def sharpened_composition(
     """
     _check_composition(marginals, threshold)
 
-    def with_slack(law: MarginalLaw) -> _Term:
+    def with_slack(law: MarginalDistribution) -> _Term:
         return _Term(law.sharpened_slack, law.probabilities)
 
     return _best_pivot(marginals, with_slack, threshold, "sharpened theorem 2")
 
 
-def theorem3_composition(marginals: Sequence[MarginalLaw], *, threshold: float) -> CompositionBound:
+def theorem3_composition(
+    marginals: Sequence[MarginalDistribution], *, threshold: float
+) -> CompositionBound:
     """Bound the joint exposure by thresholds and a factor `c` whose product is `threshold`.
 
     Arguments and errors as in `composition_bounds`.
@@ -251,7 +255,9 @@ def theorem3_composition(marginals: Sequence[MarginalLaw], *, threshold: float) 
     )
 
 
-def top_r_composition(marginals: Sequence[MarginalLaw], *, threshold: float) -> CompositionBound:
+def top_r_composition(
+    marginals: Sequence[MarginalDistribution], *, threshold: float
+) -> CompositionBound:
     """Bound the joint exposure by keeping the most frequent values of each API.
 
     Arguments and errors as in `composition_bounds`.
@@ -420,8 +426,8 @@ def _with_pairs(
 
 
 def _best_pivot(
-    marginals: Sequence[MarginalLaw],
-    with_slack: Callable[[MarginalLaw], _Term],
+    marginals: Sequence[MarginalDistribution],
+    with_slack: Callable[[MarginalDistribution], _Term],
     threshold: float,
     rule: str,
 ) -> CompositionBound:

@@ -380,7 +380,7 @@ def exposure_bound_from_entropy(entropy_bits: float, t: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtremalLaw:
+class ExtremalDistribution:
     """A law that puts as many users as its entropy allows on values of probability `t`.
 
     Attributes
@@ -413,7 +413,7 @@ class ExtremalLaw:
         return float(-p @ np.log2(p))
 
 
-def extremal_law(rare_entropy_bits: float, t: float) -> ExtremalLaw:
+def extremal_law(rare_entropy_bits: float, t: float) -> ExtremalDistribution:
     """Law that attains the bound of `exposure_bound_from_entropy` up to the common value's bits.
 
     Parameters
@@ -443,7 +443,7 @@ def extremal_law(rare_entropy_bits: float, t: float) -> ExtremalLaw:
             f"rare_entropy_bits: {rare_entropy_bits} gives {values} values of probability {t}",
             hint="between 1 and 1/t of them make a law",
         )
-    return ExtremalLaw(threshold=t, values=values)
+    return ExtremalDistribution(threshold=t, values=values)
 
 
 def _users_for_estimate(spectrum: CountSpectrum) -> int:

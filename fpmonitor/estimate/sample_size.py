@@ -31,7 +31,7 @@ _criteria = lru_cache(maxsize=64)(decision_criteria)  # the same for all sets of
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class FittedLaw:
+class FittedDistribution:
     """Probabilities of values, and the share of the users that has values of each.
 
     Attributes
@@ -46,7 +46,7 @@ class FittedLaw:
     shares: NDArray[np.float64]
 
 
-def fit_law(spectrum: CountSpectrum, *, population: int) -> FittedLaw:
+def fit_law(spectrum: CountSpectrum, *, population: int) -> FittedDistribution:
     """Most likely law of the value probabilities, nearly: counts as Poisson variables.
 
     Values of many users keep their observed share. For the others the likelihood of the spectrum,
@@ -81,7 +81,7 @@ def fit_law(spectrum: CountSpectrum, *, population: int) -> FittedLaw:
         shares = shares * (kernel.T @ (values / np.maximum(kernel @ shares, 1e-300))) / seen
     large = spectrum.counts[certain] * spectrum.values[certain] / users
     shares = shares * ((1 - large.sum()) / shares.sum())
-    return FittedLaw(
+    return FittedDistribution(
         probabilities=np.concatenate([means / users, spectrum.counts[certain] / users]),
         shares=np.concatenate([shares, large]),
     )
@@ -135,7 +135,7 @@ def users_needed(
     return None
 
 
-def _decides(criteria: Criteria, law: FittedLaw, size: int) -> bool:
+def _decides(criteria: Criteria, law: FittedDistribution, size: int) -> bool:
     """Whether a sample of the law is likely decided: by a score one standard deviation off."""
     allow, block = criteria.allow, criteria.block
     mean, variance = _score_moments(allow.weights, criteria.mean, law)
@@ -146,7 +146,7 @@ def _decides(criteria: Criteria, law: FittedLaw, size: int) -> bool:
 
 
 def _score_moments(
-    weights: NDArray[np.float64], kept: float, law: FittedLaw
+    weights: NDArray[np.float64], kept: float, law: FittedDistribution
 ) -> tuple[float, float]:
     """Mean and variance of the score of independent Poisson counts.
 

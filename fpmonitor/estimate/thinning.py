@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from fpmonitor.errors import InputError, PolicyError
-from fpmonitor.estimate.mixing import GOLDEN, mix
+from fpmonitor.estimate.mixing import GOLDEN, splitmix64
 from fpmonitor.policy import check_share
 from fpmonitor.spectrum import CountSpectrum
 
@@ -96,7 +96,7 @@ def dropped_positions(words: NDArray[np.uint64], *, mean: float, seed: int) -> N
         return np.empty(0, dtype=np.int64)
     if kept == 0:
         return np.arange(words.size, dtype=np.int64)
-    order = np.argpartition(mix((words ^ np.uint64(seed)) + GOLDEN), kept - 1)
+    order = np.argpartition(splitmix64((words ^ np.uint64(seed)) + GOLDEN), kept - 1)
     return np.sort(order[kept:]).astype(np.int64)
 
 
@@ -152,7 +152,7 @@ def kept_number(mean: float, seed: int) -> int:
 
 def _poisson_number(mean: float, seed: int) -> int:
     """One draw of Poisson(mean) by inversion of a uniform number made from the seed."""
-    word = int(mix(np.array([seed ^ _NUMBER_STREAM], dtype=np.uint64) + GOLDEN)[0])
+    word = int(splitmix64(np.array([seed ^ _NUMBER_STREAM], dtype=np.uint64) + GOLDEN)[0])
     uniform = ((word >> 11) + 0.5) * 2.0**-53
     reach = 10 * np.sqrt(mean) + 50  # beyond this the probability is below 2**-54
     low, high = max(-1, int(mean - reach)), int(mean + reach)

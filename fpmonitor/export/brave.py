@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter, changed_by
-from fpmonitor.export.exporter import Reading, site_matches
+from fpmonitor.export.exporter import ParsedList, site_matches
 
 if TYPE_CHECKING:
-    from fpmonitor.export.enforce import Order
+    from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "brave"
 _EVERYTHING = "all-fingerprinting"
@@ -26,7 +26,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-def write(order: Order) -> str:
+def write(order: ListSpec) -> str:
     """Write exceptions for the allowed APIs that no blocked one shares a name with."""
     exceptions = [
         control.name
@@ -38,7 +38,7 @@ def write(order: Order) -> str:
     return json.dumps(entries, indent=2) + "\n"
 
 
-def read(text: str, site: str | None) -> Reading:
+def read(text: str, site: str | None) -> ParsedList:
     """Read a list of exceptions: every control that no exception lifts is in force."""
     try:
         entries = json.loads(text)
@@ -55,11 +55,11 @@ def read(text: str, site: str | None) -> Reading:
             if name not in _NAMES
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        return Reading(controls=(), problems=(f"no list of exceptions: {error}",))
+        return ParsedList(controls=(), problems=(f"no list of exceptions: {error}",))
     kept = [
         control for control in controls_of([FAMILY]) if not {control.name, _EVERYTHING} & lifted
     ]
-    return Reading(controls=tuple(kept), problems=problems)
+    return ParsedList(controls=tuple(kept), problems=problems)
 
 
 def _matches(pattern: Any, site: str | None) -> bool:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import Reading, site_matches
+from fpmonitor.export.exporter import ParsedList, site_matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.export.controls import Control
-    from fpmonitor.export.enforce import Order
+    from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "chromium"
 
 
-def write(order: Order) -> str:
+def write(order: ListSpec) -> str:
     """Write a file of managed policies."""
     site = order.options.site
     policies = {
@@ -33,20 +33,20 @@ def write(order: Order) -> str:
     return json.dumps(policies, indent=2) + "\n"
 
 
-def read(text: str, site: str | None) -> Reading:
+def read(text: str, site: str | None) -> ParsedList:
     """Read a file of managed policies; those that are not about APIs are passed over."""
     try:
         policies = dict(json.loads(text))
     except (ValueError, TypeError, RecursionError) as error:
         problem = f"Chromium ignores the whole file: no JSON object ({error})"
-        return Reading(controls=(), problems=(problem,))
+        return ParsedList(controls=(), problems=(problem,))
     known = controls_of([FAMILY])
     problems = tuple(
         f"{control.name}: must be of the kind of {control.value!r}"
         for control in known
         if control.name in policies and type(policies[control.name]) is not type(control.value)
     )
-    return Reading(
+    return ParsedList(
         controls=tuple(control for control in known if _is_on(control, policies, site)),
         problems=problems,
     )

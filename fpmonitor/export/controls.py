@@ -61,7 +61,7 @@ class Control:
 
 
 def controls_of(families: Iterable[str]) -> tuple[Control, ...]:
-    """Give the controls of some families, in the order of the table."""
+    """Return the controls of some families, in the order of the table."""
     return tuple(
         _control(family, name, row)
         for family in families

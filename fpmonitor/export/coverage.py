@@ -34,7 +34,7 @@ class Coverage:
     missed: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the coverage as the CLI prints it."""
+        """Return the coverage as the CLI prints it."""
         by_api: dict[str, dict[str, Any]] = {}
         for name, verdicts in self.verdicts.items():
             for entry in verdicts:

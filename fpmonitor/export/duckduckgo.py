@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import Reading, site_matches
+from fpmonitor.export.exporter import ParsedList, site_matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.export.controls import Control
-    from fpmonitor.export.enforce import Order
+    from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "duckduckgo"
 _MANIPULATION = "apiManipulation"
 
 
-def write(order: Order) -> str:
+def write(order: ListSpec) -> str:
     """Write the features that are on."""
     features: dict[str, Any] = {
         control.name: _feature({}) for control in order.controls if control.value is None
@@ -36,7 +36,7 @@ def write(order: Order) -> str:
     return json.dumps(features, indent=2) + "\n"
 
 
-def read(text: str, site: str | None) -> Reading:
+def read(text: str, site: str | None) -> ParsedList:
     """Read features; those that are not about fingerprinting are passed over."""
     try:
         features = json.loads(text)
@@ -54,13 +54,13 @@ def read(text: str, site: str | None) -> Reading:
             if not _is_change(change)
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        return Reading(controls=(), problems=(f"no privacy configuration: {error}",))
+        return ParsedList(controls=(), problems=(f"no privacy configuration: {error}",))
     controls = tuple(
         control
         for control in controls_of([FAMILY])
         if control.name in on or _is_change(changes.get(control.name))
     )
-    return Reading(controls=controls, problems=problems)
+    return ParsedList(controls=controls, problems=problems)
 
 
 def _feature(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.controls import Control, Effect
-    from fpmonitor.export.exporter import ExportOptions, Reading
+    from fpmonitor.export.exporter import ExportOptions, ParsedList
     from fpmonitor.export.lists import ApiAction
 
 _REASONS: dict[Effect | None, str] = {
@@ -30,7 +30,7 @@ _REASONS: dict[Effect | None, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class ListSpec:
     """What a list is written from.
 
     Attributes
@@ -84,15 +84,15 @@ class ControlExporter:
     name: str
     summary: str
     families: tuple[str, ...]
-    write: Callable[[Order], str]
-    read: Callable[[str, str | None], Reading]
+    write: Callable[[ListSpec], str]
+    read: Callable[[str, str | None], ParsedList]
     variants: tuple[str, ...] = ()
     sites: bool = True
     supports: Callable[[Control, ExportOptions], bool] = fits_site
     notes: tuple[str, ...] = ()
 
     def controls(self, options: ExportOptions) -> tuple[Control, ...]:
-        """Give the controls that such a list can set.
+        """Return the controls that such a list can set.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class ControlExporter:
         actions = api_actions(decision)
         verdicts = tuple(judge(action, actions, chosen, self.absent) for action in actions)
         text = self.write(
-            Order(
+            ListSpec(
                 controls=tuple(chosen),
                 allowed=tuple(entry.api for entry in actions if entry.action == "allow"),
                 decided=decision.policy.candidates,

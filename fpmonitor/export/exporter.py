@@ -98,7 +98,7 @@ class ApiVerdict:
         return self.verdict in {"exact", "over-blocking"}
 
     def to_json(self) -> dict[str, Any]:
-        """Give the verdict as the CLI prints it."""
+        """Return the verdict as the CLI prints it."""
         return {
             "api": self.api,
             "action": self.action,
@@ -121,7 +121,7 @@ class ExportResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ParsedList:
     """What a list of a product amounts to: the controls in force, and slips that void some."""
 
     controls: tuple[Control, ...]

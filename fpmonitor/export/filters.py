@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import Reading, site_matches
+from fpmonitor.export.exporter import ParsedList, site_matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from fpmonitor.export.enforce import Order
+    from fpmonitor.export.enforce import ListSpec
 
 SCRIPTLETS = "scriptlet"
 _ALIASES = {
@@ -62,7 +62,7 @@ class _Rule:
         return not wanted or "*" in wanted or any(site_matches(site, domain) for domain in wanted)
 
 
-def write_ublock(order: Order) -> str:
+def write_ublock(order: ListSpec) -> str:
     """Write a list for uBlock Origin."""
     domain = order.options.site or "*"
     rules = [
@@ -80,7 +80,7 @@ def write_ublock(order: Order) -> str:
     return _filter_list(order, rules)
 
 
-def write_adguard(order: Order) -> str:
+def write_adguard(order: ListSpec) -> str:
     """Write a list for AdGuard."""
     domain = order.options.site or ""
     rules = [
@@ -96,23 +96,23 @@ def write_adguard(order: Order) -> str:
     return _filter_list(order, rules)
 
 
-def read_ublock(text: str, site: str | None) -> Reading:
+def read_ublock(text: str, site: str | None) -> ParsedList:
     """Read a list for uBlock Origin; rules that are not about APIs are passed over."""
     return _read(text, site, _ublock_rules)
 
 
-def read_adguard(text: str, site: str | None) -> Reading:
+def read_adguard(text: str, site: str | None) -> ParsedList:
     """Read a list for AdGuard; rules that are not about APIs are passed over."""
     return _read(text, site, _adguard_rules)
 
 
-def _filter_list(order: Order, rules: Sequence[str]) -> str:
+def _filter_list(order: ListSpec, rules: Sequence[str]) -> str:
     title, *comments = order.comments
     header = [f"! Title: {title}", *(f"! {line}" for line in comments)]
     return "\n".join([*header, *rules]) + "\n"
 
 
-def _pattern(order: Order) -> str:
+def _pattern(order: ListSpec) -> str:
     return f"||{order.options.site}^" if order.options.site else "*"
 
 
@@ -129,7 +129,7 @@ def _quoted(argument: str) -> str:
     return "'" + argument.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _read(text: str, site: str | None, rules_of: Callable[[str], Iterable[_Rule]]) -> Reading:
+def _read(text: str, site: str | None, rules_of: Callable[[str], Iterable[_Rule]]) -> ParsedList:
     on: dict[str, Control] = {}
     off: set[str] = set()
     problems = []
@@ -146,7 +146,7 @@ def _read(text: str, site: str | None, rules_of: Callable[[str], Iterable[_Rule]
             else:
                 on[rule.control.name] = rule.control
     controls = tuple(control for name, control in on.items() if name not in off)
-    return Reading(controls=controls, problems=tuple(problems))
+    return ParsedList(controls=controls, problems=tuple(problems))
 
 
 def _ublock_rules(line: str) -> Iterable[_Rule]:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter, changed_by, fits_site
-from fpmonitor.export.exporter import Reading, site_matches
+from fpmonitor.export.exporter import ParsedList, site_matches
 from fpmonitor.export.firefox_targets import shipped_tables, target_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from fpmonitor.export.controls import Control
-    from fpmonitor.export.enforce import Order
+    from fpmonitor.export.enforce import ListSpec
     from fpmonitor.export.exporter import ExportOptions
 
 TARGETS = "firefox"
@@ -47,7 +47,7 @@ def supports(control: Control, options: ExportOptions) -> bool:
     return known and fits_site(control, options)
 
 
-def preferences(order: Order) -> dict[str, Any]:
+def preferences(order: ListSpec) -> dict[str, Any]:
     """Preferences that set the controls.
 
     Targets that are on in a stock Firefox stay on where they touch nothing that was decided:
@@ -68,7 +68,7 @@ def preferences(order: Order) -> dict[str, Any]:
     }
 
 
-def write_policies(order: Order) -> str:
+def write_policies(order: ListSpec) -> str:
     """Write `policies.json`."""
     locked = {
         name: {"Value": value, "Status": "locked"} for name, value in preferences(order).items()
@@ -76,7 +76,7 @@ def write_policies(order: Order) -> str:
     return json.dumps({"policies": {"Preferences": locked}}, indent=2) + "\n"
 
 
-def write_userjs(order: Order) -> str:
+def write_userjs(order: ListSpec) -> str:
     """Write lines for `user.js`."""
     lines = [f"// {line}" for line in order.comments]
     lines += [
@@ -86,7 +86,7 @@ def write_userjs(order: Order) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_policies(text: str, site: str | None) -> Reading:
+def read_policies(text: str, site: str | None) -> ParsedList:
     """Read `policies.json`."""
     try:
         entries = json.loads(text)["policies"].get("Preferences", {})
@@ -96,7 +96,7 @@ def read_policies(text: str, site: str | None) -> Reading:
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         problem = f"Firefox ignores the whole file: not JSON of policies ({error})"
-        return Reading(controls=(), problems=(problem,))
+        return ParsedList(controls=(), problems=(problem,))
     problems = [
         f"{name}: Status is none of {', '.join(sorted(_STATUS))}"
         for name, entry in found.items()
@@ -113,7 +113,7 @@ def read_policies(text: str, site: str | None) -> Reading:
     return _read_preferences(accepted, site, problems)
 
 
-def read_userjs(text: str, site: str | None) -> Reading:
+def read_userjs(text: str, site: str | None) -> ParsedList:
     """Read `user.js`."""
     found: dict[str, Any] = {}
     problems: list[str] = []
@@ -161,7 +161,7 @@ def read_overrides(text: str, start: Iterable[str]) -> tuple[set[str], list[str]
     return on, problems
 
 
-def _with_stock(order: Order, targets: list[str]) -> list[str]:
+def _with_stock(order: ListSpec, targets: list[str]) -> list[str]:
     known = {control.name: control for control in controls_of([TARGETS])}
     stock = [
         name
@@ -171,7 +171,9 @@ def _with_stock(order: Order, targets: list[str]) -> list[str]:
     return list(dict.fromkeys([*targets, *stock]))
 
 
-def _read_preferences(found: Mapping[str, Any], site: str | None, problems: list[str]) -> Reading:
+def _read_preferences(
+    found: Mapping[str, Any], site: str | None, problems: list[str]
+) -> ParsedList:
     on = _targets_on(found, site, problems)
     controls = [control for control in controls_of([TARGETS]) if control.name in on]
     controls += [
@@ -179,7 +181,7 @@ def _read_preferences(found: Mapping[str, Any], site: str | None, problems: list
         for control in controls_of([PREFERENCES])
         if control.name in found and found[control.name] == control.value
     ]
-    return Reading(controls=tuple(controls), problems=tuple(problems))
+    return ParsedList(controls=tuple(controls), problems=tuple(problems))
 
 
 def _targets_on(found: Mapping[str, Any], site: str | None, problems: list[str]) -> set[str]:

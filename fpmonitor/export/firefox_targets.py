@@ -49,7 +49,7 @@ class TargetTable:
     protection: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the table as `fpmonitor targets` prints it."""
+        """Return the table as `fpmonitor targets` prints it."""
         return {
             "version": self.version,
             "targets": sorted(self.targets),

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import Reading, site_matches
+from fpmonitor.export.exporter import ParsedList, site_matches
 
 if TYPE_CHECKING:
-    from fpmonitor.export.enforce import Order
+    from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "jshelter"
 _LEVEL = "fpm"
@@ -28,7 +28,7 @@ _HIGHEST = {
 }  # fmt: skip
 
 
-def write(order: Order) -> str:
+def write(order: ListSpec) -> str:
     """Write the configuration; for one site, that site alone has the level."""
     level = {
         "level_id": _LEVEL,
@@ -45,7 +45,7 @@ def write(order: Order) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def read(text: str, site: str | None) -> Reading:
+def read(text: str, site: str | None) -> ParsedList:
     """Read a configuration; built-in levels are not known and count as nothing."""
     try:
         content = json.loads(text)
@@ -66,8 +66,8 @@ def read(text: str, site: str | None) -> Reading:
             and level[control.name] >= control.value
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        return Reading(controls=(), problems=(f"no configuration of JShelter: {error}",))
-    return Reading(controls=controls, problems=tuple(problems))
+        return ParsedList(controls=(), problems=(f"no configuration of JShelter: {error}",))
+    return ParsedList(controls=controls, problems=tuple(problems))
 
 
 def _slips(name: str, level: dict[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ class ApiAction:
 
 
 def api_actions(decision: Decision) -> list[ApiAction]:
-    """Give one action per candidate: the recommended set is allowed, all others are blocked.
+    """Return one action per candidate: the recommended set is allowed, all others are blocked.
 
     One site may read subsets of one allowed set only, so a list without state must keep to one.
     """

@@ -18,13 +18,13 @@ from http_sfv.types import Token
 from fpmonitor.errors import InputError
 from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import Reading
+from fpmonitor.export.exporter import ParsedList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fpmonitor.export.controls import Control
-    from fpmonitor.export.enforce import Order
+    from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "permissions-policy"
 _SENT_UNASKED = {"http:sec-ch-ua", "http:sec-ch-ua-mobile", "http:sec-ch-ua-platform"}
@@ -38,7 +38,7 @@ _HEADERS = re.compile(r"^\s*[\w-]+:\s|^\s*(?:#|add_header|header)\b", re.IGNOREC
 _KEYWORDS = {"*", "self", "src"}
 
 
-def write(order: Order) -> str:
+def write(order: ListSpec) -> str:
     """Write the headers as such, for a web server, or as a policy that only reports."""
     policy = ", ".join(f"{control.name}=()" for control in order.controls)
     variant = order.options.variant or "headers"
@@ -67,7 +67,7 @@ def write(order: Order) -> str:
             return "".join(f"{n}: {v}\n" for n, v in lines)
 
 
-def read(text: str, site: str | None) -> Reading:  # noqa: ARG001 -- headers are the site's own
+def read(text: str, site: str | None) -> ParsedList:  # noqa: ARG001 -- headers are the site's own
     """Read headers, a snippet of a web server's configuration, or the bare policy."""
     values = [
         _unquoted(found["value"], quoted=":" not in found["separator"])
@@ -76,10 +76,10 @@ def read(text: str, site: str | None) -> Reading:  # noqa: ARG001 -- headers are
     ]
     if not values and text.strip() and not _HEADERS.search(text):
         values = [text.strip()]
-    return _read_policy(", ".join(values)) if values else Reading(controls=())
+    return _read_policy(", ".join(values)) if values else ParsedList(controls=())
 
 
-def _report_only(order: Order) -> str:
+def _report_only(order: ListSpec) -> str:
     policy = ", ".join(f"{control.name}=();report-to=fpmonitor" for control in order.controls)
     endpoint = order.options.report_to
     if not endpoint:
@@ -112,12 +112,12 @@ def _unquoted(value: str, *, quoted: bool) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
 
 
-def _read_policy(value: str) -> Reading:
+def _read_policy(value: str) -> ParsedList:
     policy = Dictionary()
     try:
         policy.parse(value.encode("ascii"))
     except ValueError as error:
-        return Reading(controls=(), problems=(f"browsers ignore the whole header: {error}",))
+        return ParsedList(controls=(), problems=(f"browsers ignore the whole header: {error}",))
     known = {control.name: control for control in controls_of([FAMILY])}
     controls: list[Control] = []
     problems: list[str] = []
@@ -128,7 +128,7 @@ def _read_policy(value: str) -> Reading:
             problems.append(f"{feature}: {wrong[0]!r} is neither an origin nor one of * self src")
         elif feature in known and isinstance(allowlist, InnerList) and not allowlist:
             controls.append(known[feature])
-    return Reading(controls=tuple(controls), problems=tuple(problems))
+    return ParsedList(controls=tuple(controls), problems=tuple(problems))
 
 
 def _bad_members(allowlist: InnerList | Item) -> list[str]:

@@ -39,7 +39,7 @@ class Plan:
     verdict: Verdict
 
     def to_json(self) -> dict[str, Any]:
-        """Give the plan as the CLI prints it."""
+        """Return the plan as the CLI prints it."""
         return {
             "verdict": self.verdict,
             "controls": [control.name for control in self.controls],

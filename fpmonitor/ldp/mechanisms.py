@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from fpmonitor.errors import PolicyError
-from fpmonitor.estimate.mixing import GOLDEN, mix
+from fpmonitor.estimate.mixing import GOLDEN, splitmix64
 from fpmonitor.ldp.checks import (
     check_codes,
     check_counts,
@@ -195,7 +195,7 @@ class RandomisedResponse:
         return matrix
 
     def sample(self, codes: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Give the reported values for the values `codes`, both int64 of shape (users,)."""
+        """Return the reported values for the values `codes`, both int64 of shape (users,)."""
         held = check_codes(codes, self.values)
         other = rng.integers(self.values - 1, size=held.shape)
         other += other >= held
@@ -516,5 +516,5 @@ def _hash(
     seeds: NDArray[np.uint64], codes: NDArray[np.int64], hash_range: int
 ) -> NDArray[np.int64]:
     """Keyed hash into `range(hash_range)`: the finaliser of SplitMix64 (Steele et al. 2014)."""
-    mixed = mix(seeds + (codes.astype(np.uint64) + np.uint64(1)) * GOLDEN)
+    mixed = splitmix64(seeds + (codes.astype(np.uint64) + np.uint64(1)) * GOLDEN)
     return np.asarray(mixed % np.uint64(hash_range), dtype=np.int64)

@@ -65,7 +65,7 @@ class Metrics:
     obstacle: str
 
     def to_json(self) -> dict[str, float | None]:
-        """Give the metrics without their errors; what is infinite becomes null."""
+        """Return the metrics without their errors; what is infinite becomes null."""
         members = {
             "ldp": self.ldp,
             "average_privacy": self.average_privacy,

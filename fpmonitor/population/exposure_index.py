@@ -38,7 +38,7 @@ _LOWER = (1 << _HALF) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explored:
+class IndexedExposure:
     """Exposure of one API set, as shares.
 
     Attributes
@@ -64,7 +64,7 @@ class Explored:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Explorer:
+class ExposureIndex:
     """Users in memory, merged where they agree on all APIs.
 
     Attributes
@@ -92,7 +92,7 @@ class Explorer:
     users: int
     table: CodeTable
 
-    def explore(self, apis: Sequence[str]) -> Explored:
+    def explore(self, apis: Sequence[str]) -> IndexedExposure:
         """Exposure of one set; the numbers are those of `Monitor.exposure`.
 
         Raises
@@ -108,7 +108,7 @@ class Explorer:
         full, thinned = self.spectra(wanted)
         told = most_exposing(full, self.k)
         limits = self.certificate
-        return Explored(
+        return IndexedExposure(
             apis=tuple(wanted),
             empirical=empirical_exposure(told, self.k),
             unbiased=unbiased_exposure(told, k=self.k, population=self.population),
@@ -135,7 +135,7 @@ class Explorer:
         return _spectrum(full), _spectrum(thinned) if thinned.any() else None
 
 
-def make_explorer(
+def make_exposure_index(
     apis: Sequence[str],
     codes: Sequence[ArrayLike],
     dropped: NDArray[np.int64],
@@ -144,7 +144,7 @@ def make_explorer(
     population: int,
     certificate: Certificate,
     digest: str,
-) -> Explorer:
+) -> ExposureIndex:
     """Hold users in memory.
 
     Parameters
@@ -154,7 +154,7 @@ def make_explorer(
     dropped
         Positions of the users that the thinning leaves out.
     k, population, certificate, digest
-        See `Explorer`.
+        See `ExposureIndex`.
     """
     source = MemorySource(apis, codes)
     if source.users >= 1 << (_HALF - 1):
@@ -170,7 +170,7 @@ def make_explorer(
         source.table.cardinalities,
         (users << _HALF | kept).astype(np.int64),
     )
-    return Explorer(
+    return ExposureIndex(
         apis=source.apis,
         k=k,
         population=population,

@@ -13,7 +13,7 @@ from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.thinning import dropped_positions, seed_of
 from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.spectrum import SpectrumSource
-from fpmonitor.store.snapshot import read_words
+from fpmonitor.store.snapshot import read_user_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ class CohortSource(SpectrumSource, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class CertifiedSample:
     """Users of a snapshot, and what is asked of them.
 
     Attributes
@@ -81,7 +81,7 @@ class Sample:
 
 def take_sample(
     database: Database, snapshot: Snapshot, *, k: int, population: int, delta: float
-) -> Sample:
+) -> CertifiedSample:
     """Thin the users of a snapshot for one question.
 
     Raises
@@ -90,7 +90,7 @@ def take_sample(
         A number is out of its range.
     """
     limits, dropped = thin_users(database, snapshot, k=k, population=population, delta=delta)
-    return Sample(
+    return CertifiedSample(
         k=k,
         population=population,
         certificate=limits,
@@ -112,7 +112,7 @@ def thin_users(
     """
     limits = certificate_of(snapshot.users, k, population, delta)
     dropped = dropped_positions(
-        read_words(database, snapshot),
+        read_user_hashes(database, snapshot),
         mean=limits.mean,
         seed=seed_of(json.dumps([k, population, delta]), snapshot.digest),
     )

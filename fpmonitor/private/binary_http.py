@@ -29,7 +29,7 @@ class Request:
     content: bytes = b""
 
     def encode(self) -> bytes:
-        """Give the bytes of the message."""
+        """Return the bytes of the message."""
         control = (self.method, self.scheme, self.authority, self.path)
         head = b"".join(_text(part) for part in control)
         return bytes([_KNOWN_REQUEST]) + head + _sections(self.fields, self.content)
@@ -44,7 +44,7 @@ class Response:
     content: bytes = b""
 
     def encode(self) -> bytes:
-        """Give the bytes of the message."""
+        """Return the bytes of the message."""
         head = bytes([_KNOWN_RESPONSE]) + encode_number(self.status)
         return head + _sections(self.fields, self.content)
 

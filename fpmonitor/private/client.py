@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.private.study import Ask, Randomisation, RedactionRule, Study
+    from fpmonitor.private.study import CollectionRequest, Randomisation, RedactionRule, Study
     from fpmonitor.private.wire import HpkeCiphertext, HpkeConfig
 
 _RANDOM = secrets.SystemRandom()
@@ -24,9 +24,9 @@ _WORD = 2**64 - 1
 
 
 def answer(
-    study: Study, ask: Ask, tokens: Mapping[str, str], rng: random.Random = _RANDOM
+    study: Study, ask: CollectionRequest, tokens: Mapping[str, str], rng: random.Random = _RANDOM
 ) -> list[tuple[int, tuple[str, ...]]]:
-    """Give what a user answers: for each set its number and the tokens, withheld as the ask says.
+    """Return what a user answers: for each set its number and the tokens, withheld as the ask says.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def _hash(seed: int, code: int, hash_range: int) -> int:
 
 def seal_answers(
     study: Study,
-    ask: Ask,
+    ask: CollectionRequest,
     tokens: Mapping[str, str],
     *,
     shuffler: HpkeConfig,

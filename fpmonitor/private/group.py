@@ -22,7 +22,7 @@ from fpmonitor.private.knowledge import Knowledge
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.selection import compare_with_joint, heaviest_set, select
 from fpmonitor.private.shuffler import Shuffler
-from fpmonitor.private.study import Ask, first_ask
+from fpmonitor.private.study import CollectionRequest, first_ask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Channel(Protocol):
     """What carries answers from all participants to all: nobody learns whose they are."""
 
-    def __call__(self, ask: Ask, holders: Sequence[Mapping[str, str]]) -> Counts:
+    def __call__(self, ask: CollectionRequest, holders: Sequence[Mapping[str, str]]) -> Counts:
         """Answer an ask for every holder of tokens; what all of them can count."""
 
 
@@ -59,7 +59,7 @@ class SealedChannel:
             "analyst": Recipient(folder / "released.db", study, KeyRing.generate("analyst")),
         }
 
-    def __call__(self, ask: Ask, holders: Sequence[Mapping[str, str]]) -> Counts:
+    def __call__(self, ask: CollectionRequest, holders: Sequence[Mapping[str, str]]) -> Counts:
         """Seal, shuffle, open and count.
 
         Raises
@@ -84,7 +84,9 @@ class SealedChannel:
             )
         return reader.counts(ask)
 
-    def _sealed(self, ask: Ask, tokens: Mapping[str, str], reader: Recipient) -> bytes:
+    def _sealed(
+        self, ask: CollectionRequest, tokens: Mapping[str, str], reader: Recipient
+    ) -> bytes:
         shuffler, recipient = (ring.keys[0].config for ring in (self._shuffler.ring, reader.ring))
         uploads = seal_answers(self._study, ask, tokens, shuffler=shuffler, recipient=recipient)
         return b"".join(upload.encode() for upload in uploads)
@@ -101,7 +103,7 @@ class OpenChannel:
 
     study: Study
 
-    def __call__(self, ask: Ask, holders: Sequence[Mapping[str, str]]) -> Counts:
+    def __call__(self, ask: CollectionRequest, holders: Sequence[Mapping[str, str]]) -> Counts:
         """Count the answers of all holders."""
         rng = random.Random(0)  # noqa: S311 -- of a simulation
         counts: dict[ApiSet, Counter[tuple[str, ...]]] = {apis: Counter() for apis in ask.sets}
@@ -146,7 +148,7 @@ class GroupRun:
     alone_in_all: int
 
     def to_json(self) -> dict[str, Any]:
-        """Give the run as the CLI prints it."""
+        """Return the run as the CLI prints it."""
         return {
             "setting": self.setting,
             "participants": self.participants,
@@ -198,7 +200,7 @@ def run_group(
         raise UndecidableError(
             "the marginals promise no API to be safe", hint="raise the budget, or lower k"
         )
-    last = Ask(study=study.id, epoch=1, round=2, recipient="analyst", sets=(chosen,))
+    last = CollectionRequest(study=study.id, epoch=1, round=2, recipient="analyst", sets=(chosen,))
     released = channel(last, holders)[chosen]
     promised = select(study, published, setting=setting, weights=weights).recommended
     return GroupRun(

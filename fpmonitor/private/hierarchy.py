@@ -15,7 +15,7 @@ import polars as pl
 
 from fpmonitor.private.knowledge import Knowledge, level_of
 from fpmonitor.private.selection import heaviest_set, weigh
-from fpmonitor.private.study import Ask, RedactionRule, first_ask
+from fpmonitor.private.study import CollectionRequest, RedactionRule, first_ask
 from fpmonitor.private.table import count_reports, redact
 from fpmonitor.private.tokens import REDACTED
 
@@ -69,7 +69,7 @@ class Round:
         return len(self.sets)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the round as the CLI prints it."""
+        """Return the round as the CLI prints it."""
         return {
             "round": self.number,
             "asked": level_of(max(map(len, self.sets))),
@@ -101,7 +101,7 @@ class Hierarchy:
         return sum(one.messages for one in self.rounds)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the rounds as the CLI prints them."""
+        """Return the rounds as the CLI prints them."""
         return {
             "setting": self.setting,
             "users": self.users,
@@ -171,7 +171,9 @@ def keep_rules(knowledge: Knowledge, apis: Iterable[str]) -> dict[str, Redaction
     }
 
 
-def next_ask(knowledge: Knowledge, *, epoch: int, number: int, thrifty: bool = False) -> Ask | None:
+def next_ask(
+    knowledge: Knowledge, *, epoch: int, number: int, thrifty: bool = False
+) -> CollectionRequest | None:
     """Ask of the next curator round, or None when nothing is left to ask.
 
     Parameters
@@ -184,7 +186,7 @@ def next_ask(knowledge: Knowledge, *, epoch: int, number: int, thrifty: bool = F
     sets = next_sets(knowledge, thrifty=thrifty)
     if not sets:
         return None
-    return Ask(
+    return CollectionRequest(
         study=knowledge.study.id,
         epoch=epoch,
         round=number,
@@ -242,7 +244,7 @@ def simulate(
 
 def _round(
     knowledge: Knowledge,
-    ask: Ask,
+    ask: CollectionRequest,
     *,
     withheld: float,
     weights: Mapping[str, float] | None,
@@ -266,7 +268,10 @@ def _round(
 
 
 def _stopped(
-    knowledge: Knowledge, rounds: Sequence[Round], following: Ask | None, least_gain: float
+    knowledge: Knowledge,
+    rounds: Sequence[Round],
+    following: CollectionRequest | None,
+    least_gain: float,
 ) -> StopReason | None:
     """Why no further round is wanted or possible, if so."""
     study = knowledge.study
@@ -282,7 +287,7 @@ def _stopped(
     return None
 
 
-def _withheld(shown: pl.DataFrame, ask: Ask) -> float:
+def _withheld(shown: pl.DataFrame, ask: CollectionRequest) -> float:
     """Share of the tokens of the asked APIs that are redacted."""
     asked = sorted({api for one in ask.sets for api in one})
     redacted = shown.select((pl.col(asked) == REDACTED).mean())

@@ -173,7 +173,7 @@ def open_sealed(
 
 
 def info_of(role: Role, ask: bytes, config_id: int) -> bytes:
-    """Give the `info` of the HPKE context: protocol, role, ask and key."""
+    """Return the `info` of the HPKE context: protocol, role, ask and key."""
     return b"fpmonitor-1 " + role.encode() + b"\0" + ask + bytes([config_id])
 
 
@@ -189,7 +189,7 @@ def has_length(frame: HpkeCiphertext, plaintext: int) -> bool:
 
 
 def frame_form(data: bytes) -> tuple[int, bytes, bytes]:
-    """Give what encoded frames around equally long plaintexts have in common.
+    """Return what encoded frames around equally long plaintexts have in common.
 
     That is the length of all and both length fields; frames are compared by it, not decoded.
     """
@@ -198,7 +198,7 @@ def frame_form(data: bytes) -> tuple[int, bytes, bytes]:
 
 
 def expected_form(plaintext: int) -> tuple[int, bytes, bytes]:
-    """Give the `frame_form` of the frame around so many bytes."""
+    """Return the `frame_form` of the frame around so many bytes."""
     zeros = HpkeCiphertext(0, bytes(ENCAPSULATED_BYTES), bytes(plaintext + TAG_BYTES))
     return frame_form(zeros.encode())
 

@@ -22,7 +22,7 @@ import numpy as np
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.composition import (
-    MarginalLaw,
+    MarginalDistribution,
     SizedTails,
     join_size,
     ranked_tails,
@@ -78,7 +78,7 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Front:
+class ParetoFront:
     """What disjoint parts can be kept at: more joint values, or more users outside of them.
 
     Attributes
@@ -95,7 +95,7 @@ class Front:
     tails: NDArray[np.float64]
     whole: bool = True
 
-    def joined(self, offer: SizedTails, *, cell: float, most: float) -> Front:
+    def joined(self, offer: SizedTails, *, cell: float, most: float) -> ParetoFront:
         """Add a part; keep points of at most `most` exposed users, none that another one beats."""
         own = best_points(offer.sizes, offer.tails, cell=cell, most=most, whole=self.whole)
         sizes = np.multiply.outer(self.sizes, own.sizes).ravel()
@@ -107,7 +107,7 @@ class Front:
         return float(np.min(self.tails + cell * self.sizes, initial=math.inf))
 
 
-NOTHING_YET = Front(np.ones(1), np.zeros(1))
+NOTHING_YET = ParetoFront(np.ones(1), np.zeros(1))
 
 
 def best_points(
@@ -117,7 +117,7 @@ def best_points(
     cell: float,
     most: float,
     whole: bool = True,
-) -> Front:
+) -> ParetoFront:
     """Keep the points within `most` that no other beats in both; of very many, evenly spread ones.
 
     Every point kept is one that can be had: leaving some out costs sharpness, never truth.
@@ -130,8 +130,8 @@ def best_points(
     sizes, tails = sizes[better], tails[better]
     if sizes.size > _MOST_POINTS:
         chosen = np.unique(np.linspace(0, sizes.size - 1, _MOST_POINTS).astype(np.int64))
-        return Front(sizes[chosen], tails[chosen], whole=False)
-    return Front(sizes, tails, whole)
+        return ParetoFront(sizes[chosen], tails[chosen], whole=False)
+    return ParetoFront(sizes, tails, whole)
 
 
 class Knowledge:
@@ -171,7 +171,7 @@ class Knowledge:
         self._spectra: dict[ApiSet, CountSpectrum] = {}
         self._rankings: dict[ApiSet, tuple[list[tuple[str, ...]], SizedTails]] = {}
         self._limits: dict[ApiSet, Promise] = {}
-        self._fronts: dict[ApiSet, Front] = {}
+        self._fronts: dict[ApiSet, ParetoFront] = {}
 
     @property
     def level(self) -> str:
@@ -221,8 +221,8 @@ class Knowledge:
         )
         return [named[place] for place in order if place < len(named)], tails
 
-    def _law(self, apis: ApiSet) -> MarginalLaw:
-        return MarginalLaw.from_spectrum(self.spectrum(apis))
+    def _law(self, apis: ApiSet) -> MarginalDistribution:
+        return MarginalDistribution.from_spectrum(self.spectrum(apis))
 
     def _delta(self, size: int) -> float:
         """Share of delta of one set of a size: whichever of them are asked for, all hold."""
@@ -246,7 +246,7 @@ class Knowledge:
         _, upper = certified_limits(self.study, spectrum, delta=delta, seed=seed)
         return Promise(upper=upper, rule="certificate")
 
-    def front(self, apis: ApiSet) -> Front:
+    def front(self, apis: ApiSet) -> ParetoFront:
         """Best ways to put a set together of disjoint known ones, within the budget."""
         if not apis:
             return NOTHING_YET
@@ -254,7 +254,7 @@ class Knowledge:
             self._fronts[apis] = self._find_front(apis, self.study.budget)
         return self._fronts[apis]
 
-    def _find_front(self, apis: ApiSet, most: float) -> Front:
+    def _find_front(self, apis: ApiSet, most: float) -> ParetoFront:
         ways = [
             self.front(tuple(api for api in apis if api not in part)).joined(
                 self.tails(part), cell=self.cell, most=most

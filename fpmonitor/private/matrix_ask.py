@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def matrix_randomisation(
     matrix: StochasticMatrix, values: Sequence[str], *, study: Study
 ) -> Randomisation:
-    """Give what an ask says of a matrix, whose probabilities it rounds by less than 1e-10.
+    """Return what an ask says of a matrix, whose probabilities it rounds by less than 1e-10.
 
     What is asked is the law after rounding: users draw from it, and it is what estimates use.
 

@@ -91,7 +91,7 @@ class Exchange:
 
 
 def encode_keys(configs: Iterable[HpkeConfig]) -> bytes:
-    """Give the body of `application/ohttp-keys` (section 3)."""
+    """Return the body of `application/ohttp-keys` (section 3)."""
     kem, kdf, aead = SUITE_IDS
     parts = []
     for config in configs:

@@ -26,7 +26,7 @@ from fpmonitor.private.study import (
     MATRIX_TOTAL,
     MECHANISMS,
     UNARY,
-    Ask,
+    CollectionRequest,
     Randomisation,
     check_ask,
 )
@@ -91,12 +91,12 @@ class RandomisedApi:
     values: tuple[EstimatedValue, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the members."""
+        """Return the members."""
         return asdict(self)
 
 
 def mechanism_of(plan: Randomisation) -> PureMechanism | StochasticMatrix:
-    """Give the mechanism that users apply, for its matrix and its estimates."""
+    """Return the mechanism that users apply, for its matrix and its estimates."""
     if plan.matrix is not None:
         return StochasticMatrix(np.array(plan.matrix) / MATRIX_TOTAL)
     if plan.hash_range is not None:
@@ -105,7 +105,12 @@ def mechanism_of(plan: Randomisation) -> PureMechanism | StochasticMatrix:
 
 
 def estimate(
-    study: Study, ask: Ask, api: str, counts: Mapping[tuple[str, ...], int], *, delta: float
+    study: Study,
+    ask: CollectionRequest,
+    api: str,
+    counts: Mapping[tuple[str, ...], int],
+    *,
+    delta: float,
 ) -> RandomisedApi:
     """Tell the frequencies and the exposure of an API from the counts of its randomised answers.
 
@@ -295,7 +300,7 @@ def _listed(api: str, tokens: Mapping[str, int], study: Study) -> list[str]:
 
 
 def randomisation_of(plan: ApiPlan, values: tuple[str, ...]) -> Randomisation | None:
-    """Give what an ask says of a plan; None where the plan found no mechanism.
+    """Return what an ask says of a plan; None where the plan found no mechanism.
 
     Parameters
     ----------
@@ -328,7 +333,7 @@ def _with_room(study: Study, values: int) -> tuple[MechanismName, ...]:
 
 def randomised_ask(
     study: Study, plans: Mapping[str, Randomisation], *, epoch: int, round_number: int = 1
-) -> Ask:
+) -> CollectionRequest:
     """Ask for each planned API alone, randomised; APIs without a plan are not asked for.
 
     Raises
@@ -336,7 +341,7 @@ def randomised_ask(
     InputError
         There is no plan, or it breaks the terms of the study: a message has no room for a report.
     """
-    ask = Ask(
+    ask = CollectionRequest(
         study=study.id,
         epoch=epoch,
         round=round_number,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.private.keys import KeyRing
     from fpmonitor.private.store import Outcome
-    from fpmonitor.private.study import Ask, Randomisation, Study
+    from fpmonitor.private.study import CollectionRequest, Randomisation, Study
     from fpmonitor.private.wire import HpkeCiphertext, Report
 
 
@@ -104,7 +104,7 @@ class Recipient:
             raise InputError(f"keys: of the {ring.role}, not of the {self.ring.role}")
         self.ring, self._keys = ring, ring.by_id()
 
-    def add_ask(self, ask: Ask) -> None:
+    def add_ask(self, ask: CollectionRequest) -> None:
         """Count answers to an ask from now on; errors as of `Store.add_ask`.
 
         Raises
@@ -182,16 +182,16 @@ class Recipient:
         self.store.add_to_tally(ask_id, {"taken before": messages})
         return Receipt(0, {"taken before": messages})
 
-    def counts(self, ask: Ask) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
+    def counts(self, ask: CollectionRequest) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
         """Count what users hold, as `read_counts`."""
         return read_counts(self.store, ask)
 
 
-def _forms(study: Study, ask: Ask) -> tuple[_Form, ...]:
+def _forms(study: Study, ask: CollectionRequest) -> tuple[_Form, ...]:
     return tuple(_form(study, ask, apis) for apis in ask.sets)
 
 
-def _form(study: Study, ask: Ask, apis: tuple[str, ...]) -> _Form:
+def _form(study: Study, ask: CollectionRequest, apis: tuple[str, ...]) -> _Form:
     limit = token_limit(study.report_bytes, apis)
 
     def allowed(api: str) -> frozenset[str] | None:

@@ -79,7 +79,7 @@ class ApiRedaction:
         return self.rare / self.redacted if self.kept and self.redacted else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Give the API as the CLI prints it."""
+        """Return the API as the CLI prints it."""
         return {
             "api": self.api,
             "values": self.values,
@@ -123,7 +123,7 @@ class RedactionPlan:
     within_budget: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Give the plan as the CLI prints it; the rules themselves stand in the ask."""
+        """Return the plan as the CLI prints it; the rules themselves stand in the ask."""
         return {
             "apis": list(self.apis),
             "basis": self.basis,
@@ -352,7 +352,7 @@ def _rules(
 
 
 def _loss(per_api: Sequence[ApiRedaction], price: Sequence[float]) -> float:
-    """Give the expected share of redacted tokens, weighted."""
+    """Return the expected share of redacted tokens, weighted."""
     total = math.fsum(price)
     cost = math.fsum(w * one.redacted for one, w in zip(per_api, price, strict=True))
     return cost / total if total else 0.0

@@ -54,7 +54,7 @@ class PromisedSet:
         return self.fixed if setting == "fixed" else self.statistical
 
     def to_json(self) -> dict[str, Any]:
-        """Give the set as the CLI prints it."""
+        """Return the set as the CLI prints it."""
         return {
             "apis": list(self.apis),
             "fixed": {"upper": self.fixed.upper, "rule": self.fixed.rule},
@@ -98,7 +98,7 @@ class Selection:
     rules: Mapping[Setting, tuple[Promise, ...]]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the selection as the CLI prints it."""
+        """Return the selection as the CLI prints it."""
         return {
             "setting": self.setting,
             "level": self.level,
@@ -186,7 +186,7 @@ class JointComparison:
     upper: float
 
     def to_json(self) -> dict[str, Any]:
-        """Give the comparison as the CLI prints it."""
+        """Return the comparison as the CLI prints it."""
         return {
             **self.promised.to_json(),
             "users": self.users,
@@ -232,7 +232,7 @@ def compare_with_joint(study: Study, promised: PromisedSet, joint: Tuples) -> Jo
 
 
 def weigh(apis: Sequence[str], weights: Mapping[str, float] | None) -> float:
-    """Give the utility of a set: the sum of the weights of its APIs, 1 where not named."""
+    """Return the utility of a set: the sum of the weights of its APIs, 1 where not named."""
     return math.fsum((weights or {}).get(api, 1.0) for api in apis)
 
 

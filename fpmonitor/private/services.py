@@ -287,7 +287,7 @@ class _ShufflerService:
         self._shuffler = shuffler
         self._delivery = delivery
         self._intake = _Intake(shuffler, self._released)
-        self._room = _Room()
+        self._room = _UploadBudget()
 
     def alive(self, app: Starlette) -> AbstractAsyncContextManager[None]:
         """Take uploads and deliver batches as long as the application lives."""
@@ -319,7 +319,7 @@ class _ShufflerService:
         return _bytes(content, content_type)
 
     def _document(self, path: str) -> tuple[str, bytes]:
-        """Give what stands at a public path, to whoever asks directly or through a relay."""
+        """Return what stands at a public path, to whoever asks directly or through a relay."""
         store = self._shuffler.store
         match path.strip("/").split("/"):
             case ["hpke_config"]:
@@ -408,7 +408,7 @@ class _Waiting:
     done: asyncio.Future[Receipt]
 
 
-class _Room:
+class _UploadBudget:
     """What uploads hold in memory at a time, from their first bytes to their answers."""
 
     def __init__(self) -> None:
@@ -417,7 +417,7 @@ class _Room:
 
     @contextmanager
     def one(self) -> Iterator[Callable[[int], None]]:
-        """Give room to one request; call what it gives with the bytes that have come.
+        """Return room to one request; call what it gives with the bytes that have come.
 
         Raises
         ------

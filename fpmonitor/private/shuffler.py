@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.private.keys import KeyRing
     from fpmonitor.private.store import Outcome
-    from fpmonitor.private.study import Ask, Study
+    from fpmonitor.private.study import CollectionRequest, Study
     from fpmonitor.private.wire import Upload
 
 # A release travels in parts; each is a random part of the pool, however small it is.
@@ -106,7 +106,7 @@ class Shuffler:
             raise InputError(f"keys: of the {ring.role}, not of the shuffler")
         self.ring, self._keys = ring, ring.by_id()
 
-    def add_ask(self, ask: Ask) -> None:
+    def add_ask(self, ask: CollectionRequest) -> None:
         """Take answers to an ask from now on; errors as of `Store.add_ask`.
 
         Raises
@@ -211,7 +211,7 @@ class Shuffler:
         """Messages of an ask below which nothing is passed on."""
         return self._minimum_of(self.store.asks[ask_id])
 
-    def _minimum_of(self, ask: Ask) -> int:
+    def _minimum_of(self, ask: CollectionRequest) -> int:
         return self.store.study.minimum_batch * len(ask.sets)
 
     def release(self) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from fpmonitor.private.study import Ask, Study
+    from fpmonitor.private.study import CollectionRequest, Study
 
 Outcome = Literal[
     "accepted",
@@ -86,7 +86,7 @@ class Receipt:
         return cls(refused.pop("accepted", 0), refused)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the members of the answer over HTTP."""
+        """Return the members of the answer over HTTP."""
         return {"accepted": self.accepted, "refused": dict(self.refused)}
 
 
@@ -215,7 +215,7 @@ class Store:
     # ---- Asks
 
     @property
-    def asks(self) -> Mapping[bytes, Ask]:
+    def asks(self) -> Mapping[bytes, CollectionRequest]:
         """Known asks by their ids."""
         return self._asks
 
@@ -223,7 +223,7 @@ class Store:
         """Whether answers to an ask are no longer taken."""
         return ask_id in self._closed
 
-    def add_ask(self, ask: Ask) -> None:
+    def add_ask(self, ask: CollectionRequest) -> None:
         """Take answers to an ask from now on; a known one changes nothing.
 
         Raises
@@ -280,7 +280,9 @@ class Store:
             raise InputError(f"{self.path}: the store is of another study")
 
 
-def read_counts(store: Store, ask: Ask) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
+def read_counts(
+    store: Store, ask: CollectionRequest
+) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
     """Count the users of each set of an ask by what they hold: set -> tokens -> users.
 
     Raises

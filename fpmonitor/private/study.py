@@ -100,7 +100,7 @@ class Study:
             raise PolicyError("report_bytes", f"must be from {least} to {MAX_REPORT_BYTES}")
 
     def to_bytes(self) -> bytes:
-        """Give the bytes of the file."""
+        """Return the bytes of the file."""
         content = {
             "format": STUDY_FORMAT,
             "name": self.name,
@@ -220,7 +220,7 @@ class Randomisation:
         return _longest(self.values)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the members in the file of an ask."""
+        """Return the members in the file of an ask."""
         content: dict[str, Any] = {
             "mechanism": self.mechanism,
             "epsilon": self.epsilon if self.epsilon < math.inf else None,
@@ -234,7 +234,7 @@ class Randomisation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class CollectionRequest:
     """The question of one round: which sets, to whom the answers go, what is withheld.
 
     Attributes
@@ -287,7 +287,7 @@ class Ask:
         object.__setattr__(self, "id", id_of(self._content))
 
     def to_bytes(self) -> bytes:
-        """Give the bytes of the file."""
+        """Return the bytes of the file."""
         return self._content
 
     def _written(self) -> bytes:
@@ -307,13 +307,15 @@ class Ask:
         return _json(content)
 
 
-def first_ask(study: Study, *, epoch: int = 1) -> Ask:
+def first_ask(study: Study, *, epoch: int = 1) -> CollectionRequest:
     """Ask for the law of each API alone: round 1, to the curator."""
     singles = tuple((api,) for api in study.apis)
-    return Ask(study=study.id, epoch=epoch, round=1, recipient="curator", sets=singles)
+    return CollectionRequest(
+        study=study.id, epoch=epoch, round=1, recipient="curator", sets=singles
+    )
 
 
-def check_ask(study: Study, ask: Ask) -> None:
+def check_ask(study: Study, ask: CollectionRequest) -> None:
     """Check that users of a study may answer an ask; every client does so before it answers.
 
     Raises
@@ -341,7 +343,7 @@ def check_ask(study: Study, ask: Ask) -> None:
         raise InputError("study: a report has no room for its tokens")
 
 
-def _check_room(room: int, ask: Ask) -> None:
+def _check_room(room: int, ask: CollectionRequest) -> None:
     """Check that no report is cut to a digest, and that no listed value is longer than a token."""
     for api, plan in ask.randomise.items():
         longest = max(plan.longest_report, _longest(plan.values))
@@ -382,7 +384,7 @@ def study_of(data: bytes) -> Study:
     return study
 
 
-def ask_of(data: bytes) -> Ask:
+def ask_of(data: bytes) -> CollectionRequest:
     """Read an ask.
 
     Raises
@@ -392,7 +394,7 @@ def ask_of(data: bytes) -> Ask:
     """
     content = _object(data, ASK_FORMAT)
     try:
-        ask = Ask(
+        ask = CollectionRequest(
             study=bytes.fromhex(content["study"]),
             epoch=content["epoch"],
             round=content["round"],
@@ -436,7 +438,7 @@ def read_study(path: Path) -> Study:
     return study_of(read_bytes(path, "study", most=MAX_FILE_BYTES))
 
 
-def read_ask(path: Path) -> Ask:
+def read_ask(path: Path) -> CollectionRequest:
     """Read the file of an ask.
 
     Raises

@@ -24,7 +24,7 @@ _NUMBERED = re.compile(r"=(0|[1-9][0-9]{0,9})")
 
 
 def token_of(status: str, value: str | None) -> str:
-    """Give the token of an observation: its value, or the word of its status."""
+    """Return the token of an observation: its value, or the word of its status."""
     return f"={value}" if status == "value" else status
 
 

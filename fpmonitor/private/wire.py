@@ -47,7 +47,7 @@ class HpkeCiphertext:
     payload: bytes
 
     def encode(self) -> bytes:
-        """Give the bytes of the frame."""
+        """Return the bytes of the frame."""
         return b"".join(
             (
                 struct.pack(">BH", self.config_id, len(self.encapsulated)),
@@ -66,7 +66,7 @@ class HpkeConfig:
     public_key: bytes
 
     def encode(self) -> bytes:
-        """Give the bytes of the configuration."""
+        """Return the bytes of the configuration."""
         head = struct.pack(">BHHHH", self.id, *SUITE_IDS, len(self.public_key))
         return head + self.public_key
 
@@ -79,7 +79,7 @@ class Upload:
     sealed: HpkeCiphertext
 
     def encode(self) -> bytes:
-        """Give the bytes of the upload."""
+        """Return the bytes of the upload."""
         return self.ask + self.sealed.encode()
 
 
@@ -102,7 +102,7 @@ class Report:
     tokens: tuple[str, ...]
 
     def encode(self, length: int) -> bytes:
-        """Give the bytes of the report, filled up to a length.
+        """Return the bytes of the report, filled up to a length.
 
         Raises
         ------
@@ -128,12 +128,12 @@ class Batch:
     frames: tuple[HpkeCiphertext, ...]
 
     def encode(self) -> bytes:
-        """Give the bytes of the batch."""
+        """Return the bytes of the batch."""
         return encode_batch(self.ask, self.id, [frame.encode() for frame in self.frames])
 
 
 def encode_batch(ask: bytes, batch_id: bytes, frames: Sequence[bytes]) -> bytes:
-    """Give the bytes of a batch of encoded frames."""
+    """Return the bytes of a batch of encoded frames."""
     return b"".join((BATCH_MAGIC, ask, batch_id, struct.pack(">I", len(frames)), *frames))
 
 
@@ -174,7 +174,7 @@ def decode_configs(data: bytes) -> tuple[HpkeConfig, ...]:
 
 
 def encode_configs(configs: Iterable[HpkeConfig]) -> bytes:
-    """Give the bytes of an `HpkeConfigList`, the key to be preferred first."""
+    """Return the bytes of an `HpkeConfigList`, the key to be preferred first."""
     body = b"".join(config.encode() for config in configs)
     return struct.pack(">H", len(body)) + body
 

@@ -17,7 +17,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fpmonitor.errors import InputError, PolicyError
-from fpmonitor.estimate.mixing import GOLDEN, mix
+from fpmonitor.estimate.mixing import GOLDEN, splitmix64
 from fpmonitor.policy import check_share
 from fpmonitor.release.singling_out import best_baseline, first_cut
 
@@ -66,7 +66,7 @@ class AttackResult:
         return self.lower > self.baseline
 
     def to_json(self) -> dict[str, Any]:
-        """Give the result as the CLI prints it."""
+        """Return the result as the CLI prints it."""
         return {
             "attack": self.attack,
             "trials": self.trials,
@@ -104,7 +104,7 @@ def keyed_hash(words: Words, key: int) -> Words:
 
     The finaliser of SplitMix (Steele, Lea, Flood 2014), twice.
     """
-    return mix(mix((words ^ np.uint64(key)) + GOLDEN) + GOLDEN)
+    return splitmix64(splitmix64((words ^ np.uint64(key)) + GOLDEN) + GOLDEN)
 
 
 def hash_shares(

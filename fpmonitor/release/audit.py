@@ -73,7 +73,7 @@ class ReleaseAudit:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give the audit as the CLI prints it."""
+        """Return the audit as the CLI prints it."""
         least, median, largest = self.predicate_weights
         return {
             "users": self.users,

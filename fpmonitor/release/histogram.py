@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from fpmonitor.disclosure import may_tell, told_count
+from fpmonitor.disclosure import is_publishable, publishable_count
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import check_k
@@ -88,7 +88,7 @@ class Manifest:
     lost_share_by_dropping: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the manifest as it stands in its file."""
+        """Return the manifest as it stands in its file."""
         return {
             "mechanism": self.mechanism,
             "policy": {"apis": list(self.apis), "k": self.k, "budget": self.budget},
@@ -268,7 +268,7 @@ def make_release(
     published = int(outcome.table[USERS].sum())
     withheld, lost = len(values) - published, len(present) - published
     # Of 1 to k - 1 suppressed users the shares tell as of k - 1.
-    blurred = 0 if may_tell(lost, k) else (k - 1 - lost) * len(apis)
+    blurred = 0 if is_publishable(lost, k) else (k - 1 - lost) * len(apis)
     cells = len(present) * len(apis) + blurred
     manifest = Manifest(
         mechanism=mechanism,
@@ -281,7 +281,7 @@ def make_release(
         patterns=outcome.patterns,
         rows=len(outcome.table),
         users=published,
-        withheld=told_count(withheld, k),
+        withheld=publishable_count(withheld, k),
         lost_share=(outcome.lost_cells + blurred) / cells,
         lost_share_by_dropping=None if dropping is None else dropping.lost_cells / cells,
     )

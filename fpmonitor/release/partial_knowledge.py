@@ -494,7 +494,7 @@ def check_release(users: int, *, k: int = 2, known: int = 0) -> None:
 
 
 def check_k(k: int) -> int:
-    """Give the threshold back when it is a whole number between 2 and a million.
+    """Return the threshold back when it is a whole number between 2 and a million.
 
     Raises
     ------

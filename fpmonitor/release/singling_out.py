@@ -206,7 +206,7 @@ def count_attack_success(
 
 
 def first_cut(users: int, bits: int, *, factor: int = 1) -> int:
-    """Give the number below which the first count of the attack asks for records.
+    """Return the number below which the first count of the attack asks for records.
 
     Raises
     ------

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fpmonitor.population.exposure_index import Explored
-    from fpmonitor.serve.overview import Reading
+    from fpmonitor.population.exposure_index import IndexedExposure
+    from fpmonitor.serve.overview import Measurement
 
 WIDTH, HEIGHT = 640, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 8, 10, 28
@@ -50,13 +50,13 @@ class HistoryFigure:
     height: int = HEIGHT
 
 
-def draw_history(readings: Sequence[Reading], budget: float | None) -> HistoryFigure:
+def draw_history(readings: Sequence[Measurement], budget: float | None) -> HistoryFigure:
     """Place one reading or more."""
     top = nice_ceiling(max(budget or 0, *(max(r.upper, r.estimate or 0) for r in readings)))
     first, last = readings[0].time, readings[-1].time
     span = (last - first).total_seconds()
 
-    def across(reading: Reading) -> float:
+    def across(reading: Measurement) -> float:
         share = (reading.time - first).total_seconds() / span if span else 0.5
         return round(_LEFT + share * (WIDTH - _LEFT - _RIGHT), 1)
 
@@ -94,7 +94,7 @@ class LimitsBar:
     top: str
 
 
-def draw_limits(explored: Explored, budget: float | None) -> LimitsBar:
+def draw_limits(explored: IndexedExposure, budget: float | None) -> LimitsBar:
     """Place the limits of one set."""
     top = nice_ceiling(max(explored.upper, explored.unbiased or 0, 1.3 * (budget or 0)))
 
@@ -122,7 +122,7 @@ def nice_ceiling(share: float) -> float:
 
 
 def percent(share: float | None) -> str:
-    """Give a share as per cent with three digits that count; a dash where there is none."""
+    """Return a share as per cent with three digits that count; a dash where there is none."""
     if share is None:
         return "–"
     if share == 0:

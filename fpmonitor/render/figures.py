@@ -54,7 +54,7 @@ class Figure:
         return standalone(self.svg)
 
     def table_html(self) -> str:
-        """Give the data as a table of HTML."""
+        """Return the data as a table of HTML."""
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.columns)
         body = "".join(
             '<tr><th scope="row">'

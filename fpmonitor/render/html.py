@@ -354,7 +354,7 @@ def _table(
     *,
     marked: int | None = None,
 ) -> str:
-    """Give rows as a table; cells of the column `marked` get the class of their word."""
+    """Return rows as a table; cells of the column `marked` get the class of their word."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
     lines = []
     for row in rows:

@@ -70,7 +70,7 @@ def percent_label(share: float) -> str:
 
 
 def number_label(number: float) -> str:
-    """Give a number as a short label."""
+    """Return a number as a short label."""
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 

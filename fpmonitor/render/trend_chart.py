@@ -83,7 +83,7 @@ def _most_exposing(windows: Sequence[TrendWindow]) -> list[tuple[str, ...]]:
 
 
 def _round_up(share: float) -> float:
-    """Give the end of the axis: 1, 2 or 5 times a power of ten, at most 1."""
+    """Return the end of the axis: 1, 2 or 5 times a power of ten, at most 1."""
     unit = 10.0 ** math.floor(math.log10(max(share, 1e-6)))
     return min(next(unit * step for step in (1, 2, 5, 10) if unit * step >= share), 1.0)
 

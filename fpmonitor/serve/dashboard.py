@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision, Verdict
     from fpmonitor.monitor import Monitor
-    from fpmonitor.population.exposure_index import Explored
+    from fpmonitor.population.exposure_index import IndexedExposure
 
     Handler = Callable[[Request], Awaitable[Response]]
 
@@ -86,7 +86,7 @@ class Service(Protocol):
 class Answer:
     """What the explorer shows of the ticked APIs; `verdict` is null without a decision."""
 
-    explored: Explored
+    explored: IndexedExposure
     bar: LimitsBar
     verdict: Verdict | None
     because: tuple[str, ...]
@@ -94,8 +94,8 @@ class Answer:
 
 def routes(service: Service) -> list[Route]:
     """Routes of the dashboard and of the scripts."""
-    board = _Board(service)
-    door = _Door(service)
+    board = _DashboardViews(service)
+    door = _AuthGuard(service)
     return [
         Route("/", door.guarded(board.page)),
         Route("/login", door.login, methods=["GET", "POST"]),
@@ -107,7 +107,7 @@ def routes(service: Service) -> list[Route]:
     ]
 
 
-class _Board:
+class _DashboardViews:
     """Looks at the database when it has changed, and shows what it saw last."""
 
     def __init__(self, service: Service) -> None:
@@ -184,7 +184,7 @@ class _Board:
         }
 
 
-class _Door:
+class _AuthGuard:
     """Lets in who may read."""
 
     def __init__(self, service: Service) -> None:

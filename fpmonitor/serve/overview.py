@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
-    from fpmonitor.population.exposure_index import Explored, Explorer
+    from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
 
 Level = Literal["bad", "warn", "note"]
 DEFAULT_K = 10
@@ -54,7 +54,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Measurement:
     """Exposure of the recommended set at one time.
 
     Attributes
@@ -111,16 +111,16 @@ class Overview:
     records: int
     rejected: int
     apis: tuple[ApiOverview, ...]
-    explorer: Explorer | None
-    recommended: Explored | None
+    explorer: ExposureIndex | None
+    recommended: IndexedExposure | None
     alerts: tuple[Alert, ...]
 
     @property
-    def reading(self) -> Reading | None:
+    def reading(self) -> Measurement | None:
         """Exposure of the recommended set now; null without one."""
         if self.recommended is None or self.explorer is None:
             return None
-        return Reading(
+        return Measurement(
             time=self.made,
             apis=self.recommended.apis,
             k=self.explorer.k,
@@ -184,13 +184,13 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
 
 def _hold_users(
     monitor: Monitor, decision: Decision | None, question: Question
-) -> tuple[Explorer | None, Alert | None]:
+) -> tuple[ExposureIndex | None, Alert | None]:
     try:
         snapshot = monitor.snapshot()
         if snapshot.users < question.k:
             return None, Alert("note", f"Fewer than {question.k} users so far: nothing is shown.")
         explorer = monitor.explorer(
-            question.candidates or monitor.told_apis(k=question.k),
+            question.candidates or monitor.publishable_apis(k=question.k),
             k=question.k,
             population=question.population,
             delta=question.delta,
@@ -206,7 +206,7 @@ def _hold_users(
 
 
 def _alerts_of_decision(
-    decision: Decision | None, explorer: Explorer | None, recommended: Explored | None
+    decision: Decision | None, explorer: ExposureIndex | None, recommended: IndexedExposure | None
 ) -> list[Alert]:
     if decision is None:
         return [Alert("note", "No decision is loaded: exposure is shown, verdicts are not.")]
@@ -254,7 +254,7 @@ class History:
         self._most = most
         self._readings = _read_history(path) if path is not None and path.exists() else []
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: Measurement) -> None:
         """Keep a reading."""
         self._readings.append(reading)
         if self._path is not None:
@@ -262,8 +262,8 @@ class History:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
-    def readings(self, now: Reading) -> Sequence[Reading]:
-        """Give the readings of the same question as now in the order of time, the last always."""
+    def readings(self, now: Measurement) -> Sequence[Measurement]:
+        """Return the readings of the same question as now in the order of time, the last always."""
         same = [
             reading
             for reading in self._readings
@@ -273,14 +273,14 @@ class History:
         return same[::-step][::-1]
 
 
-def _read_history(path: Path) -> list[Reading]:
+def _read_history(path: Path) -> list[Measurement]:
     """Read what was kept; a line that a crash cut short is left out."""
     readings = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             content = json.loads(line)
             time, apis = datetime.fromisoformat(content["time"]), tuple(content["apis"])
-            readings.append(Reading(**content | {"time": time, "apis": apis}))
+            readings.append(Measurement(**content | {"time": time, "apis": apis}))
         except (ValueError, KeyError, TypeError):
             continue
     return readings

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.population.exposure_index import Explorer
+    from fpmonitor.population.exposure_index import ExposureIndex
     from fpmonitor.serve.config import ServeConfig
 
 LOG = logging.getLogger("fpmonitor.serve")
@@ -41,7 +41,7 @@ class _Held:
 
     state: object
     at: float
-    explorer: Explorer
+    explorer: ExposureIndex
 
 
 class Service:
@@ -138,7 +138,7 @@ class Service:
         PATIENCE.set(Patience(_BUSY_SECONDS))  # of this thread alone
         return Monitor(self.config.db)
 
-    async def explorer(self, *, of_now: bool = False) -> Explorer:
+    async def explorer(self, *, of_now: bool = False) -> ExposureIndex:
         """Hold the users in memory for the question of the decision, or k = 10.
 
         When others have arrived, those of before answer while all are read again in the
@@ -174,9 +174,9 @@ class Service:
                 found.append((path.name, path.stat().st_size, path.stat().st_mtime_ns))
         return tuple(found)
 
-    def _make_explorer(self, monitor: Monitor) -> Explorer:
+    def _make_explorer(self, monitor: Monitor) -> ExposureIndex:
         if self.decision is None:
-            return monitor.explorer(monitor.told_apis(k=10), k=10)
+            return monitor.explorer(monitor.publishable_apis(k=10), k=10)
         policy = self.decision.policy
         return monitor.explorer(
             policy.candidates,

@@ -57,7 +57,7 @@ class Script:
 
 @cache
 def script_named(name: str) -> Script:
-    """Give a script by its name.
+    """Return a script by its name.
 
     Raises
     ------

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def number_check(database: Database, *, decision: str, horizon: int, digest: str) -> int:
-    """Give a check its number, from 1; data that were checked before keep theirs at no cost.
+    """Return a check its number, from 1; data that were checked before keep theirs at no cost.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.estimate.mixing import mix
+from fpmonitor.estimate.mixing import splitmix64
 from fpmonitor.store.snapshot import value_words
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _observations(database: Database, visit_words: NDArray[np.uint64]) -> tuple[
         of_visits = _look_up(visit_words, np.asarray(arrays["visit_id"]))
         of_values = _look_up(value_words(database, api_id), np.asarray(arrays["value_id"]))
         rows += len(of_visits)
-        total += _sum(mix(of_visits + mix(of_values)))
+        total += _sum(splitmix64(of_visits + splitmix64(of_values)))
     return rows, total % 2**64
 
 

@@ -156,7 +156,7 @@ class Database:
                 )
 
     def meta(self, name: str) -> str:
-        """Give the value of a setting of the database."""
+        """Return the value of a setting of the database."""
         found = self._fetch("SELECT value FROM meta WHERE name = $name", {"name": name})
         if not found:
             raise StoreError(f"{self.path} lacks its setting {name!r}", hint="restore a backup")

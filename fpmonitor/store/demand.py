@@ -68,7 +68,7 @@ class DemandReport:
     rejected: int
 
     def to_json(self) -> dict[str, Any]:
-        """Give the report as the CLI prints it."""
+        """Return the report as the CLI prints it."""
         return asdict(self)
 
 

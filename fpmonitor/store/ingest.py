@@ -62,7 +62,7 @@ class BatchReport:
     rows_are_visits: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Give the report as the CLI prints it."""
+        """Return the report as the CLI prints it."""
         members = asdict(self)
         del members["rows_are_visits"]
         return members
@@ -445,7 +445,7 @@ def _check_lines(database: Database, scan: Scan, apis: Sequence[int], lines: int
 
 
 def canonical_json(text: str) -> str:
-    """Give a JSON object or array with sorted members and no white space; other text as it is."""
+    """Return a JSON object or array with sorted members and no white space; other text as it is."""
     try:
         canonical = json.dumps(
             json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.errors import UndecidableError, UnknownNameError
-from fpmonitor.estimate.mixing import GOLDEN, mix
+from fpmonitor.estimate.mixing import GOLDEN, splitmix64
 from fpmonitor.sql import quote_name
 from fpmonitor.vocabulary import known_apis
 
@@ -159,7 +159,7 @@ def read_codes(
     return [np.asarray(arrays[f"c{i}"]) for i in range(len(columns))]
 
 
-def read_words(database: Database, snapshot: Snapshot) -> NDArray[np.uint64]:
+def read_user_hashes(database: Database, snapshot: Snapshot) -> NDArray[np.uint64]:
     """Pseudo-random word of each user, uint64, from the values of the user alone."""
     arrays = database.arrays("snapshot/words", fragments={"snapshot": snapshot.table})
     return np.asarray(arrays["word"], dtype=np.uint64)
@@ -251,5 +251,5 @@ def _user_words(content: NDArray[np.uint64]) -> NDArray[np.uint64]:
     lengths = np.diff(np.append(starts, len(ordered)))
     occurrence = np.arange(len(ordered)) - np.repeat(starts, lengths)
     words = np.empty_like(content)
-    words[order] = mix(mix(ordered) + occurrence.astype(np.uint64) * GOLDEN)
+    words[order] = splitmix64(splitmix64(ordered) + occurrence.astype(np.uint64) * GOLDEN)
     return words

@@ -135,7 +135,7 @@ class ImportReport:
     observations: int
 
     def to_json(self) -> dict[str, Any]:
-        """Give the report as the CLI prints it."""
+        """Return the report as the CLI prints it."""
         return asdict(self)
 
 

@@ -50,7 +50,7 @@ class Transform:
     constant: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the steps that are taken, as in TOML."""
+        """Return the steps that are taken, as in TOML."""
         unchanged = Transform()
         return {
             step.name: getattr(self, step.name)
@@ -59,7 +59,7 @@ class Transform:
         }
 
     def __call__(self, text: str) -> str:
-        """Give the value that would be returned instead of `text`.
+        """Return the value that would be returned instead of `text`.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class Transform:
 
 
 def _rounded_down(number: str, step: int) -> str:
-    """Give the largest multiple of a step up to a number, of however many digits."""
+    """Return the largest multiple of a step up to a number, of however many digits."""
     with localcontext(prec=len(number) + len(str(step))):
         whole = Decimal(number).to_integral_value(ROUND_FLOOR)
         beyond = whole % step

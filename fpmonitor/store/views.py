@@ -49,7 +49,7 @@ class View:
     transforms: Mapping[str, Transform] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the view as it stands in a decision file."""
+        """Return the view as it stands in a decision file."""
         return {
             "volatile": self.volatile,
             "drop_automation": self.drop_automation,

@@ -56,18 +56,18 @@ def remember_file(
 
 
 def last_batch(database: Database) -> int:
-    """Give the number of the last batch; 0 where nothing is stored."""
+    """Return the number of the last batch; 0 where nothing is stored."""
     return int(database.rows("snapshot/last_batch")[0][0])
 
 
 def last_checked_batch(database: Database, decision: str) -> int:
-    """Give the last batch that a decision was checked on; 0 where it never was."""
+    """Return the last batch that a decision was checked on; 0 where it never was."""
     rows = database.rows("watch/last_batch", decision=decision)
     return int(rows[0][0]) if rows else 0
 
 
 def last_verdict(database: Database, decision: str) -> dict[str, Any] | None:
-    """Give the verdict on a decision that was noticed last."""
+    """Return the verdict on a decision that was noticed last."""
     rows = database.rows("watch/last_verdict", decision=decision)
     return None if not rows else dict(json.loads(rows[0][0]))
 

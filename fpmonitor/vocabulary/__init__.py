@@ -87,12 +87,12 @@ def aliases_of(source: str) -> dict[str, str]:
 
 
 def base_of(api: str) -> str:
-    """Give an API without its selector: what a browser can be told to block."""
+    """Return an API without its selector: what a browser can be told to block."""
     return api.partition("#")[0]
 
 
 def entry_of(api: str) -> Api:
-    """Give the entry of an API, or of the API without its selector.
+    """Return the entry of an API, or of the API without its selector.
 
     Raises
     ------
@@ -112,12 +112,12 @@ def volatile_in(api: str) -> Mapping[str, int]:
 
 
 def api_of(source: str, name: str) -> str:
-    """Give the API that a source calls `name`, or `x:<source>:<name>` where nobody knows it."""
+    """Return the API that a source calls `name`, or `x:<source>:<name>` where nobody knows it."""
     return aliases_of(source).get(name) or f"x:{source}:{name}"
 
 
 def api_of_instrumented(source: str, symbol: str) -> str:
-    """Give the API of an instrumented call, or `x:<source>:<symbol>` where nobody knows it.
+    """Return the API of an instrumented call, or `x:<source>:<symbol>` where nobody knows it.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from fpmonitor.release.partial_knowledge import histogram_guarantee
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from conftest import FixtureLaw
+    from conftest import FixtureDistribution
 
 LOGS = str(Path(__file__).parents[2] / "fixtures" / "logs")
 APIS = ("Navigator.maxTouchPoints", "Screen.height", "Screen.width", "Window.devicePixelRatio")
@@ -136,7 +136,9 @@ def test_the_unseen_limit_solves_its_equation_and_falls_with_users() -> None:
     assert unseen_limit(1000, 0.01) < unseen_limit(100, 0.01)
 
 
-def test_certified_deltas_cover_the_law_that_the_users_came_from(fixture_law: FixtureLaw) -> None:
+def test_certified_deltas_cover_the_law_that_the_users_came_from(
+    fixture_law: FixtureDistribution,
+) -> None:
     weights = fixture_law.weights(["Screen.height"]).to_numpy()
     law = weights / weights.sum()
     rng = np.random.default_rng(4)

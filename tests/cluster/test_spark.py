@@ -28,7 +28,7 @@ from fpmonitor.cluster.portable import (
     spectra_statement,
     transpile,
 )
-from fpmonitor.cluster.spark import SparkEngine, moment_cell
+from fpmonitor.cluster.spark import SparkEngine, timestamp_sql
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.errors import (
@@ -38,7 +38,7 @@ from fpmonitor.errors import (
     UndecidableError,
     UnknownNameError,
 )
-from fpmonitor.estimate.mixing import mix
+from fpmonitor.estimate.mixing import splitmix64
 from fpmonitor.monitor import Monitor
 from fpmonitor.remote import RemoteMonitor
 from fpmonitor.store.snapshot import Window
@@ -384,7 +384,7 @@ def test_mixing_of_words_is_the_local_one(engine: SparkEngine) -> None:
     holes = {"keep": "row", "words": "SELECT row, high, low FROM words"}
     mixed = engine.frame(portable_statement("remote/mix", "spark", fragments=holes)).sort("row")
     high, low = (mixed[name].to_numpy().astype(np.uint64) for name in ("high", "low"))
-    assert np.array_equal((high << np.uint64(32)) | low, mix(words))
+    assert np.array_equal((high << np.uint64(32)) | low, splitmix64(words))
 
 
 def test_operators_keep_their_order_in_every_dialect() -> None:
@@ -622,7 +622,7 @@ def check_times_without_a_zone(engine: SparkEngine, folder: Path) -> None:
     times = wide_visits()["time"].dt.replace_time_zone(None)
     times.to_frame().write_parquet(folder / "times.parquet")
     kinds = engine.define_files("times", [str(folder / "times.parquet")])
-    moment, _ = moment_cell("time", kinds["time"])
+    moment, _ = timestamp_sql("time", kinds["time"])
     read = engine.frame(transpile(f"SELECT {moment} AS moment FROM times", "spark"))["moment"]
     assert sorted(read) == sorted(times.dt.epoch("us"))
 

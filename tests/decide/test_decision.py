@@ -18,7 +18,7 @@ from fpmonitor.policy import Policy
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from conftest import FixtureLaw
+    from conftest import FixtureDistribution
 
 LOGS = str(Path(__file__).parents[2] / "fixtures" / "logs")
 CANDIDATES = (
@@ -45,7 +45,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("population", "budget"), [(10_000, 0.05), (20_000, 0.05), (20_000, 0.1), (1_000_000, 0.02)]
 )
 def test_allowed_sets_are_within_the_budget_and_blocked_ones_above_it(
-    database: Path, fixture_law: FixtureLaw, population: int, budget: float
+    database: Path, fixture_law: FixtureDistribution, population: int, budget: float
 ) -> None:
     with Monitor(database) as monitor:
         decision = monitor.decide(k=10, population=population, budget=budget, candidates=CANDIDATES)
@@ -57,7 +57,9 @@ def test_allowed_sets_are_within_the_budget_and_blocked_ones_above_it(
         assert fixture_law.true_exposure(apis, 10, population) > budget, apis
 
 
-def test_limits_of_single_sets_enclose_the_truth(database: Path, fixture_law: FixtureLaw) -> None:
+def test_limits_of_single_sets_enclose_the_truth(
+    database: Path, fixture_law: FixtureDistribution
+) -> None:
     sets = [(api,) for api in CANDIDATES] + [CANDIDATES[:2], CANDIDATES[:4], CANDIDATES]
     for population in (5_000, 20_000, 500_000):
         with Monitor(database) as monitor:
@@ -67,7 +69,9 @@ def test_limits_of_single_sets_enclose_the_truth(database: Path, fixture_law: Fi
             assert report.lower <= truth <= report.upper, (report.apis, population)
 
 
-def test_unbiased_estimate_is_near_the_truth(database: Path, fixture_law: FixtureLaw) -> None:
+def test_unbiased_estimate_is_near_the_truth(
+    database: Path, fixture_law: FixtureDistribution
+) -> None:
     with Monitor(database) as monitor:
         reports = monitor.exposure([(api,) for api in CANDIDATES], k=10, population=10_000)
     for report in reports:

@@ -373,15 +373,15 @@ def test_bad_names_and_limits_are_refused() -> None:
 @given(st.lists(st.sets(st.integers(0, 6)), max_size=8), st.sets(st.integers(0, 6)))
 def test_family_answers_containment(sets: list[set[int]], members: set[int]) -> None:
     family = Family(7, map(mask, sets))
-    assert family.covers(mask(members)) == any(members <= other for other in sets)
-    assert family.within(mask(members)) == any(members >= other for other in sets)
+    assert family.has_superset(mask(members)) == any(members <= other for other in sets)
+    assert family.has_subset(mask(members)) == any(members >= other for other in sets)
     columns = sorted(set(range(7)) - members)
     assert family.extended(mask(members), mask(columns)) == mask(
-        column for column in columns if family.covers(mask(members | {column}))
+        column for column in columns if family.has_superset(mask(members | {column}))
     )
-    if not family.within(mask(members)):
+    if not family.has_subset(mask(members)):
         assert family.completed(mask(members), mask(columns)) == mask(
-            column for column in columns if family.within(mask(members | {column}))
+            column for column in columns if family.has_subset(mask(members | {column}))
         )
     assert set(family.maximal()) == {
         mask(one) for one in sets if not any(one < other for other in sets)

@@ -13,7 +13,7 @@ import pytest
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate.composition import (
-    MarginalLaw,
+    MarginalDistribution,
     best_composition,
     composition_bounds,
     composition_from_sample,
@@ -45,13 +45,16 @@ def marginal(joint: np.ndarray, apis: tuple[int, ...]) -> np.ndarray:
     return joint.sum(axis=others).ravel()
 
 
-def single_laws(joint: np.ndarray) -> list[MarginalLaw]:
-    return [MarginalLaw.from_probabilities(marginal(joint, (api,))) for api in range(joint.ndim)]
+def single_laws(joint: np.ndarray) -> list[MarginalDistribution]:
+    return [
+        MarginalDistribution.from_probabilities(marginal(joint, (api,)))
+        for api in range(joint.ndim)
+    ]
 
 
-def pair_laws(joint: np.ndarray) -> dict[tuple[int, int], MarginalLaw]:
+def pair_laws(joint: np.ndarray) -> dict[tuple[int, int], MarginalDistribution]:
     return {
-        pair: MarginalLaw.from_probabilities(marginal(joint, pair))
+        pair: MarginalDistribution.from_probabilities(marginal(joint, pair))
         for pair in itertools.combinations(range(joint.ndim), 2)
     }
 
@@ -68,7 +71,7 @@ def random_threshold(rng: np.random.Generator, joint: np.ndarray) -> float:
 
 @pytest.mark.parametrize("case", REFERENCE["composition_slack"], ids=str)
 def test_slack_of_one_api_matches_the_reference(case: dict[str, Any]) -> None:
-    one = MarginalLaw.from_probabilities(law(case["law"]))
+    one = MarginalDistribution.from_probabilities(law(case["law"]))
     t, tolerance = np.array([case["t"]]), case["tolerance"]
     assert one.exposure(t)[0] == pytest.approx(case["exposure"], abs=tolerance)
     theorem2 = one.exposure(t)[0] + case["t"] * one.support
@@ -81,7 +84,7 @@ def test_slack_of_one_api_matches_the_reference(case: dict[str, Any]) -> None:
 
 def test_one_value_of_probability_t_carries_exactly_t() -> None:
     case = REFERENCE["lemma_11"]
-    one = MarginalLaw.from_probabilities([case["p"], 1 - case["p"]])
+    one = MarginalDistribution.from_probabilities([case["p"], 1 - case["p"]])
     rest = case["q"] * case["p"] / (1 - case["q"])
     slack = one.sharpened_slack(np.array([case["q"]]))[0]
     assert slack - rest == pytest.approx(case["bound"], abs=case["tolerance"])
@@ -141,7 +144,7 @@ def test_the_best_bound_is_the_smallest_and_names_its_rule() -> None:
 
 @pytest.mark.parametrize("rule", [theorem2_composition, sharpened_composition])
 def test_thresholds_multiply_to_the_asked_one_and_give_the_bound(rule: Any) -> None:
-    laws = [MarginalLaw.from_probabilities(law(name)) for name in ("four steps", "skew")]
+    laws = [MarginalDistribution.from_probabilities(law(name)) for name in ("four steps", "skew")]
     bound = rule(laws, threshold=0.01)
     t = bound.parameters["t"]
     assert math.prod(t) == pytest.approx(0.01, rel=1e-9)
@@ -194,7 +197,7 @@ def test_top_r_finds_the_best_of_all_sizes() -> None:
 
 def test_made_up_columns_show_what_each_rule_can_do() -> None:
     weights = [1 / np.arange(1, size + 1) for size in (2, 2, 5, 9)]
-    laws = [MarginalLaw.from_probabilities(weight / weight.sum()) for weight in weights]
+    laws = [MarginalDistribution.from_probabilities(weight / weight.sum()) for weight in weights]
     upper = {bound.rule: bound.upper for bound in composition_bounds(laws, threshold=1e-4)}
     assert upper["top-r"] == pytest.approx(0.018)
     assert all(upper[rule] > 5 * upper["top-r"] for rule in upper if rule != "top-r")
@@ -212,20 +215,20 @@ def test_two_by_two_example_where_the_slack_of_theorem_2_is_needed() -> None:
 
 
 def test_an_api_rounded_above_certainty_subtracts_nothing() -> None:
-    almost = MarginalLaw.from_probabilities([1 + 4e-16])
+    almost = MarginalDistribution.from_probabilities([1 + 4e-16])
     t = 1 - 2.0 ** -np.arange(1, 54)
     assert (almost.sharpened_slack(t) >= 0).all()
 
 
 def test_one_api_alone_is_its_own_exposure() -> None:
-    one = MarginalLaw.from_probabilities(law("four steps"))
+    one = MarginalDistribution.from_probabilities(law("four steps"))
     assert theorem2_composition([one], threshold=0.25).upper == pytest.approx(0.3)
     assert sharpened_composition([one], threshold=0.25).upper == pytest.approx(0.3)
 
 
 def test_a_constant_api_costs_nothing() -> None:
-    constant = MarginalLaw.from_probabilities([1.0])
-    one = MarginalLaw.from_probabilities(law("four steps"))
+    constant = MarginalDistribution.from_probabilities([1.0])
+    one = MarginalDistribution.from_probabilities(law("four steps"))
     for rule in (sharpened_composition, top_r_composition):
         with_constant = rule([one, constant, constant], threshold=0.05).upper
         assert with_constant == pytest.approx(rule([one], threshold=0.05).upper)
@@ -328,7 +331,10 @@ def test_tiny_samples_promise_nothing() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    one, spectrum = MarginalLaw.from_probabilities([0.5, 0.5]), CountSpectrum.from_counts([5, 5])
+    one, spectrum = (
+        MarginalDistribution.from_probabilities([0.5, 0.5]),
+        CountSpectrum.from_counts([5, 5]),
+    )
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="at least one API"):
         composition_bounds([], threshold=0.1)
@@ -337,7 +343,7 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(InputError, match="positions"):
         composition_bounds([one], threshold=0.1, pairs={(0, 1): one})
     with pytest.raises(InputError, match="probabilities"):
-        MarginalLaw.from_probabilities([0.5, 0.4])
+        MarginalDistribution.from_probabilities([0.5, 0.4])
     with pytest.raises(PolicyError, match="delta"):
         composition_from_sample([spectrum], k=2, population=10, delta=0, rng=rng)
     with pytest.raises(PolicyError, match="population"):

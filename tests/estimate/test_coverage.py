@@ -15,7 +15,7 @@ from fpmonitor.estimate.thinning import dropped_positions, seed_of
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from conftest import FixtureLaw
+    from conftest import FixtureDistribution
 
 SIMULATION = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "coverage.py"))
 USERS = 600
@@ -53,7 +53,7 @@ def test_decisions_over_all_subsets_are_rarely_wrong_anywhere(population: int) -
     assert row["any_false_block"] <= most_misses(RUNS, 0.05)
 
 
-def test_decisions_on_browsers_of_a_known_law_are_right(fixture_law: FixtureLaw) -> None:
+def test_decisions_on_browsers_of_a_known_law_are_right(fixture_law: FixtureDistribution) -> None:
     users, k, population, budget = 20_000, 10, 20_000, 0.05
     apis = fixture_law.apis[:5]
     criteria = decision_criteria(

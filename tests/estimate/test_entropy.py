@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.errors import InputError, PolicyError
-from fpmonitor.estimate.composition import MarginalLaw
+from fpmonitor.estimate.composition import MarginalDistribution
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
     best_entropy_polynomial,
@@ -254,7 +254,7 @@ def test_chow_liu_picks_the_best_tree() -> None:
 def test_exposure_curve_and_its_entropy_bound_match_the_reference(case: dict[str, Any]) -> None:
     p = law(case["law"])
     t, tolerance = case["threshold"], 1e-9
-    marginal = MarginalLaw.from_probabilities(p)
+    marginal = MarginalDistribution.from_probabilities(p)
     exposure = marginal.exposure(np.array([t, np.nextafter(t, 1)]))
     assert exposure.tolist() == pytest.approx([case["below"], case["up_to"]], abs=tolerance)
     bound = exposure_bound_from_entropy(true_bits(p), t)
@@ -281,7 +281,7 @@ def test_the_extremal_law_reaches_the_bound_it_was_made_for() -> None:
     most = (rare_bits + math.log2(math.e) / math.e) * math.log(2)
     assert most == pytest.approx(case["entropy_bound_nats"], abs=case["tolerance"])
     assert nats <= most
-    marginal = MarginalLaw.from_probabilities(extremal.probabilities)
+    marginal = MarginalDistribution.from_probabilities(extremal.probabilities)
     assert marginal.exposure(np.array([case["threshold"]]))[0] == case["below"] == 0
     assert exposure_bound_from_entropy(rare_bits, case["threshold"]) == pytest.approx(
         extremal.exposure

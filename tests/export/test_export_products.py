@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fpmonitor.export.controls import controls_of
-from fpmonitor.export.enforce import ControlExporter, Order
+from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.export.filters import ADGUARD, UBLOCK
 
@@ -85,7 +85,7 @@ def told(folder: Path, parser: str, lines: list[str]) -> list[dict[str, Any]]:
 
 def rules_of(exporter: ControlExporter, site: str | None) -> list[str]:
     """Every rule that the exporter can write."""
-    order = Order(
+    order = ListSpec(
         controls=controls_of(exporter.families),
         allowed=(),
         decided=(),

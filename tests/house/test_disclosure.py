@@ -16,16 +16,16 @@ from fpmonitor.cli import run
 from fpmonitor.disclosure import (
     FOR_OTHERS,
     complement_of,
+    is_publishable,
     is_withheld,
     least_exposing,
     masked_quotes,
     masked_text,
     may_name,
-    may_tell,
     most_exposing,
-    told_count,
-    told_part,
-    told_total,
+    publishable_count,
+    publishable_part,
+    publishable_total,
 )
 from fpmonitor.estimate.bounds import theorem5, theorem8
 from fpmonitor.estimate.entropy import entropy_bits
@@ -68,15 +68,19 @@ def spectrum_of(large: list[int], small: list[int]) -> CountSpectrum:
 
 @pytest.mark.parametrize("count", range(15))
 def test_counts_are_told_when_they_are_none_or_k(count: int) -> None:
-    assert may_tell(count, K) == (count in {0, *range(K, 15)})
-    assert told_count(count, K) == (count if may_tell(count, K) else None)
+    assert is_publishable(count, K) == (count in {0, *range(K, 15)})
+    assert publishable_count(count, K) == (count if is_publishable(count, K) else None)
 
 
 def test_a_total_is_withheld_when_it_would_give_a_part_away() -> None:
-    assert told_total(40, [28, 12], K) == 40
-    assert told_total(31, [28, 3], K) is None, "31 less 28 is the withheld part"
-    assert told_part(391, 397, K) is None, "the rest of them are 6 users"
-    assert (told_part(397, 397, K), told_part(0, 397, K), told_part(200, 397, K)) == (397, 0, 200)
+    assert publishable_total(40, [28, 12], K) == 40
+    assert publishable_total(31, [28, 3], K) is None, "31 less 28 is the withheld part"
+    assert publishable_part(391, 397, K) is None, "the rest of them are 6 users"
+    assert (
+        publishable_part(397, 397, K),
+        publishable_part(0, 397, K),
+        publishable_part(200, 397, K),
+    ) == (397, 0, 200)
 
 
 @settings(deadline=None)
@@ -85,12 +89,12 @@ def test_no_part_follows_from_the_total_and_the_others(parts: list[int]) -> None
     hidden = complement_of(parts, K)
     if hidden is None and not any(part >= K for part in parts):
         return
-    shown = [part for at, part in enumerate(parts) if may_tell(part, K) and at != hidden]
+    shown = [part for at, part in enumerate(parts) if is_publishable(part, K) and at != hidden]
     rest = sum(parts) - sum(shown)
-    if may_tell(sum(parts), K):
-        assert may_tell(rest, K), "the withheld parts together are a count like others"
+    if is_publishable(sum(parts), K):
+        assert is_publishable(rest, K), "the withheld parts together are a count like others"
     if hidden is not None:
-        assert any(not may_tell(part, K) for part in parts)
+        assert any(not is_publishable(part, K) for part in parts)
 
 
 @settings(deadline=None, max_examples=80)
@@ -102,7 +106,7 @@ def test_told_spectra_keep_the_users_and_bound_every_estimate(
     most, least = most_exposing(spectrum, K), least_exposing(spectrum, K)
     assert most.users == least.users == spectrum.users
     assert least.users_below(K) == 0
-    assert may_tell(most.users_below(K), K) or most.users_below(K) == K - 1
+    assert is_publishable(most.users_below(K), K) or most.users_below(K) == K - 1
     users = spectrum.users
     for population in {K, users // 2 or K, users, 3 * users}:
         if population < K:
@@ -325,7 +329,7 @@ def test_every_answer_on_the_same_set_agrees(
     with Monitor(database) as monitor:
         explored = monitor.explorer(["rare", "even"], k=K).explore(["rare"])
         assert (explored.empirical, explored.suppressed) == (9 / 400, True)
-        assert monitor.told_apis(k=K) == ("even", "rare")
+        assert monitor.publishable_apis(k=K) == ("even", "rare")
         assert "own name" in monitor.snapshot().apis
         found = monitor.snapshot()
         assert found.users == 400

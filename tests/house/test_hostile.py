@@ -96,7 +96,7 @@ BOUNDED = [*list(READERS)[: list(READERS).index("export")], "ublock list"]
 
 
 def folder_of(manifest: Path) -> Path:
-    """Give a folder with a file as its manifest."""
+    """Return a folder with a file as its manifest."""
     folder = manifest.with_name("folder")
     folder.mkdir(exist_ok=True)
     (folder / "manifest.json").unlink(missing_ok=True)

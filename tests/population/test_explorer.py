@@ -15,7 +15,7 @@ from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 from fpmonitor.estimate.certificate import certificate
 from fpmonitor.monitor import Monitor
 from fpmonitor.population import exposure_index as explorer_module
-from fpmonitor.population.exposure_index import make_explorer
+from fpmonitor.population.exposure_index import make_exposure_index
 from fpmonitor.population.memory import MemorySource
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ def test_spectra_are_exact_however_often_the_sort_is_split(
     dropped = np.flatnonzero(rng.random(users) < 0.3)
     if len(dropped) == users:
         dropped = dropped[1:]
-    held = make_explorer(apis, codes, dropped, k=2, population=60, certificate=LIMITS, digest="d")
+    held = make_exposure_index(
+        apis, codes, dropped, k=2, population=60, certificate=LIMITS, digest="d"
+    )
     asked = rng.choice(apis, rng.integers(1, columns + 1), replace=False).tolist()
     source = MemorySource(apis, codes)
     with pytest.MonkeyPatch.context() as patch:

@@ -23,7 +23,7 @@ from fpmonitor.private.study import (
     DIGEST_BYTES,
     MECHANISMS,
     UNARY,
-    Ask,
+    CollectionRequest,
     Randomisation,
     RedactionRule,
     Study,
@@ -226,7 +226,7 @@ def test_a_redaction_applies_to_the_report_and_not_to_the_value() -> None:
     assert held == {"=2", "redacted"}
 
 
-def asks(study: Study) -> dict[str, Ask]:
+def asks(study: Study) -> dict[str, CollectionRequest]:
     """Asks that break the terms, by what the message says."""
     first = first_ask(study)
     two = grr(1.0, "=1", "=2")
@@ -267,7 +267,9 @@ def test_users_answer_asks_within_the_terms() -> None:
     check_ask(study, replace(first, randomise={"a": grr(1.0, "=1", "=2")}))
 
 
-def sealed(study: Study, ask: Ask, tokens: dict[str, str], **how: Any) -> list[Upload]:
+def sealed(
+    study: Study, ask: CollectionRequest, tokens: dict[str, str], **how: Any
+) -> list[Upload]:
     keys = {"shuffler": SHUFFLER.keys[0].config, "recipient": CURATOR.keys[0].config}
     return seal_answers(study, ask, tokens, **keys, **how)
 

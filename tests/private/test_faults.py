@@ -23,7 +23,7 @@ from fpmonitor.private.selection import compare_with_joint, select
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import Ask, Study, first_ask
+from fpmonitor.private.study import CollectionRequest, Study, first_ask
 from fpmonitor.private.transport import Service, UnreachableError
 from fpmonitor.private.wire import decode_configs
 from fpmonitor.spectrum import CountSpectrum
@@ -135,7 +135,7 @@ def insist(role: Process, path: str, content: bytes, content_type: str) -> None:
     pytest.fail(f"no answer from the {role.role}")
 
 
-def bodies(ask: Ask) -> list[bytes]:
+def bodies(ask: CollectionRequest) -> list[bytes]:
     keys = {role: ring.keys[0].config for role, ring in RINGS.items()}
     sealed = [
         [
@@ -153,7 +153,7 @@ def bodies(ask: Ask) -> list[bytes]:
     ]
 
 
-def collect(roles: dict[str, Process], ask: Ask, killed: Sequence[Process]) -> None:
+def collect(roles: dict[str, Process], ask: CollectionRequest, killed: Sequence[Process]) -> None:
     """All users answer an ask; meanwhile processes are killed, each while answers arrive."""
     for role in ("shuffler", ask.recipient):
         insist(roles[role], "/asks", ask.to_bytes(), "application/json")
@@ -179,7 +179,9 @@ def collect(roles: dict[str, Process], ask: Ask, killed: Sequence[Process]) -> N
     insist(roles["shuffler"], f"/asks/{ask.id.hex()}/close", b"", "")
 
 
-def collect_under_rotation(folder: Path, roles: dict[str, Process], ask: Ask) -> Counter[str]:
+def collect_under_rotation(
+    folder: Path, roles: dict[str, Process], ask: CollectionRequest
+) -> Counter[str]:
     """All users answer while keys are rotated and retired; messages by the keys they were for."""
     for role in ("shuffler", "curator"):
         insist(roles[role], "/asks", ask.to_bytes(), "application/json")
@@ -289,7 +291,9 @@ def test_a_file_that_holds_no_keys_of_the_role_changes_nothing(
         assert [key.id for key in found] == [2, 1]
 
 
-def counted(folder: Path, ask: Ask) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
+def counted(
+    folder: Path, ask: CollectionRequest
+) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
     """What the recipient's store holds, once all messages are there."""
     expected = USERS * len(ask.sets)
     for _ in range(300):
@@ -315,7 +319,9 @@ def test_killed_roles_lose_nothing_and_double_nothing_and_the_promise_holds(
 
     chosen = select(STUDY, marginals, setting="fixed").recommended
     assert len(chosen.apis) >= 2
-    last = Ask(study=STUDY.id, epoch=1, round=2, recipient="analyst", sets=(chosen.apis,))
+    last = CollectionRequest(
+        study=STUDY.id, epoch=1, round=2, recipient="analyst", sets=(chosen.apis,)
+    )
     collect(roles, last, [roles["analyst"], roles["shuffler"]])
     joint = counted(folder, last)[chosen.apis]
     assert joint == truth(chosen.apis)

@@ -14,7 +14,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import UndecidableError
 from fpmonitor.private.group import OpenChannel, SealedChannel, run_group
 from fpmonitor.private.store import Store
-from fpmonitor.private.study import Ask, Study
+from fpmonitor.private.study import CollectionRequest, Study
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,10 +51,10 @@ def test_sealed_or_open_all_participants_find_the_same_set(tmp_path: Path) -> No
 
 
 def test_no_store_holds_more_together_than_the_released_set(tmp_path: Path) -> None:
-    asked: list[Ask] = []
+    asked: list[CollectionRequest] = []
 
     class Watched(SealedChannel):
-        def __call__(self, ask: Ask, holders: Sequence[dict[str, str]]) -> object:  # type: ignore[override]
+        def __call__(self, ask: CollectionRequest, holders: Sequence[dict[str, str]]) -> object:  # type: ignore[override]
             asked.append(ask)
             return super().__call__(ask, holders)
 

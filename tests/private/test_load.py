@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from fpmonitor.private.study import Ask
+    from fpmonitor.private.study import CollectionRequest
 
 STUDY = Study(name="test", apis=("A.one",), population=1000, k=3, budget=0.5, minimum_batch=4)
 FIRST = first_ask(STUDY)
@@ -41,7 +41,7 @@ AUTHORISED = {"authorization": f"Bearer {TOKEN}"}
 ONE = upload_bytes(STUDY)
 
 
-def body(users: int, ask: Ask = FIRST) -> bytes:
+def body(users: int, ask: CollectionRequest = FIRST) -> bytes:
     return b"".join(
         upload.encode()
         for _ in range(users)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from fpmonitor.private.study import Ask
+    from fpmonitor.private.study import CollectionRequest
 
 LISTED = ("=a", "=b", "redacted")
 CELLS = np.array([[0.7, 0.1, 0.2], [0.2, 0.6, 0.1], [0.05, 0.2, 0.5], [0.05, 0.1, 0.2]])
@@ -55,7 +55,7 @@ def plan_of(cells: Any = CELLS, values: Sequence[str] = LISTED) -> Randomisation
     return matrix_randomisation(StochasticMatrix(np.array(cells)), values, study=study_of())
 
 
-def ask_with(plan: Randomisation, study: Study) -> Ask:
+def ask_with(plan: Randomisation, study: Study) -> CollectionRequest:
     return randomised_ask(study, {"x": plan}, epoch=1)
 
 
@@ -185,7 +185,7 @@ def test_the_curator_takes_numbers_of_rows_only(token: str) -> None:
 LAW = {"=a": 0.5, "=b": 0.38, "=c": 0.08, "=d": 0.04}
 
 
-def counts_of(ask: Ask, users: int, seed: int) -> Counter[tuple[str, ...]]:
+def counts_of(ask: CollectionRequest, users: int, seed: int) -> Counter[tuple[str, ...]]:
     rng = random.Random(seed)
     held = rng.choices(list(LAW), list(LAW.values()), k=users)
     return Counter((randomised(token, ask.randomise["x"], rng),) for token in held)

@@ -38,7 +38,7 @@ from fpmonitor.private.study import (
     MATRIX_BITS,
     MATRIX_TOTAL,
     MECHANISMS,
-    Ask,
+    CollectionRequest,
     Randomisation,
     RedactionRule,
     Study,
@@ -144,7 +144,7 @@ class Parties:
     """A study with its ask, and the secret keys of those who open the answers."""
 
     study: Study
-    ask: Ask
+    ask: CollectionRequest
     shuffler: KeyRing = field(default_factory=lambda: KeyRing.generate("shuffler"))
     recipient: KeyRing = field(default_factory=lambda: KeyRing.generate("curator"))
 
@@ -632,7 +632,7 @@ def test_the_first_key_for_our_algorithms_is_taken_from_a_list(tmp_path: Path) -
 
 
 def many_answers(
-    folder: Path, ask: Ask, study: Study, values: Mapping[str, Any], times: int
+    folder: Path, ask: CollectionRequest, study: Study, values: Mapping[str, Any], times: int
 ) -> Any:
     parties = Parties(study, ask)
     script = f"""const {{ seal, forget }} = scripts["collector-sealed.js"];

@@ -42,7 +42,7 @@ from fpmonitor.spectrum import CountSpectrum
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fpmonitor.private.study import Ask, MechanismName
+    from fpmonitor.private.study import CollectionRequest, MechanismName
 
 LAW = {"=a": 0.5, "=b": 0.3, "=c": 0.12, "=d": 0.05, "=e": 0.02, "=f": 0.01}
 LISTED = ("=a", "=b", "=c", "redacted")
@@ -54,7 +54,7 @@ def study_of(**terms: Any) -> Study:
     )
 
 
-def ask_with(mechanism: MechanismName, epsilon: float, study: Study) -> Ask:
+def ask_with(mechanism: MechanismName, epsilon: float, study: Study) -> CollectionRequest:
     plan = Randomisation(
         mechanism=mechanism, epsilon=epsilon, values=LISTED,
         hash_range=3 if mechanism == "lh" else None,
@@ -62,7 +62,7 @@ def ask_with(mechanism: MechanismName, epsilon: float, study: Study) -> Ask:
     return randomised_ask(study, {"x": plan}, epoch=1)
 
 
-def counts_of(ask: Ask, users: int, seed: int) -> Counter[tuple[str, ...]]:
+def counts_of(ask: CollectionRequest, users: int, seed: int) -> Counter[tuple[str, ...]]:
     """What the curator counts when users of the law answer."""
     rng = random.Random(seed)
     held = rng.choices(list(LAW), list(LAW.values()), k=users)
@@ -209,7 +209,9 @@ def test_reports_of_bits_are_planned_only_where_a_message_has_room_for_them() ->
     assert found[60] in {"grr", "lh"}
 
 
-def collected(folder: Path, study: Study, ask: Ask, answers: list[dict[str, str]]) -> Path:
+def collected(
+    folder: Path, study: Study, ask: CollectionRequest, answers: list[dict[str, str]]
+) -> Path:
     """Store of a curator to whom users sent their sealed answers."""
     shuffler, curator = KeyRing.generate("shuffler"), KeyRing.generate("curator")
     path = folder / "curator.db"

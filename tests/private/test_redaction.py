@@ -21,7 +21,14 @@ from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.private.client import answer
 from fpmonitor.private.group import SealedChannel
 from fpmonitor.private.redaction import cover_for, plan_from_marginals, plan_from_sample
-from fpmonitor.private.study import Ask, RedactionRule, Study, check_ask, first_ask, read_ask
+from fpmonitor.private.study import (
+    CollectionRequest,
+    RedactionRule,
+    Study,
+    check_ask,
+    first_ask,
+    read_ask,
+)
 from fpmonitor.private.table import count_reports, redact
 from fpmonitor.private.tokens import REDACTED
 
@@ -189,7 +196,9 @@ def test_a_user_redacts_as_the_simulation_does() -> None:
     table = random_table(5, users=30)
     study = study_of()
     rules = {api: RedactionRule(keep=frozenset({"=1", "=2"})) for api in ("a", "c")}
-    ask = Ask(study=study.id, epoch=1, round=2, recipient="analyst", sets=(NAMES,), redact=rules)
+    ask = CollectionRequest(
+        study=study.id, epoch=1, round=2, recipient="analyst", sets=(NAMES,), redact=rules
+    )
     answered = [answer(study, ask, row)[0][1] for row in table.iter_rows(named=True)]
     assert answered == redact(table, rules).rows()
     assert REDACTED in {token for tokens in answered for token in tokens}

@@ -19,7 +19,13 @@ from fpmonitor.private.client import fitting, seal_answers, seal_for_shuffler
 from fpmonitor.private.keys import KeyRing, seal
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler, digest_of, upload_bytes
-from fpmonitor.private.study import Ask, Randomisation, RedactionRule, Study, first_ask
+from fpmonitor.private.study import (
+    CollectionRequest,
+    Randomisation,
+    RedactionRule,
+    Study,
+    first_ask,
+)
 from fpmonitor.private.wire import (
     Batch,
     HpkeCiphertext,
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 APIS = ("A.one", "A.three", "A.two")
 STUDY = Study(name="test", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=4)
 FIRST = first_ask(STUDY)
-LAST = Ask(study=STUDY.id, epoch=1, round=2, recipient="analyst", sets=(APIS,))
+LAST = CollectionRequest(study=STUDY.id, epoch=1, round=2, recipient="analyst", sets=(APIS,))
 RINGS = {role: KeyRing.generate(role) for role in ("shuffler", "curator", "analyst")}
 KEY = {role: ring.keys[0].config for role, ring in RINGS.items()}
 FEW = settings(
@@ -49,11 +55,11 @@ def user(number: int) -> dict[str, str]:
     return {"A.one": f"={number % 3}", "A.two": f"=é{number % 2}", "A.three": f"={number}" * 9}
 
 
-def sealed(ask: Ask, tokens: Mapping[str, str], study: Study = STUDY) -> list[Upload]:
+def sealed(ask: CollectionRequest, tokens: Mapping[str, str], study: Study = STUDY) -> list[Upload]:
     return seal_answers(study, ask, tokens, shuffler=KEY["shuffler"], recipient=KEY[ask.recipient])
 
 
-def body(ask: Ask, users: range) -> bytes:
+def body(ask: CollectionRequest, users: range) -> bytes:
     return b"".join(one.encode() for number in users for one in sealed(ask, user(number)))
 
 
@@ -295,7 +301,7 @@ def report_of(tokens: tuple[str, ...], index: int = 0, nonce: bytes = b"") -> by
     return Report(nonce, index, tokens).encode(STUDY.report_bytes)
 
 
-def batch_of(*plaintexts: bytes, ask: Ask = LAST, batch_id: bytes = b"") -> bytes:
+def batch_of(*plaintexts: bytes, ask: CollectionRequest = LAST, batch_id: bytes = b"") -> bytes:
     frames = tuple(seal(one, KEY[ask.recipient], ask.recipient, ask.id) for one in plaintexts)
     return Batch(ask.id, batch_id or random.randbytes(16), frames).encode()
 
@@ -352,7 +358,9 @@ def test_a_batch_counts_once(world: World) -> None:
 
 
 def test_a_message_of_another_ask_epoch_or_recipient_does_not_open(world: World) -> None:
-    next_epoch = Ask(study=STUDY.id, epoch=2, round=2, recipient="analyst", sets=(APIS,))
+    next_epoch = CollectionRequest(
+        study=STUDY.id, epoch=2, round=2, recipient="analyst", sets=(APIS,)
+    )
     wrong = (
         seal(report_of(GOOD), KEY["analyst"], "analyst", next_epoch.id),
         seal(report_of(GOOD), KEY["analyst"], "curator", LAST.id),
@@ -412,7 +420,7 @@ def test_any_content_of_a_batch_is_counted_or_refused(
 def test_what_should_have_been_withheld_does_not_reach_the_counts(opened: Opened) -> None:
     long = "=" + "y" * 400
     rule = RedactionRule(keep=frozenset({"=common", long}))
-    ask = Ask(
+    ask = CollectionRequest(
         study=STUDY.id, epoch=1, round=3, recipient="analyst", sets=(APIS,), redact={"A.one": rule}
     )
     role = opened.recipient(RINGS["analyst"])
@@ -427,7 +435,7 @@ def test_what_should_have_been_withheld_does_not_reach_the_counts(opened: Opened
 
 def test_randomised_answers_have_the_form_of_their_mechanism(opened: Opened) -> None:
     values = ("=a", "=b", "=c")
-    ask = Ask(
+    ask = CollectionRequest(
         study=STUDY.id, epoch=1, round=1, recipient="curator", sets=(("A.one",), ("A.two",)),
         randomise={
             "A.one": Randomisation(mechanism="oue", epsilon=1.0, values=values),
@@ -445,15 +453,21 @@ def test_randomised_answers_have_the_form_of_their_mechanism(opened: Opened) -> 
 
 def test_two_questions_cannot_stand_for_one_round(world: World) -> None:
     """A curator who asks some users this and others that is refused by the shuffler."""
-    other = Ask(study=STUDY.id, epoch=1, round=1, recipient="curator", sets=(("A.one",),))
+    other = CollectionRequest(
+        study=STUDY.id, epoch=1, round=1, recipient="curator", sets=(("A.one",),)
+    )
     with pytest.raises(InputError, match="another ask"):
         world.shuffler.add_ask(other)
     world.shuffler.add_ask(FIRST)
 
 
 def test_an_ask_that_breaks_the_terms_is_refused_by_every_role(world: World) -> None:
-    pairs = Ask(study=STUDY.id, epoch=1, round=4, recipient="curator", sets=(APIS[:2],))
-    foreign = Ask(study=b"s" * 16, epoch=1, round=5, recipient="analyst", sets=(APIS,))
+    pairs = CollectionRequest(
+        study=STUDY.id, epoch=1, round=4, recipient="curator", sets=(APIS[:2],)
+    )
+    foreign = CollectionRequest(
+        study=b"s" * 16, epoch=1, round=5, recipient="analyst", sets=(APIS,)
+    )
     for ask in (pairs, foreign):
         for role in (world.shuffler, world.curator, world.analyst):
             with pytest.raises(InputError, match="ask"):

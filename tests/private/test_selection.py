@@ -23,7 +23,7 @@ from fpmonitor.private import knowledge as knowledge_module
 from fpmonitor.private import selection as selection_module
 from fpmonitor.private.group import SealedChannel
 from fpmonitor.private.joining import chain_of_parts, count_joined
-from fpmonitor.private.knowledge import Front, Knowledge, Promise, best_points, split_spectrum
+from fpmonitor.private.knowledge import Knowledge, ParetoFront, Promise, best_points, split_spectrum
 from fpmonitor.private.selection import (
     PromisedSet,
     compare_with_joint,
@@ -237,7 +237,7 @@ def test_the_front_holds_the_best_way_to_keep_values() -> None:
 def test_points_left_out_for_being_many_are_admitted() -> None:
     sizes = np.arange(1.0, 5001)
     front = best_points(sizes, 1 - sizes / 6000, cell=1e-9, most=1.0)
-    assert isinstance(front, Front)
+    assert isinstance(front, ParetoFront)
     assert not front.whole
     assert front.sizes.size <= 2000
     assert {front.sizes[0], front.sizes[-1]} == {1.0, 5000.0}

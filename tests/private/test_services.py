@@ -21,7 +21,7 @@ from fpmonitor.private.keys import KeyRing
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.services import MAX_UPLOADS_BYTES, recipient_app, shuffler_app
 from fpmonitor.private.shuffler import Shuffler
-from fpmonitor.private.study import Ask, Study, ask_of, first_ask, study_of
+from fpmonitor.private.study import CollectionRequest, Study, ask_of, first_ask, study_of
 from fpmonitor.private.transport import Answer, Service, UnreachableError, read_token
 from fpmonitor.private.wire import decode_configs
 
@@ -38,7 +38,7 @@ AUTHORISED = {"authorization": f"Bearer {TOKEN}"}
 BYTES = {"content-type": "application/octet-stream"}
 
 
-def body(users: range, ask: Ask = FIRST) -> bytes:
+def body(users: range, ask: CollectionRequest = FIRST) -> bytes:
     shuffler, recipient = RINGS["shuffler"].keys[0].config, RINGS["curator"].keys[0].config
     uploads = [
         upload.encode()
@@ -82,7 +82,7 @@ class World:
         app = shuffler_app(self.shuffler, token=TOKEN, delivery=self.delivery, origins=origins)
         self.at_shuffler = stack.enter_context(TestClient(app))
 
-    def publish(self, ask: Ask = FIRST) -> None:
+    def publish(self, ask: CollectionRequest = FIRST) -> None:
         for client in (self.at_shuffler, self.at_curator):
             headers = AUTHORISED | {"content-type": "application/json"}
             assert client.post("/asks", content=ask.to_bytes(), headers=headers).status_code == 201

@@ -38,7 +38,7 @@ from fpmonitor.store.views import View
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from conftest import FixtureLaw
+    from conftest import FixtureDistribution
     from numpy.typing import NDArray
 
     from fpmonitor.release.histogram import Mechanism, Release
@@ -79,7 +79,7 @@ def words_of(database: Path) -> NDArray[np.uint64]:
         return record_words(opened, take_snapshot(opened))
 
 
-def weights_under(law: FixtureLaw, release: Release) -> NDArray[np.float64]:
+def weights_under(law: FixtureDistribution, release: Release) -> NDArray[np.float64]:
     """Exact weight of each row of a release under the law of the logs."""
     population = pl.DataFrame(
         {
@@ -208,7 +208,7 @@ def test_local_suppression_loses_less_than_dropping_apis_on_the_fixture_logs(
 
 
 def test_the_hash_attack_succeeds_on_groups_of_low_weight_only(
-    database: Path, fixture_law: FixtureLaw
+    database: Path, fixture_law: FixtureDistribution
 ) -> None:
     limit = 5e-6  # a tenth of one user
     release = released(database, WIDE, k=2, mechanism="cells")
@@ -234,7 +234,7 @@ def test_the_hash_attack_succeeds_on_groups_of_low_weight_only(
 
 
 def test_the_hash_attack_stays_at_the_baseline_on_a_private_histogram(
-    database: Path, fixture_law: FixtureLaw
+    database: Path, fixture_law: FixtureDistribution
 ) -> None:
     dp.enable_features("contrib")
     release = released(database, k=2)

@@ -18,7 +18,7 @@ from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import (
     Window,
     read_codes,
-    read_words,
+    read_user_hashes,
     restrict_to_present,
     take_snapshot,
 )
@@ -102,13 +102,13 @@ def test_digest_and_words_do_not_depend_on_user_ids_or_order(tmp_path: Path) -> 
     for name, log in (("one", one), ("other", other)):
         with Database(store(tmp_path, log, name=name)) as opened:
             snapshot = take_snapshot(opened)
-            words.append((snapshot.digest, np.sort(read_words(opened, snapshot)).tolist()))
+            words.append((snapshot.digest, np.sort(read_user_hashes(opened, snapshot)).tolist()))
     assert words[0] == words[1]
 
 
 def test_words_of_equal_users_differ(tmp_path: Path) -> None:
     with Database(store(tmp_path, "user,a\n" + "".join(f"u{i},x\n" for i in range(100)))) as opened:
-        assert len(np.unique(read_words(opened, take_snapshot(opened)))) == 100
+        assert len(np.unique(read_user_hashes(opened, take_snapshot(opened)))) == 100
 
 
 def test_dropping_missing_keeps_users_with_all_candidates(tmp_path: Path) -> None:
