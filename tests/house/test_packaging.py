@@ -33,7 +33,7 @@ def test_every_python_file_lies_in_a_package() -> None:
 
 
 def test_python_works_in_the_checkout() -> None:
-    """`import fpmonitor` finds the folder here first, which then must hold all that is installed."""
+    """`import fpmonitor` finds the folder here first, which must then hold all of the package."""
     script = (
         "import fpmonitor, fpmonitor.collectors.wide, fpmonitor.sql;"
         "fpmonitor.sql.statement('snapshot/codes', snapshot='s', columns='c');"
