@@ -39,7 +39,7 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
     from fpmonitor.plugins import DEMAND as DEMAND_GROUP
     from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
     from fpmonitor.release.histogram import Manifest
-    from fpmonitor.safe_files import read_json
+    from fpmonitor.safe_files import read_json, typed
     from fpmonitor.serve.config import read_config
     from fpmonitor.serve.keys import read_keys
     from fpmonitor.serve.records import (
@@ -128,7 +128,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "decision": lambda path: use_decision(read_decision(path)),
     "exports": lambda path: export_decision(read_decision(path)),
     "keys": read_keys,
-    "manifest": lambda path: Manifest.from_json(read_json(path, "manifest")).to_json(),
+    "manifest": lambda path: typed(read_json(path, "manifest"), Manifest, "a manifest"),
     "matrix": lambda path: _matrix(path, None, None),
     "service": read_config,
     "sets": _read_sets,

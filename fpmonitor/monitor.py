@@ -1139,7 +1139,7 @@ class Monitor:
         """Values of all users here, made coarser as the manifest of a release says."""
         snapshot = take_snapshot(self._database, self._window)
         manifest = release.manifest
-        return read_values(self._database, snapshot, manifest.apis, manifest.transforms)
+        return read_values(self._database, snapshot, manifest.policy.apis, manifest.transforms)
 
     def _sample(
         self,

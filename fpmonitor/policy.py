@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fpmonitor.errors import PolicyError, UnknownNameError
 
@@ -101,13 +101,3 @@ class Policy:
         """
         for api in sorted(set(apis) - set(self.candidates)):
             raise UnknownNameError("candidate", api, self.candidates)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the policy as it stands in a decision file."""
-        return {
-            "k": self.k,
-            "population": self.population,
-            "budget": self.budget,
-            "delta": self.delta,
-            "candidates": list(self.candidates),
-        }

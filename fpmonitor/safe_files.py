@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import tomllib
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+_Kind = TypeVar("_Kind")
 
 MAX_TEXT_BYTES = 256_000_000
 MAX_TOML_BYTES = 4_000_000
@@ -76,6 +80,34 @@ def _is_deeper(content: Any, most: int) -> bool:
         lists = [outer for outer in level if isinstance(outer, list)]
         level = list(chain.from_iterable(tables + lists))
     return bool(level)
+
+
+def typed(content: Any, kind: type[_Kind], name: str, *, hint: str = "") -> _Kind:
+    """Return parsed JSON or TOML as a type of ours, every member checked.
+
+    Parameters
+    ----------
+    content
+        What a parser of JSON or TOML returned.
+    kind
+        A dataclass or `msgspec.Struct`.
+    name
+        What the content should be, for the message: "a decision".
+
+    Raises
+    ------
+    InputError
+        A member is missing, of the wrong type or out of its range; the message names it.
+    """
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"not {name}: {error}", hint=hint) from error
+
+
+def untyped(content: Any) -> Any:
+    """Return a value of a type of ours as a parser of JSON would; `typed` reads it again."""
+    return msgspec.json.decode(msgspec.json.encode(content))
 
 
 def strict_json(text: str) -> Any:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 import fpmonitor
+from fpmonitor.safe_files import untyped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,7 +74,7 @@ class CheckReport:
             "users": self.users,
             "since": None if self.since is None else self.since.isoformat(),
             "until": None if self.until is None else self.until.isoformat(),
-            "policy": self.decision.policy.to_json(),
+            "policy": untyped(self.decision.policy),
             "place": None if self.place is None else asdict(self.place),
         }
 

@@ -24,6 +24,7 @@ from fpmonitor.export.exporter import (
 )
 from fpmonitor.export.firefox_targets import installed_targets
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+from fpmonitor.safe_files import untyped
 
 EXIT_VIOLATED = 1
 _SHORT = {"exact": "yes", "over-blocking": "yes+", "header-only": "header", "impossible": "-"}
@@ -132,7 +133,7 @@ def targets(
     output: OUTPUT = None,
 ) -> None:
     """Read the fingerprinting targets of an installed Firefox, for `export --targets`."""
-    emit(to_json(installed_targets(source).to_json()), output)
+    emit(to_json(untyped(installed_targets(source))), output)
 
 
 def schema(output: OUTPUT = None) -> None:

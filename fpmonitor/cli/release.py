@@ -38,6 +38,7 @@ from fpmonitor.release.partial_knowledge import (
 )
 from fpmonitor.release.singling_out import baseline as fixed_baseline
 from fpmonitor.release.singling_out import dp_bound
+from fpmonitor.safe_files import untyped
 from fpmonitor.store.snapshot import Window
 
 _LARGEST_CURVE = 10_000
@@ -95,7 +96,7 @@ def release(
         rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]
         ask(monitor, reader, query_limit, rows)
     where = write_release(made, output)
-    manifest = made.manifest.to_json()
+    manifest = untyped(made.manifest)
     shown = {
         f"{part} {name}": value
         for part in ("published", "suppressed")
@@ -103,7 +104,7 @@ def release(
     }
     _emit_answer(manifest, shown, output_format, None)
     note(f"{output} may be published; {where} is for your eyes", quiet=quiet)
-    if made.manifest.withheld == 0:
+    if made.manifest.suppressed.users == 0:
         note(
             "nobody lacks a value and nothing was suppressed: with a known number of users the "
             "threshold protects nobody (see `fpmonitor audit partial-knowledge`)",
@@ -114,7 +115,7 @@ def release(
 def manifest_name(made: Release) -> str:
     """Name a release by what it is made of."""
     manifest = made.manifest
-    return f"release of {sorted(manifest.apis)}, k {manifest.k}, {manifest.mechanism}"
+    return f"release of {sorted(manifest.policy.apis)}, k {manifest.policy.k}, {manifest.mechanism}"
 
 
 audit.command("queries")(queries)

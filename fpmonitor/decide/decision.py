@@ -20,7 +20,7 @@ from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.estimate.sample_size import users_needed
 from fpmonitor.estimate.thinning import dropped_positions, seed_of
 from fpmonitor.policy import Policy
-from fpmonitor.safe_files import read_json
+from fpmonitor.safe_files import read_json, untyped
 from fpmonitor.spectrum import SpectrumSource
 from fpmonitor.store.views import View
 
@@ -138,7 +138,7 @@ class Decision:
         """Return the decision as it stands in a decision file."""
         forecast = {} if self.users_needed is None else {"users_needed": [*self.users_needed]}
         return {
-            "policy": self.policy.to_json(),
+            "policy": untyped(self.policy),
             "setting": self.setting,
             "missing": self.missing,
             "view": {"source": self.source, **self.view.to_json()},
@@ -445,7 +445,7 @@ def _tests(
         delta=policy.delta,
         candidates=len(policy.candidates),
     )
-    seed = seed_of(json.dumps(policy.to_json(), sort_keys=True), digest)
+    seed = seed_of(json.dumps(untyped(policy), sort_keys=True), digest)
     kept = _thinned(source, words, mean=criteria.mean, seed=seed)
     if kept is None or not kept.users:
         raise UndecidableError(f"{source.users} users are too few to decide anything")

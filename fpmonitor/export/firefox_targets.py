@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import lzma
 import re
 import zipfile
@@ -11,12 +10,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.safe_files import read_json
+from fpmonitor.safe_files import read_json, typed
 
 _TARGETS = "modules/RFPTargetConstants.sys.mjs"
 _CONSTANTS = "modules/AppConstants.sys.mjs"
@@ -38,47 +36,22 @@ class TargetTable:
     version
         As in `153.7.0`.
     targets
-        All names.
+        All names, sorted.
     baseline, protection
         Targets that are on in a stock desktop Firefox, and with its stronger protection.
     """
 
     version: str
-    targets: frozenset[str]
+    targets: tuple[str, ...]
     baseline: tuple[str, ...]
     protection: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the table as `fpmonitor targets` prints it."""
-        return {
-            "version": self.version,
-            "targets": sorted(self.targets),
-            "baseline": list(self.baseline),
-            "protection": list(self.protection),
-        }
-
-    @classmethod
-    def from_json(cls, content: Any) -> TargetTable:
-        """Read what `to_json` gave.
-
-        Raises
-        ------
-        InputError
-            Not a table of targets.
-        """
-        try:
-            return msgspec.convert(content, cls)
-        except msgspec.ValidationError as error:
-            raise InputError(
-                f"not a table of Firefox targets: {error}", hint="make one with `fpmonitor targets`"
-            ) from error
 
 
 @cache
 def shipped_tables() -> dict[str, TargetTable]:
     """Tables that fpmonitor brings, by major version."""
     text = (resources.files("fpmonitor.export") / "firefox_targets.json").read_text("utf-8")
-    return {version: TargetTable.from_json(table) for version, table in json.loads(text).items()}
+    return msgspec.json.decode(text, type=dict[str, TargetTable])
 
 
 def target_table(source: str | Path) -> TargetTable:
@@ -99,7 +72,10 @@ def target_table(source: str | Path) -> TargetTable:
         is_file = False
     if not is_file:
         raise UnknownNameError("Firefox version or file", version, shipped_tables())
-    return TargetTable.from_json(read_json(Path(source), "table of Firefox targets"))
+    content = read_json(Path(source), "table of Firefox targets")
+    return typed(
+        content, TargetTable, "a table of Firefox targets", hint="make one with `fpmonitor targets`"
+    )
 
 
 def installed_targets(path: Path) -> TargetTable:
@@ -138,7 +114,7 @@ def _parse(targets: str, constants: str) -> TargetTable:
     numbers = re.findall(r'^\s*"(\w+)":\s*\d+,', targets, re.MULTILINE)
     return TargetTable(
         version=version[1] if version else "unknown",
-        targets=frozenset(numbers) - _NO_TARGETS,
+        targets=tuple(sorted({*numbers} - _NO_TARGETS)),
         baseline=_default_set(targets, "DefaultTargetsBaseline"),
         protection=_default_set(targets, "DefaultTargetsFPP"),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.export.exporter import PlainExporter
 from fpmonitor.export.lists import api_actions
+from fpmonitor.safe_files import untyped
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
@@ -19,7 +20,7 @@ def write(decision: Decision) -> str:
     actions = api_actions(decision)
     content = {
         "guarantee": decision.guarantee,
-        "policy": decision.policy.to_json(),
+        "policy": untyped(decision.policy),
         "allow": [entry.api for entry in actions if entry.action == "allow"],
         "block": [entry.api for entry in actions if entry.action == "block"],
         "allowed_sets": [list(apis) for apis in decision.allow],

@@ -6,10 +6,11 @@ import io
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
+from dataclasses import dataclass
 from datetime import datetime  # noqa: TC003 -- msgspec reads the annotation
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -20,12 +21,12 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import check_k
 from fpmonitor.release.suppression import USERS, drop_apis, suppress_cells, truncated_histogram
-from fpmonitor.safe_files import read_json
+from fpmonitor.safe_files import read_json, typed, untyped
 from fpmonitor.store.snapshot import read_codes
 from fpmonitor.store.transforms import Transform  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -37,139 +38,100 @@ Mechanism = Literal["histogram", "cells"]
 MECHANISMS: tuple[Mechanism, ...] = ("histogram", "cells")
 
 
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """How a release was made; for its maker, not for publication.
+class ReleasePolicy:
+    """What was asked of a release.
 
     Attributes
     ----------
-    mechanism
-        `histogram`: values below k are withheld whole; `cells`: single cells are suppressed.
     apis
         The APIs, sorted.
     k
         Every row of the table stands for at least so many users.
     budget
         Largest share of users that might be withheld; null for a histogram.
-    transforms
-        API -> what was made of its values; declared beforehand, because a map that is chosen from
-        the data tells about them.
-    digest
-        Of the data it was made of.
-    made
-        When.
-    patterns
-        Sets of APIs that rows keep, in the order in which they were used.
-    rows, users
-        Rows of the table, and users they stand for.
-    withheld
-        Users without a row: without any of the APIs, or suppressed; one number for both, because
-        the number of either alone must not be known. Null where it is below k.
-    lost_share
-        Share of the cells of users with values that were suppressed; as for k - 1 users without a
-        row where they are fewer, but not none.
-    lost_share_by_dropping
-        The same for the best choice of whole APIs within the budget; null for a histogram, and
-        where no choice is within it.
     """
 
-    mechanism: Mechanism
     apis: tuple[str, ...]
-    k: int
-    budget: float | None
-    transforms: Mapping[str, Transform]
-    digest: str
-    made: datetime
-    patterns: tuple[tuple[str, ...], ...]
-    rows: int
-    users: int
-    withheld: int | None
-    lost_share: float
-    lost_share_by_dropping: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the manifest as it stands in its file."""
-        return {
-            "mechanism": self.mechanism,
-            "policy": {"apis": list(self.apis), "k": self.k, "budget": self.budget},
-            "transforms": {api: asdict(rule) for api, rule in sorted(self.transforms.items())},
-            "data": {"digest": self.digest},
-            "date": self.made.isoformat(timespec="seconds"),
-            "patterns": [list(kept) for kept in self.patterns],
-            "published": {"rows": self.rows, "users": self.users},
-            "suppressed": {
-                "users": self.withheld,
-                "cells_share": self.lost_share,
-                "cells_share_by_dropping_apis": self.lost_share_by_dropping,
-            },
-        }
-
-    @classmethod
-    def from_json(cls, content: Any) -> Manifest:
-        """Read what `to_json` gave.
-
-        Raises
-        ------
-        InputError
-            Not a manifest: a member is missing or of the wrong kind.
-        """
-        try:
-            read = msgspec.convert(content, _ManifestFile)
-        except msgspec.ValidationError as error:
-            raise InputError(f"not a manifest: {error}") from error
-        return cls(
-            mechanism=read.mechanism,
-            apis=tuple(read.policy.apis),
-            k=check_k(read.policy.k),
-            budget=read.policy.budget,
-            transforms=read.transforms,
-            digest=read.data.digest,
-            made=read.date,
-            patterns=read.patterns,
-            rows=read.published.rows,
-            users=read.published.users,
-            withheld=read.suppressed.users,
-            lost_share=read.suppressed.cells_share,
-            lost_share_by_dropping=read.suppressed.cells_share_by_dropping_apis,
-        )
-
-
-_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-
-
-class _ReleasePolicy(msgspec.Struct):
-    apis: list[str]
     k: int
     budget: _Share | None
 
+    def __post_init__(self) -> None:
+        check_k(self.k)
 
-class _Data(msgspec.Struct):
+
+@dataclass(frozen=True, slots=True)
+class ReleasedData:
+    """Digest of the data that a release was made of."""
+
     digest: str
 
 
-class _Published(msgspec.Struct):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """Rows of a released table, and users that they stand for."""
+
     rows: _Count
     users: _Count
 
 
-class _Suppressed(msgspec.Struct):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suppressed:
+    """What a released table lacks.
+
+    Attributes
+    ----------
+    users
+        Users without a row: without any of the APIs, or suppressed; one number for both, because
+        the number of either alone must not be known. Null where it is below k.
+    cells_share
+        Share of the cells of users with values that were suppressed; as for k - 1 users without a
+        row where they are fewer, but not none.
+    cells_share_by_dropping_apis
+        The same for the best choice of whole APIs within the budget; null for a histogram, and
+        where no choice is within it.
+    """
+
     users: _Count | None
     cells_share: _Share
     cells_share_by_dropping_apis: _Share | None
 
 
-class _ManifestFile(msgspec.Struct):
-    """Members of a manifest's file, as `Manifest.to_json` gives them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """How a release was made, as it stands in its file; for its maker, not for publication.
+
+    Attributes
+    ----------
+    mechanism
+        `histogram`: values below k are withheld whole; `cells`: single cells are suppressed.
+    policy
+        What was asked.
+    transforms
+        API -> what was made of its values; declared beforehand, because a map that is chosen from
+        the data tells about them.
+    data
+        What it was made of.
+    date
+        When, to the second.
+    patterns
+        Sets of APIs that rows keep, in the order in which they were used.
+    published, suppressed
+        What the table holds and lacks.
+    """
 
     mechanism: Mechanism
-    policy: _ReleasePolicy
-    transforms: dict[str, Transform]
-    data: _Data
+    policy: ReleasePolicy
+    transforms: Mapping[str, Transform]
+    data: ReleasedData
     date: datetime
     patterns: tuple[tuple[str, ...], ...]
-    published: _Published
-    suppressed: _Suppressed
+    published: Published
+    suppressed: Suppressed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -272,18 +234,17 @@ def make_release(
     cells = len(present) * len(apis) + blurred
     manifest = Manifest(
         mechanism=mechanism,
-        apis=apis,
-        k=k,
-        budget=budget if mechanism == "cells" else None,
-        transforms=transforms,
-        digest=digest,
-        made=made,
+        policy=ReleasePolicy(apis=apis, k=k, budget=budget if mechanism == "cells" else None),
+        transforms=dict(sorted(transforms.items())),
+        data=ReleasedData(digest),
+        date=made.replace(microsecond=0),
         patterns=outcome.patterns,
-        rows=len(outcome.table),
-        users=published,
-        withheld=publishable_count(withheld, k),
-        lost_share=(outcome.lost_cells + blurred) / cells,
-        lost_share_by_dropping=None if dropping is None else dropping.lost_cells / cells,
+        published=Published(rows=len(outcome.table), users=published),
+        suppressed=Suppressed(
+            users=publishable_count(withheld, k),
+            cells_share=(outcome.lost_cells + blurred) / cells,
+            cells_share_by_dropping_apis=None if dropping is None else dropping.lost_cells / cells,
+        ),
     )
     return Release(outcome.table, manifest)
 
@@ -298,7 +259,7 @@ def write_release(release: Release, path: Path) -> Path:
     """
     table = io.BytesIO()
     release.table.write_parquet(table, compression="zstd")
-    manifest = json.dumps(release.manifest.to_json(), indent=2, ensure_ascii=False) + "\n"
+    manifest = json.dumps(untyped(release.manifest), indent=2, ensure_ascii=False) + "\n"
     _write(manifest_path(path), manifest.encode())
     _write(path, table.getvalue())
     return manifest_path(path)
@@ -319,8 +280,8 @@ def read_release(path: Path) -> Release:
         raise InputError(
             f"{path}: no readable release ({_first_line(error)})", hint=hint
         ) from error
-    manifest = Manifest.from_json(read_json(manifest_path(path), "manifest", hint=hint))
-    if table.columns != [*manifest.apis, USERS]:
+    manifest = typed(read_json(manifest_path(path), "manifest", hint=hint), Manifest, "a manifest")
+    if table.columns != [*manifest.policy.apis, USERS]:
         raise InputError(f"{path}: the columns are not those of its manifest", hint=hint)
     if not table[USERS].dtype.is_integer() or set(table.drop(USERS).dtypes) != {pl.String}:
         raise InputError(f"{path}: not text in all columns but {USERS!r}", hint=hint)
@@ -351,16 +312,16 @@ def check_origin(release: Release, values: pl.DataFrame, digest: str) -> None:
     """
     manifest = release.manifest
     hint = "name the database and the time window that it was made of"
-    if digest != manifest.digest:
+    if digest != manifest.data.digest:
         raise InputError("the release was not made of the data of this database", hint=hint)
     again = make_release(
         values,
-        k=manifest.k,
+        k=manifest.policy.k,
         transforms=manifest.transforms,
         digest=digest,
-        made=manifest.made,
+        made=manifest.date,
         mechanism=manifest.mechanism,
-        budget=0.5 if manifest.budget is None else manifest.budget,
+        budget=0.5 if manifest.policy.budget is None else manifest.policy.budget,
     )
     if not again.table.equals(release.table):
         raise InputError("the table differs from what its manifest describes", hint=hint)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, fields
 from decimal import ROUND_FLOOR, Decimal, localcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
 
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml
@@ -22,8 +23,9 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{32}:\d+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transform:
+class Transform(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """Less of a value: the steps are taken in this order.
 
     Attributes
@@ -44,19 +46,10 @@ class Transform:
 
     brands: bool = False
     major: bool = False
-    round: int = 0
+    round: Annotated[int, msgspec.Meta(ge=1)] = 0
     lower: bool = False
     sort: bool = False
     constant: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the steps that are taken, as in TOML."""
-        unchanged = Transform()
-        return {
-            step.name: getattr(self, step.name)
-            for step in fields(self)
-            if getattr(self, step.name) != getattr(unchanged, step.name)
-        }
 
     def __call__(self, text: str) -> str:
         """Return the value that would be returned instead of `text`.
@@ -152,20 +145,10 @@ def transforms_of(origin: str, content: Any) -> Mapping[str, Transform]:
 
 
 def _transform(origin: str, api: str, table: Any) -> Transform:
-    kinds = {
-        "brands": bool,
-        "major": bool,
-        "round": int,
-        "lower": bool,
-        "sort": bool,
-        "constant": str,
-    }
-    hint = f"a table for each API, with {', '.join(kinds)}"
+    hint = f"a table for each API, with {', '.join(Transform.__struct_fields__)}"
     if not isinstance(table, dict) or not table:
         raise InputError(f"transforms {origin}: {api!r} is no table", hint=hint)
-    for word, value in table.items():
-        if word not in kinds or type(value) is not kinds[word]:
-            raise InputError(f"transforms {origin}: {api}: {word} = {value!r}", hint=hint)
-    if table.get("round", 1) < 1:
-        raise InputError(f"transforms {origin}: {api}: round must be at least 1")
-    return Transform(**table)
+    try:
+        return msgspec.convert(table, Transform)
+    except msgspec.ValidationError as error:
+        raise InputError(f"transforms {origin}: {api}: {error}", hint=hint) from error

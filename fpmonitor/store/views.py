@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.safe_files import untyped
 from fpmonitor.store.browsers import read_automation, read_browsers, texts_of
 from fpmonitor.store.digests import refuse_digests
 from fpmonitor.store.snapshot import ABSENT, Window, read_codes
@@ -53,7 +54,7 @@ class View:
         return {
             "volatile": self.volatile,
             "drop_automation": self.drop_automation,
-            "transforms": {api: transform.to_json() for api, transform in self.transforms.items()},
+            "transforms": untyped(self.transforms),
         }
 
     @classmethod

@@ -282,5 +282,5 @@ def test_exported_policies_fit_the_schema_in_firefox() -> None:
 def test_targets_of_the_installed_firefox_are_read_and_known() -> None:
     found = installed_targets(FIREFOX)
     shipped = shipped_tables().get(found.version.split(".")[0])
-    assert {"JSDateTimeUTC", "CanvasRandomization"} <= found.targets
+    assert {"JSDateTimeUTC", "CanvasRandomization"} <= set(found.targets)
     assert shipped is None or shipped.targets == found.targets

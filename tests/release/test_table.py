@@ -86,7 +86,7 @@ def weights_under(law: FixtureDistribution, release: Release) -> NDArray[np.floa
             api: pl.Series(api, [None, *law.values[api]], dtype=pl.String).gather(
                 law.rows[api].to_numpy()
             )
-            for api in release.manifest.apis
+            for api in release.manifest.policy.apis
         }
     )
     groups = group_of_users(release, population)
@@ -115,16 +115,18 @@ def test_a_histogram_holds_exactly_the_values_of_k_users(database: Path) -> None
             counted[key] = counted.get(key, 0) + 1
     expected = {(*row, users) for row, users in counted.items() if users >= 50}
     assert set(release.table.rows()) == expected
-    assert release.manifest.users == sum(row[-1] for row in expected)
-    assert release.manifest.withheld == 20_000 - release.manifest.users
+    assert release.manifest.published.users == sum(row[-1] for row in expected)
+    assert release.manifest.suppressed.users == 20_000 - release.manifest.published.users
 
 
 def test_users_without_values_are_not_counted_anywhere() -> None:
     rows = [("a",)] * 3 + [("b",)] + [(None,)] * 4
     release = small(rows)
     assert release.table.rows() == [("a", 3)]
-    assert release.manifest.withheld == 5, "suppressed and absent users are one number"
-    assert small([("a",)] * 3 + [("b",)], k=3).manifest.withheld is None, "1 user is below k"
+    assert release.manifest.suppressed.users == 5, "suppressed and absent users are one number"
+    assert small([("a",)] * 3 + [("b",)], k=3).manifest.suppressed.users is None, (
+        "1 user is below k"
+    )
 
 
 def test_absent_is_a_value_where_others_are_there() -> None:
@@ -203,8 +205,8 @@ def test_local_suppression_loses_less_than_dropping_apis_on_the_fixture_logs(
     database: Path,
 ) -> None:
     manifest = released(database, k=20, mechanism="cells").manifest
-    assert manifest.lost_share_by_dropping is not None
-    assert manifest.lost_share < manifest.lost_share_by_dropping / 2
+    assert manifest.suppressed.cells_share_by_dropping_apis is not None
+    assert manifest.suppressed.cells_share < manifest.suppressed.cells_share_by_dropping_apis / 2
 
 
 def test_the_hash_attack_succeeds_on_groups_of_low_weight_only(
