@@ -23,7 +23,6 @@ from fpmonitor.cli import (
     private,
     questions,
     release,
-    remote,
     report,
     sealing,
     serve,
@@ -97,7 +96,6 @@ app.command("export-data")(transfer.export_data)
 app.command("import-data")(transfer.import_data)
 app.command("serve")(serve.serve)
 app.add_typer(serve.keys, name="keys")
-app.add_typer(remote.app, name="remote")
 
 app.add_typer(ldp.app, name="ldp")
 app.add_typer(private.app, name="private")

@@ -9,7 +9,6 @@ import typer
 from rich.table import Table
 
 from fpmonitor.cli.details import exposure_details, exposure_rows
-from fpmonitor.cli.engines import COUNTER, SOURCE_OR_PATH, STORE_OF_LOGS, deciding, opened
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -21,6 +20,7 @@ from fpmonitor.cli.options import (
     QUIET,
     SINCE,
     UNTIL,
+    Engine,
     K,
     Knowledge,
     Missing,
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.remote import RemoteMonitor
 
 _SHOWN_SETS = 5
 _MAX_WEIGHT = 1e15
@@ -102,6 +101,9 @@ TRUST = Annotated[
 ]
 ENTROPIES = Annotated[
     bool, typer.Option("--entropies", help="Every measure and estimator of the entropy.")
+]
+COUNTER = Annotated[
+    Engine, typer.Option("--engine", help="What counts groups: rows in memory, or DuckDB.")
 ]
 
 
@@ -249,12 +251,11 @@ def decide(
             metavar="DECISION.json",
         ),
     ] = None,
-    engine: COUNTER = "auto",
-    store: STORE_OF_LOGS = None,
+    engine: COUNTER = Engine.AUTO,
     volatile: VOLATILE = Volatile.SHARED,
     drop_automation: DROP_AUTOMATION = False,
     what_if: WHAT_IF = None,
-    source: SOURCE_OR_PATH = None,
+    source: SOURCE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -266,14 +267,15 @@ def decide(
     known = None if resume is None else read_decision(resume)
     view = view_of(volatile, drop_automation, what_if)
     with (
-        opened(engine, db, Window(since, until, source), view, store) as monitor,
+        Monitor(db, window=Window(since, until, source), view=view) as monitor,
         progress_line(quiet) as progress,
     ):
         progress("preparing")
         names = None if candidates is None else split_names(candidates)
         if not quiet:
             note_view(monitor, k)
-        decision = deciding(monitor, engine)(
+        decision = monitor.decide(
+            engine=engine.value,
             k=k,
             budget=budget,
             population=population,
@@ -308,11 +310,9 @@ def emit_decision(
         note(f"{decision_text(decision, to_file=True)}written to {output}", quiet=quiet)
 
 
-def _weights(monitor: Monitor | RemoteMonitor, weights: str | None) -> Mapping[str, float] | None:
+def _weights(monitor: Monitor, weights: str | None) -> Mapping[str, float] | None:
     if weights != "demand":
         return None if weights is None else read_weights(Path(weights))
-    if not isinstance(monitor, Monitor):
-        raise InputError("--weights demand: demand is kept in the database file only")
     return monitor.demand_weights()
 
 

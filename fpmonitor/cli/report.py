@@ -11,7 +11,6 @@ import typer
 from rich.table import Table
 
 from fpmonitor.answers.compare import compare_decisions, compare_sets
-from fpmonitor.cli.engines import SERVER, SOURCE_OR_PATH, STORE_OF_LOGS, opened
 from fpmonitor.cli.lists import product_exporters
 from fpmonitor.cli.options import (
     DB,
@@ -28,6 +27,7 @@ from fpmonitor.cli.options import (
     split_names,
 )
 from fpmonitor.cli.output import emit, emit_rows, note, percent, plain, progress_line
+from fpmonitor.cli.views import SOURCE
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.errors import InputError
@@ -37,12 +37,10 @@ from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trus
 from fpmonitor.render.html import write_html
 from fpmonitor.render.svg import standalone
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
     from fpmonitor.answers.compare import ComparedSet
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.remote import RemoteMonitor
     from fpmonitor.render.figures import Figure
 
 _MOST_RANKED = 40
@@ -76,9 +74,7 @@ def report(
         float, typer.Option("--budget", help="Largest tolerated exposure, without a decision file.")
     ] = 0.05,
     delta: DELTA = 0.05,
-    engine: SERVER = "auto",
-    store: STORE_OF_LOGS = None,
-    source: SOURCE_OR_PATH = None,
+    source: SOURCE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -86,9 +82,8 @@ def report(
 ) -> None:
     """Write a report that people read: one HTML file, with figures and their data."""
     FOR_OTHERS.set(True)
-    window = Window(since, until, source)
     with (
-        opened(engine, db, window, View(), store) as monitor,
+        Monitor(db, window=Window(since, until, source)) as monitor,
         progress_line(quiet) as progress,
     ):
         progress("deciding" if decision is None else "reading")
@@ -103,7 +98,7 @@ def report(
     note(f"written to {output}", quiet=quiet)
 
 
-def page_of(monitor: Monitor | RemoteMonitor, decision: Decision) -> str:
+def page_of(monitor: Monitor, decision: Decision) -> str:
     """Write the report on a decision, from the users of now."""
     findings = monitor.findings(
         decision,
@@ -122,9 +117,7 @@ def plot(
     k: K = 10,
     population: POPULATION = None,
     delta: DELTA = 0.05,
-    engine: SERVER = "auto",
-    store: STORE_OF_LOGS = None,
-    source: SOURCE_OR_PATH = None,
+    source: SOURCE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -133,7 +126,7 @@ def plot(
     """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
     check_image(output)
     FOR_OTHERS.set(True)
-    with opened(engine, db, Window(since, until, source), View(), store) as monitor:
+    with Monitor(db, window=Window(since, until, source)) as monitor:
         figure = figure_of(monitor, kind, apis, k, population, delta)
     emit_figure(figure, output, quiet=quiet)
 
@@ -181,7 +174,7 @@ def _png(svg: str) -> bytes:
 
 
 def figure_of(
-    monitor: Monitor | RemoteMonitor,
+    monitor: Monitor,
     kind: Plot,
     apis: list[str] | None,
     k: int,

@@ -15,7 +15,6 @@ from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
     from fpmonitor.monitor import Monitor
-    from fpmonitor.remote import RemoteMonitor
 
 
 class Volatile(StrEnum):
@@ -63,7 +62,7 @@ def view_of(
     )
 
 
-def note_view(monitor: Monitor | RemoteMonitor, k: int) -> None:
+def note_view(monitor: Monitor, k: int) -> None:
     """Say on stderr who was left out, what was changed, and which values are pooled."""
     view = monitor.view
     if view.drop_automation:

@@ -1,15 +1,12 @@
-"""The statements of `queries/` on other engines, and spectra asked of them many sets at a time.
+"""Spectra counted by other engines, many sets in one statement.
 
-The statements are written for DuckDB; sqlglot says them in another dialect. What it does not know
-of stands here as a function of ours with its text in each dialect. Values are put in as literals
-by sqlglot's own quoting, since engines differ in how they bind.
+The statements are written for DuckDB; sqlglot says them in another dialect.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,30 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import ModuleType
 
-    import polars as pl
     from numpy.typing import NDArray
 
-    from fpmonitor.cluster.spark_files import FileFormat
-    from fpmonitor.logs import ColumnMap
 
 SETS_A_STATEMENT = 20
-_FUNCTIONS = {
-    "hex_number": {  # whole number of up to 8 hexadecimal digits
-        "duckdb": "CAST('0x' || {0} AS BIGINT)",
-        "spark": "CAST(conv({0}, 16, 10) AS BIGINT)",
-        "clickhouse": "toInt64(reinterpretAsUInt32(reverse(unhex({0}))))",
-    },
-    "count_bytes": {
-        "duckdb": "strlen({0})",
-        "spark": "octet_length({0})",
-        "clickhouse": "length({0})",
-    },
-    "microseconds": {  # since 1970, of a time
-        "duckdb": "epoch_us({0})",
-        "spark": "unix_micros(CAST({0} AS TIMESTAMP))",
-        "clickhouse": "toUnixTimestamp64Micro(toDateTime64({0}, 6, 'UTC'))",
-    },
-}
 
 
 class Engine(Protocol):
@@ -56,72 +33,6 @@ class Engine(Protocol):
 
     def arrays(self, text: str) -> Mapping[str, NDArray[Any]]:
         """Columns that a query in the engine's dialect returns."""
-
-
-class SqlEngine(ABC):
-    """A session on an engine in which the statements of a store run, in the engine's own dialect.
-
-    Attributes
-    ----------
-    dialect
-        As sqlglot names it.
-    """
-
-    dialect: ClassVar[str]
-
-    @abstractmethod
-    def frame(self, text: str) -> pl.DataFrame:
-        """Rows that a query in the engine's dialect returns."""
-
-    @abstractmethod
-    def define(self, name: str, text: str) -> None:
-        """Let `name` stand for a query in the statements of this session."""
-
-    @abstractmethod
-    def define_rows(self, name: str, rows: pl.DataFrame) -> None:
-        """Let `name` stand for some rows in the statements of this session."""
-
-    @abstractmethod
-    def define_files(
-        self,
-        name: str,
-        paths: Sequence[str],
-        form: FileFormat = "parquet",
-        column_map: ColumnMap | None = None,
-    ) -> dict[str, str]:
-        """Let `name` stand for what was written at some paths, or for logs; columns and types."""
-
-    @abstractmethod
-    def schema_of(self, paths: Sequence[str]) -> dict[str, str]:
-        """Columns and types of what was written at some paths; empty when nothing is there."""
-
-    @abstractmethod
-    def write(self, text: str, folder: str, *, add: bool = False) -> None:
-        """Write what a query returns at a path, in place of what is there or beside it."""
-
-    def arrays(self, text: str) -> Mapping[str, NDArray[Any]]:
-        """Columns that a query in the engine's dialect returns."""
-        return {column.name: column.to_numpy() for column in self.frame(text).get_columns()}
-
-    def translated(self, text: str, values: Mapping[str, Any] | None = None) -> str:
-        """Say a statement of DuckDB in the dialect, with what its parameters stand for."""
-        return transpile(text, self.dialect, **(values or {}))
-
-    def text_of(self, query: str, values: Mapping[str, Any] | None = None, **holes: str) -> str:
-        """Statement `queries/<query>.sql` in the dialect, its holes and parameters filled."""
-        return self.translated(statement(query, **holes), values)
-
-    def rows(
-        self, query: str, values: Mapping[str, Any] | None = None, **holes: str
-    ) -> pl.DataFrame:
-        """Rows that `queries/<query>.sql` returns."""
-        return self.frame(self.text_of(query, values, **holes))
-
-    def define_query(
-        self, name: str, query: str, values: Mapping[str, Any] | None = None, **holes: str
-    ) -> None:
-        """Let `name` stand for `queries/<query>.sql` in the statements of this session."""
-        self.define(name, self.text_of(query, values, **holes))
 
 
 @cache
@@ -142,96 +53,27 @@ def needs_extra(module: str) -> InputError:
     )
 
 
-def portable_statement(
-    name: str, dialect: str, *, fragments: Mapping[str, str] | None = None, **values: Any
-) -> str:
-    """Return the statement `queries/<name>.sql` in another dialect; see `transpile`."""
-    return transpile(statement(name, **(fragments or {})), dialect, **values)
-
-
-def transpile(text: str, dialect: str, **values: Any) -> str:
-    """Say a DuckDB statement in another dialect.
+def transpile(text: str, dialect: str) -> str:
+    """Return a DuckDB statement in another dialect.
 
     Parameters
     ----------
     text
         One statement; names quoted as DuckDB quotes them.
     dialect
-        As sqlglot names it: `spark`, `clickhouse`, `bigquery`, ...
-    values
-        What its parameters `$word` stand for: text, numbers, None.
+        As sqlglot names it: `spark`, `bigquery`, ...
 
     Raises
     ------
     InputError
-        A dialect that sqlglot does not know, or that lacks a function of ours.
+        A dialect that sqlglot does not know.
     """
     try:
         tree = sqlglot().parse_one(text, read="duckdb")
-        return str(_translated(tree, dialect, values).sql(dialect=dialect, comments=False))
+        return str(tree.sql(dialect=dialect, comments=False))
     except ValueError as error:
         reason = str(error).split("\n", 1)[0]
         raise InputError(f"cannot say a statement in {dialect}: {reason}") from error
-
-
-def _translated(tree: Any, dialect: str, values: Mapping[str, Any]) -> Any:
-    # Inner nodes first, so that the arguments of a function are translated before it becomes text.
-    for node in list(tree.walk())[::-1]:
-        translated = _node(node, dialect, values)
-        if translated is not node:
-            node.replace(translated)
-    return tree
-
-
-def _node(node: Any, dialect: str, values: Mapping[str, Any]) -> Any:
-    """Say one node of a statement in a dialect, as far as sqlglot does not do it by itself."""
-    nodes = sqlglot().exp
-    if isinstance(node, nodes.Placeholder):
-        return nodes.convert(values[node.name])
-    if isinstance(node, nodes.Anonymous) and node.name.lower() in _FUNCTIONS:
-        return _of_dialect(node, dialect)
-    if dialect == "clickhouse":
-        return _node_of_clickhouse(node)
-    if isinstance(node, nodes.BitwiseXor):
-        # DuckDB's xor(a, b) becomes a ^ b, and sqlglot forgets what binds closer.
-        return nodes.paren(node.copy(), copy=False)
-    return node
-
-
-def _node_of_clickhouse(node: Any) -> Any:
-    nodes = sqlglot().exp
-    operators = {
-        nodes.BitwiseXor: "bitXor",
-        nodes.BitwiseAnd: "bitAnd",
-        nodes.BitwiseOr: "bitOr",
-        nodes.BitwiseRightShift: "bitShiftRight",
-    }
-    if type(node) in operators:
-        return nodes.func(operators[type(node)], node.this, node.expression)
-    if isinstance(node, nodes.SHA2):
-        return nodes.func("lower", nodes.func("hex", nodes.func("SHA256", node.this)))
-    if _is_selected_column(node):
-        return nodes.alias_(node.copy(), node.name, quoted=True)  # it would be called `t.a`
-    return node
-
-
-def _is_selected_column(node: Any) -> bool:
-    nodes = sqlglot().exp
-    return (
-        isinstance(node, nodes.Column)
-        and isinstance(node.parent, nodes.Select)
-        and node.arg_key == "expressions"
-        and bool(node.table)
-        and not isinstance(node.this, nodes.Star)
-    )
-
-
-def _of_dialect(node: Any, dialect: str) -> Any:
-    texts = _FUNCTIONS[node.name.lower()]
-    if dialect not in texts:
-        raise InputError(f"the dialect {dialect} has no known text for {node.name.lower()}")
-    arguments = [argument.sql(dialect=dialect) for argument in node.expressions]
-    return sqlglot().parse_one(texts[dialect].format(*arguments), read=dialect)
 
 
 def spectra_statement(relation: str, sets: Sequence[Sequence[str]], dialect: str) -> str:

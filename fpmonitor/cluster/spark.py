@@ -10,33 +10,26 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from fpmonitor.cluster.portable import SqlEngine, needs_extra, sqlglot
-from fpmonitor.cluster.spark_files import read_files
+from fpmonitor.cluster.portable import needs_extra, sqlglot
 from fpmonitor.errors import EngineLostError, InputError, StoreError
 from fpmonitor.logs import excerpt
-from fpmonitor.sql import quote_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from fpmonitor.cluster.spark_files import FileFormat
-    from fpmonitor.logs import ColumnMap
+    from numpy.typing import NDArray
 
 _RETRIES = 5  # the client's own policy would try for ten minutes, silently
 _LONGEST_PAUSE = 2000  # milliseconds between two tries
 _CONNECT_SECONDS = 30
 _LOST = ("UNAVAILABLE", "RETRIES_EXCEEDED", "Connection refused", "SESSION_CLOSED")
-_NOTHING_THERE = ("NOT_FOUND", "NOT FOUND", "INFER", "NOT A DIRECTORY")
 # They would write statements, with the key of the user digests, and stacks to stderr.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _GIVEN_UP = r".*RETRIES_EXCEEDED"
-# Lists of these are the same JSON in all engines.
-_LISTS = [f"array<{kind}>" for kind in ("string", "smallint", "int", "bigint", "boolean")]
-_TIMES = ("timestamp", "timestamp_ntz")
 
 
-class SparkEngine(SqlEngine):
+class SparkEngine:
     """A session on a server of Spark Connect.
 
     Parameters
@@ -144,10 +137,9 @@ class SparkEngine(SqlEngine):
             raise StoreError("the engine did not answer with a table")
         return answer
 
-    def define(self, name: str, text: str) -> None:
-        """Let `name` stand for a query in the statements of this session."""
-        with self._errors("query"):
-            self._session.sql(text).createOrReplaceTempView(name)
+    def arrays(self, text: str) -> Mapping[str, NDArray[Any]]:
+        """Columns that a query in Spark's dialect returns."""
+        return {column.name: column.to_numpy() for column in self.frame(text).get_columns()}
 
     def define_rows(self, name: str, rows: pl.DataFrame) -> None:
         """Let `name` stand for some rows in the statements of this session."""
@@ -156,107 +148,10 @@ class SparkEngine(SqlEngine):
             # The client cannot send an empty table: a row of nulls is sent and left out again.
             (frame if len(rows) else frame.limit(0)).createOrReplaceTempView(name)
 
-    def define_files(
-        self,
-        name: str,
-        paths: Sequence[str],
-        form: FileFormat = "parquet",
-        column_map: ColumnMap | None = None,
-    ) -> dict[str, str]:
-        """Let `name` stand for files, folders or a table; their columns and types.
-
-        Parameters
-        ----------
-        name
-            Of the view.
-        paths, form, column_map
-            As in `spark_files.read_files`.
-
-        Raises
-        ------
-        InputError
-            Nothing is there, or it has no column.
-        """
+    def define_files(self, name: str, paths: Sequence[str]) -> None:
+        """Let `name` stand for files of Parquet in the statements of this session."""
         with self._errors(f"reading {excerpt(', '.join(paths))}"):
-            frame, kinds = self._read(paths, form, column_map)
-            if not kinds:
-                raise InputError(
-                    f"{excerpt(', '.join(paths))}: nothing that the engine can read as {form}",
-                    hint="the engine reads the path, not this computer; --input names what it is",
-                )
-            frame.createOrReplaceTempView(name)
-        return kinds
-
-    def schema_of(self, paths: Sequence[str]) -> dict[str, str]:
-        """Columns and types of folders of Parquet; empty when nothing is there."""
-        with self._errors("query"):
-            return self._read(paths, "parquet", None)[1]
-
-    def _read(
-        self, paths: Sequence[str], form: FileFormat, column_map: ColumnMap | None
-    ) -> tuple[Any, dict[str, str]]:
-        """Return a frame of Spark, its columns and their types; none when nothing is there."""
-        from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra
-
-        try:
-            frame = read_files(self._session, paths, form, column_map)
-            fields = frame.schema.fields
-        except PySparkException as error:
-            if "DATA_SOURCE_NOT_FOUND" in str(error):
-                raise InputError(
-                    f"the engine at {self.url} cannot read {form}",
-                    hint="Spark reads Delta with the package delta-spark of its version",
-                ) from error
-            if any(word in str(error).upper() for word in _NOTHING_THERE):
-                return None, {}
-            raise
-        return frame, {field.name: field.dataType.simpleString() for field in fields}
-
-    def write(self, text: str, folder: str, *, add: bool = False) -> None:
-        """Write what a query returns into a folder of Parquet."""
-        with self._errors(f"writing {folder}"):
-            self._session.sql(text).write.mode("append" if add else "overwrite").parquet(folder)
-
-
-def text_cell(column: str, kind: str) -> str:
-    """Text of a column, as the Parquet reader of the collectors writes it.
-
-    Raises
-    ------
-    InputError
-        A nested column, other than a list of texts, whole numbers or truth values.
-    """
-    name = quote_name(column)
-    if kind in _LISTS:
-        return f"to_json({name})"
-    if kind.startswith(("array", "struct", "map", "binary", "variant")):
-        raise InputError(
-            f"column {excerpt(column)!r} is of type {excerpt(kind)}",
-            hint="write it as JSON text, or leave it out with `ignore` in the column map",
-        )
-    if kind in {"float", "double"}:
-        return (
-            f"CASE WHEN {name} = floor({name}) AND abs({name}) < 1e15 "
-            f"THEN {name}::BIGINT::VARCHAR ELSE {name}::VARCHAR END"
-        )
-    return f"{name}::VARCHAR"
-
-
-def timestamp_sql(column: str, kind: str) -> tuple[str, str]:
-    """Microseconds since 1970 (UTC) of a column, and the condition that it is no time."""
-    name = quote_name(column)
-    if kind in _TIMES:
-        return f"microseconds({name})", "FALSE"
-    text = f"({text_cell(column, kind)})"
-    # The rules of `ingest/stage`: seconds, milliseconds, or a text in ISO 8601.
-    moment = (
-        f"CASE WHEN regexp_matches({text}, '^[0-9]{{1,11}}([.][0-9]+)?$') "
-        f"THEN ({text}::DOUBLE * 1000000)::BIGINT "
-        f"WHEN regexp_matches({text}, '^[0-9]{{12,14}}([.][0-9]+)?$') "
-        f"THEN ({text}::DOUBLE * 1000)::BIGINT "
-        f"ELSE microseconds(TRY_CAST({text} AS TIMESTAMPTZ)) END"
-    )
-    return moment, f"{name} IS NOT NULL AND ({moment}) IS NULL"
+            self._session.read.parquet(*paths).createOrReplaceTempView(name)
 
 
 @contextmanager

@@ -334,13 +334,6 @@ ELSEWHERE = {
     "serve": "test_no_answer_of_the_service_holds_a_plant",
     **dict.fromkeys(
         (
-            *("remote ingest", "remote batches", "remote exposure", "remote decide"),
-            *("remote sample", "remote check", "remote apis", "remote report", "remote plot"),
-        ),
-        "its answers are made by the same reports; tests/test_spark*.py compare them",
-    ),
-    **dict.fromkeys(
-        (
             *("private analyze", "private close", "private curate", "private keygen"),
             *("private publish", "private redact", "private seal", "private select"),
             *("private serve", "private shuffle", "private status", "private study"),

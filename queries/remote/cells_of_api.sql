@@ -1,1 +1,0 @@
-SELECT DISTINCT {number} AS number, {column} AS cell FROM visits WHERE {column} IS NOT NULL

@@ -1,2 +1,0 @@
--- Users of a batch that was written.
-SELECT count(DISTINCT "user") AS users FROM written

@@ -1,7 +1,0 @@
--- Repeat visits with an API by the browser family of their users: how many, and how many of them brought a new value.
-SELECT {number} AS number, family, sum(visits - 1) AS tried, sum(found - 1) AS changed
-FROM (
-    SELECT "user", count(*) AS visits, count(DISTINCT {column}) AS found FROM coded_visit WHERE {column} <> 0 GROUP BY "user" HAVING count(*) > 1
-) AS repeated
-JOIN browser_of_user ON browser_of_user."user" = repeated."user"
-GROUP BY family
