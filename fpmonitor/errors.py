@@ -1,4 +1,4 @@
-"""The errors of fpmonitor: what went wrong, where, and how to mend it.
+"""The errors of fpmonitor: what went wrong, where, and how to fix it.
 
 FpmonitorError
 ├── InputError        a file, a record or an option cannot be used     exit code 2
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class FpmonitorError(Exception):
-    """Base of all errors that a user can mend.
+    """Base class of user-fixable errors.
 
     Parameters
     ----------

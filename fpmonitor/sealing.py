@@ -21,7 +21,7 @@ def make_key_file(path: Path) -> None:
     Raises
     ------
     InputError
-        The file is there already, or cannot be written.
+        The file already exists, or cannot be written.
     """
     make_secret_file(path, str(_age().x25519.Identity.generate()))
 
@@ -32,7 +32,7 @@ def seal_file(source: Path, target: Path, key_file: Path) -> None:
     Raises
     ------
     InputError
-        A file cannot be read or written, is a database in use, or is no key file.
+        A file cannot be read or written, is a database in use, or is not a key file.
     """
     log = source.with_name(f"{source.name}.wal")
     if log.exists():
@@ -51,7 +51,7 @@ def open_file(source: Path, target: Path, key_file: Path) -> None:
     Raises
     ------
     InputError
-        A file cannot be read or written, is no key file, or was not sealed for this key, or was
+        A file cannot be read or written, is not a key file, or was not sealed for this key, or was
         changed since; then nothing is written.
     """
     age, key = _age(), _read_key(key_file)
@@ -63,7 +63,7 @@ def open_file(source: Path, target: Path, key_file: Path) -> None:
                 raise  # the file; broken content is an OSError itself
             raise InputError(
                 f"{source} cannot be opened with {key_file}",
-                hint="it was sealed for another key, was changed, or is no sealed file",
+                hint="it was sealed for another key, was changed, or is not a sealed file",
             ) from error
 
 
@@ -81,7 +81,7 @@ def _read_key(path: Path) -> Any:
         return age.x25519.Identity.from_str(read_secret_file(path))
     except age.IdentityError as error:
         raise InputError(
-            f"{path} is no key file", hint="make one with `fpmonitor seal-file --make-key`"
+            f"{path} is not a key file", hint="make one with `fpmonitor seal-file --make-key`"
         ) from error
 
 
@@ -97,7 +97,7 @@ def _readable(path: Path) -> Iterator[None]:
 def _written(target: Path) -> Iterator[Path]:
     """File for the owner alone that takes its name when it is whole."""
     if target.exists():
-        raise InputError(f"{target} is there already", hint="name another file by -o")
+        raise InputError(f"{target} already exists", hint="name another file by -o")
     try:
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:

@@ -20,7 +20,7 @@ def make_secret_file(path: Path, secret: str) -> None:
     Raises
     ------
     InputError
-        The file is there already, or cannot be written.
+        The file already exists, or cannot be written.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -57,6 +57,6 @@ def read_secret_file(path: Path) -> str:
     if mode & _OTHERS:
         raise InputError(f"key file {path} can be read by others", hint=f"chmod 600 {path}")
     if len(content) > _MOST_BYTES:
-        raise InputError(f"{path} is no key file", hint=f"it has more than {_MOST_BYTES} bytes")
+        raise InputError(f"{path} is not a key file", hint=f"it has more than {_MOST_BYTES} bytes")
     lines = content.decode("ascii", errors="replace").splitlines()
     return "".join(line.strip() for line in lines if not line.startswith("#"))

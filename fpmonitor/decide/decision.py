@@ -119,7 +119,7 @@ class Decision:
         Raises
         ------
         UnknownNameError
-            One of them is no candidate of the policy.
+            One of them is not a candidate of the policy.
         """
         asked = set(apis)
         self.policy.check_candidates(asked)
@@ -398,19 +398,19 @@ def recheck(
     words: NDArray[np.uint64] | None,
     digest: str,
 ) -> dict[ApiSet, Verdict]:
-    """Test every set on the allow list of a decision again, on the users of now.
+    """Test every set on the allow list of a decision again, on the current users.
 
     Parameters
     ----------
     decision
         The decision; its policy and setting are kept.
     source, words, digest
-        The users of now, as in `decide`.
+        The current users, as in `decide`.
 
     Raises
     ------
     PolicyError
-        The policy asks more than the data of now can carry.
+        The policy asks more than the current data can carry.
     """
     kept, allow, block = _tests(
         source, decision.policy, words=words, digest=digest, setting=decision.setting

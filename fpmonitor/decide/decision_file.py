@@ -59,7 +59,7 @@ class DecisionFile(msgspec.Struct):
         sets = [*self.allow, *self.block, *self.undecided, self.recommended]
         strangers = sorted(set().union(*sets) - set(self.policy.candidates))
         if strangers:
-            raise ValueError(f"{strangers[0]!r} is no candidate")
+            raise ValueError(f"{strangers[0]!r} is not a candidate")
         if self.users_needed is not None and len(self.users_needed) != len(self.undecided):
             raise ValueError("`users_needed` is not as long as `undecided`")
 

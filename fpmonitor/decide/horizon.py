@@ -58,7 +58,7 @@ def share_delta(decision: Decision, horizon: int) -> Decision:
         raise PolicyError(
             "horizon",
             "a decision on the observed users is exact, so its checks share nothing",
-            hint="leave --horizon away",
+            hint="omit --horizon",
         )
     return replace(decision, policy=replace(decision.policy, delta=delta / horizon))
 

@@ -61,8 +61,8 @@ def theorem5(
 ) -> Interval:
     """Limits of `Q(t)`, the share of users whose value has probability below `t = k / n`.
 
-    Valid with probability at least `1 - delta` for any law. Concerns the exposure curve of the
-    population, not the statistical exposure `Q(n, k)`.
+    Valid with probability at least `1 - delta` for any distribution. Concerns the exposure curve of
+    the population, not the statistical exposure `Q(n, k)`.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def theorem6_floor(support: int) -> float:
     """Worst-case risk that no estimator of the exposure curve can beat: `1 / (16 s)`.
 
     The risk is the expected largest distance between the estimated and the true curve, at the
-    worst law over `s` values, however large the sample.
+    worst distribution over `s` values, however large the sample.
 
     Raises
     ------
@@ -147,8 +147,8 @@ def theorem8(
 ) -> Interval:
     """Limits of the statistical exposure `Q(n, k)` around its plug-in estimate.
 
-    Valid with probability at least `1 - delta` for any law on `support` values. Useful only when
-    the sample is much larger than the support.
+    Valid with probability at least `1 - delta` for any distribution on `support` values. Useful
+    only when the sample is much larger than the support.
 
     Parameters
     ----------
@@ -171,11 +171,12 @@ def theorem8(
 
     Notes
     -----
-    Replaces "Statistical anonymity", Theorem 8, which is false as printed: for `n = k = 1000`, law
-    (1 - 10^-5, 10^-5) and all users seen on the first value, the error is 0.00995 and the printed
-    bound 0.00054; its closed form also uses a bound on the sum of `sqrt(p / (1 - p))` that fails
-    for skewed laws. Valid: `|Q_p - Q_q| <= L ||p - q||_1` with `lipschitz_constant`, and
-    `||p - q||_1 <= sqrt(|V| / m) + sqrt(2 ln(1 / delta) / m)` (Jensen and McDiarmid).
+    Replaces "Statistical anonymity", Theorem 8, which is false as published: for `n = k = 1000`,
+    distribution (1 - 10^-5, 10^-5) and all users seen on the first value, the error is 0.00995 and
+    the printed bound 0.00054; its closed form also uses a bound on the sum of `sqrt(p / (1 - p))`
+    that fails for skewed distributions. Valid: `|Q_p - Q_q| <= L ||p - q||_1` with
+    `lipschitz_constant`, and `||p - q||_1 <= sqrt(|V| / m) + sqrt(2 ln(1 / delta) / m)` (Jensen and
+    McDiarmid).
     """
     check_threshold(k, population)
     check_share("delta", delta)
@@ -188,7 +189,7 @@ def theorem8(
     estimate = plug_in_exposure(spectrum, k=k, population=population)
     lower, upper = max(estimate - error, 0.0), min(estimate + error, 1.0)
     vacuous = lower <= 0 and upper >= 1
-    reason = f"the law is known to within {distance:.2g} only (sum of differences)"
+    reason = f"the distribution is known to within {distance:.2g} only (sum of differences)"
     return Interval(lower=lower, upper=upper, reason=reason if vacuous else "")
 
 
@@ -214,7 +215,7 @@ def lipschitz_constant(k: int, population: int) -> float:
 
 
 def entropy_upper_bits(spectrum: CountSpectrum, *, support: int, delta: float) -> float:
-    """Upper confidence limit of the entropy of a law on `support` values, bits.
+    """Upper confidence limit of the entropy of a distribution on `support` values, bits.
 
     Valid with probability at least `1 - delta`.
 
@@ -255,7 +256,7 @@ def proposition9(
 ) -> Interval:
     """Limit of `Q(t)`, `t = k / n`, that follows from the entropy alone.
 
-    Valid with probability at least `1 - delta` for any law on `support` values.
+    Valid with probability at least `1 - delta` for any distribution on `support` values.
 
     Parameters
     ----------

@@ -192,7 +192,7 @@ def decision_criteria(
 
 
 def _laws(users: int, k: int, population: int, budget: float, delta: float) -> PoissonLaws:
-    """Laws of the counts after the thinning that the arguments, once checked, ask for."""
+    """Distributions of the counts after the thinning that the arguments, once checked, ask for."""
     check_threshold(k, population)
     check_share("budget", budget)
     check_share("delta", delta)

@@ -3,7 +3,8 @@
 The score of an API set is `S = sum_v C_v h(C_v)`, with `C_v ~ Poisson(mu p_v)` independent. For
 a tilt `l > 0` and a sign (-1 for an upper limit of the exposure, +1 for a lower one) let
 `w(p) = ln E exp(sign l C h(C)) / p` for `C ~ Poisson(mu p)`, and let `W` be the least concave
-function with `W(F(p)) >= w(p)` for all p in (0, 1]. Then for every law of exposure `Q(n, k) = Q`
+function with `W(F(p)) >= w(p)` for all p in (0, 1]. Then for every distribution of exposure `Q(n,
+k) = Q`
 
     ln E exp(sign l S) = sum_v p_v w(p_v) <= W(sum_v p_v F(p_v)) = W(Q),
 
@@ -39,8 +40,8 @@ _MOST_ITERATIONS = 10_000  # of one linear programme; the usual number is below 
 _LARGEST_WEIGHT = 30.0  # of weights that need not be monotone
 _SMALLEST_FACTOR = 1e-9
 _DESIGN_POINTS = 150
-_RAREST_MEMBER = 1e-3  # the reference law starts at this many users of the population
-_RARE_SHARE = 1e-3  # share of the reference law that no user of the population has in common
+_RAREST_MEMBER = 1e-3  # the reference distribution starts at this many users of the population
+_RARE_SHARE = 1e-3  # share of the reference distribution on values that no two users share
 _EXPOSURE_ROUNDING = 1e-9  # F(p) has no digits left for what it lacks to 1
 _WEIGHT_UNIT = 2.0**-20  # sums of such weights are exact for 10^8 users, in any order
 
@@ -111,14 +112,15 @@ def sharpest_bound(
 ) -> TailBound:
     """Tail bound with the weights that decide exposures nearest to the budget.
 
-    The choice depends on the arguments alone, never on data. Sharpest means: under a reference law
-    with log-uniform probabilities, the true exposure that is just certified to be within the budget
-    is the largest (sign -1), the one that is just certified to be above it the smallest (sign +1).
+    The choice depends on the arguments alone, never on data. Sharpest means: under a reference
+    distribution with log-uniform probabilities, the true exposure that is just certified to be
+    within the budget is the largest (sign -1), the one that is just certified to be above it the
+    smallest (sign +1).
 
     Parameters
     ----------
-    laws
-        Laws of the counts.
+    distributions
+        Distributions of the counts.
     sign
         -1 for an upper limit, +1 for a lower limit.
     budget
@@ -184,7 +186,7 @@ class _Design:
         return weights
 
     def certified_exposure(self, bound: TailBound) -> float:
-        """Exposure under the reference law whose mean score is just the critical score."""
+        """Exposure under the reference distribution whose mean score is just the critical score."""
         critical = bound.critical_scores(self.budget, self.price * bound.mean) / bound.mean
         weights = bound.weights[self.laws.starts[:-1]]
         return float(critical * self._reference() @ self.laws.exposure / (self._scores() @ weights))
@@ -245,13 +247,13 @@ class _Design:
         return np.clip(weights, -largest / counts, largest / counts)
 
     def _reference(self) -> NDArray[np.float64]:
-        """Shares of the users of the reference law at the means of the grid, shape (P,)."""
+        """Shares of users in the reference distribution at the means of the grid, shape (P,)."""
         rarest = _RAREST_MEMBER * self.laws.mean / self.laws.population
         shares = np.gradient(np.log(self.laws.means[1:])) * (self.laws.means[1:] >= rarest)
         return np.append(_RARE_SHARE, (1 - _RARE_SHARE) * shares / shares.sum())
 
     def _scores(self) -> NDArray[np.float64]:
-        """Mean score per kept user of the reference law, for a unit of each weight, shape (W,)."""
+        """Mean score per kept user, reference distribution, for a unit of each weight; (W,)."""
         return _sum_by_weight(self.laws, (self._reference() @ self.laws.rates) * self.laws.atoms)
 
 

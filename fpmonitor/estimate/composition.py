@@ -1,7 +1,7 @@
 """What marginals alone can promise about the exposure of an API set.
 
-The curator knows the law of each API, perhaps of each pair, but not the joint law. Every bound
-here holds for all joint laws with those marginals.
+The curator knows the distribution of each API, perhaps of each pair, but not the joint
+distribution. Every bound here holds for all joint distributions with those marginals.
 
 Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
 anonymity: Quantifying reidentification risks without reidentifying users", sections 6 and 8.2.
@@ -36,7 +36,7 @@ _ROUNDING = 1 + 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MarginalDistribution:
-    """Law of the values of one API or one pair of APIs.
+    """Distribution of the values of one API or one pair of APIs.
 
     Attributes
     ----------
@@ -52,12 +52,12 @@ class MarginalDistribution:
 
     @classmethod
     def from_spectrum(cls, spectrum: CountSpectrum) -> MarginalDistribution:
-        """Law of a user picked from the observed ones."""
+        """Distribution of a user picked from the observed ones."""
         return cls(probabilities=spectrum.counts / spectrum.users, values=spectrum.values)
 
     @classmethod
     def from_probabilities(cls, probabilities: ArrayLike) -> MarginalDistribution:
-        """Law of a list of probabilities; zeros are left out.
+        """Distribution of a list of probabilities; zeros are left out.
 
         Raises
         ------
@@ -160,16 +160,16 @@ def composition_bounds(
 ) -> tuple[CompositionBound, ...]:
     """Bounds of the joint exposure `Q_J(T)` by every rule, marginals known exactly.
 
-    The fixed setting: a law, or the database itself with `T = k / m`.
+    The fixed setting: a distribution, or the database itself with `T = k / m`.
 
     Parameters
     ----------
     marginals
-        Law of each API, at least one.
+        Distribution of each API, at least one.
     threshold
         `T`, in (0, 1).
     pairs
-        Laws of pairs of APIs `(i, j)`, positions in `marginals`, for the join-size rule.
+        Distributions of pairs of APIs `(i, j)`, positions in `marginals`, for the join-size rule.
 
     Raises
     ------
@@ -285,7 +285,7 @@ def composition_from_sample(
     """Upper limit of the statistical exposure `Q(n, k)` of a set from samples of its marginals.
 
     The statistical setting: holds with probability at least `1 - delta` over the samples, for any
-    joint law and any population size.
+    joint distribution and any population size.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def sampled_tails(
     -----
     Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the case
     of the binomial", on users that had no part in the ranking, with a union bound over the grid.
-    Tossing a coin for every user of the spectrum has the law of tossing it for the users.
+    Tossing a coin for every user of the spectrum has the distribution of tossing it for the users.
     """
     if spectrum.users < 2:
         raise InputError("spectrum: one user says nothing about a population")

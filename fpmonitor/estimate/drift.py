@@ -1,8 +1,9 @@
-"""Two-sample tests: whether the users of two windows can be draws from one law.
+"""Two-sample tests: whether the users of two windows can be draws from one distribution.
 
-Given how many users of both windows together have each value, one law deals the users out to the
-windows like cards. That law is hypergeometric, so the tests are exact: they need no large samples
-and no smallest count (Fisher 1935). A test takes the better half of two looks at a table:
+Given how many users of both windows together have each value, one distribution deals the users out
+to the windows like cards. That distribution is hypergeometric, so the tests are exact: they need no
+large samples and no smallest count (Fisher 1935). A test takes the better half of two looks at a
+table:
 
 * every value alone, corrected for their number (Bonferroni), which finds one value that grew;
 * a split: which values grew is learnt on one half of the users, and whether they grew on the other
@@ -35,7 +36,8 @@ class DriftTest:
     Attributes
     ----------
     p_value
-        Probability, under one law, of so small a number: `P(p_value <= x) <= x` for every x.
+        Probability, under one distribution, of so small a number: `P(p_value <= x) <= x` for every
+        x.
     moved
         Share of the users that moved from some values to others, estimated on the half that was not
         learnt from; on average not above the true total variation distance.
@@ -50,7 +52,7 @@ class DriftTest:
 
 
 def compare_laws(before: ArrayLike, after: ArrayLike, *, seed: int) -> DriftTest:
-    """Test whether two windows come from one law of values.
+    """Test whether two windows come from one distribution of values.
 
     Parameters
     ----------
@@ -148,7 +150,7 @@ def _deviations(
 def _two_sided(
     before: NDArray[np.int64], after: NDArray[np.int64], users: tuple[int, int]
 ) -> NDArray[np.float64]:
-    """Twice the tail of the hypergeometric law beyond the later count, on its side of the mean."""
+    """Twice the hypergeometric tail beyond the later count, on its side of the mean."""
     total, both = sum(users), before + after
     grew = after * total > both * users[1]
     tails = np.empty(after.size)

@@ -41,9 +41,9 @@ def entropy_bits(spectrum: CountSpectrum) -> float:
 
 
 def naive_group_size(entropy_bits: float, population: int) -> float:
-    """Users that share each value if the law were uniform: `n / 2^H`.
+    """Users that share each value if the distribution were uniform: `n / 2^H`.
 
-    The common reading of an entropy, right for uniform laws only: see `misleading_factor`.
+    The common reading of an entropy, right for uniform distributions only: see `misleading_factor`.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def misleading_factor(spectrum: CountSpectrum, *, share: float = 0.5) -> float:
 
     The real user is the one such that `share` of the users are in groups no larger than its own:
     the typical user for 0.5, the worst user that a budget of 1 % must protect for 0.01. Equals 1
-    for a uniform law. Above 1 the entropy flatters, below 1 it alarms.
+    for a uniform distribution. Above 1 the entropy flatters, below 1 it alarms.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ def chow_liu_upper_bits(
 ) -> float:
     """Upper bound on the joint entropy of all APIs from single APIs and pairs, bits.
 
-    Holds for the observed shares, whatever their joint law.
+    Holds for the observed shares, whatever their joint distribution.
 
     Parameters
     ----------
@@ -328,8 +328,8 @@ def chow_liu_upper_bits(
     Notes
     -----
     Chow and Liu (1968), "Approximating discrete probability distributions with dependence trees":
-    the tree law of largest mutual information has at least the entropy of any law with the same
-    pairs. Missing pairs leave a forest, whose entropy is larger.
+    the tree distribution of largest mutual information has at least the entropy of any distribution
+    with the same pairs. Missing pairs leave a forest, whose entropy is larger.
     """
     if any(not 0 <= api < len(singles) for pair in pairs for api in pair):
         raise InputError(f"pairs: positions must be below {len(singles)}")
@@ -353,7 +353,7 @@ def exposure_bound_from_entropy(entropy_bits: float, t: float) -> float:
     Parameters
     ----------
     entropy_bits
-        Entropy of the law, bits.
+        Entropy of the distribution, bits.
     t
         Threshold as a probability, in (0, 1): `k / n`.
 
@@ -381,7 +381,7 @@ def exposure_bound_from_entropy(entropy_bits: float, t: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtremalDistribution:
-    """A law that puts as many users as its entropy allows on values of probability `t`.
+    """A distribution that puts as many users as its entropy allows on values of probability `t`.
 
     Attributes
     ----------
@@ -408,18 +408,19 @@ class ExtremalDistribution:
 
     @property
     def entropy_bits(self) -> float:
-        """Entropy of the law, bits: that of the rare values plus `-r log2 r` of the common one."""
+        """Entropy, bits: that of the rare values plus `-r log2 r` of the common one."""
         p = self.probabilities
         return float(-p @ np.log2(p))
 
 
 def extremal_law(rare_entropy_bits: float, t: float) -> ExtremalDistribution:
-    """Law that attains the bound of `exposure_bound_from_entropy` up to the common value's bits.
+    """Distribution that attains `exposure_bound_from_entropy` up to the common value's bits.
 
     Parameters
     ----------
     rare_entropy_bits
-        Entropy to spend on rare values, bits. The whole law has at most `log2(e) / e` = 0.53 more.
+        Entropy to spend on rare values, bits. The whole distribution has at most `log2(e) / e` =
+        0.53 more.
     t
         Probability of each rare value, in (0, 1).
 
@@ -441,7 +442,7 @@ def extremal_law(rare_entropy_bits: float, t: float) -> ExtremalDistribution:
     if not 1 <= values <= 1 / t:
         raise InputError(
             f"rare_entropy_bits: {rare_entropy_bits} gives {values} values of probability {t}",
-            hint="between 1 and 1/t of them make a law",
+            hint="between 1 and 1/t of them make a distribution",
         )
     return ExtremalDistribution(threshold=t, values=values)
 

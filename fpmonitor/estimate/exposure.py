@@ -1,8 +1,8 @@
 """Exposure: the share of users that share their value with too few others.
 
 Empirical exposure counts the observed users in groups of fewer than `k`. Statistical exposure
-`Q(n, k)` is its expectation in a population of `n` users drawn from the law of the values. Its
-estimators here carry no error bar: `bounds` and `certificate` do.
+`Q(n, k)` is its expectation in a population of `n` users drawn from the distribution of the values.
+Its estimators here carry no error bar: `bounds` and `certificate` do.
 
 Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
 anonymity: Quantifying reidentification risks without reidentifying users"; below "Statistical
@@ -54,7 +54,7 @@ def exposure_probability(p: ArrayLike, *, k: int, population: int) -> NDArray[np
     InputError
         A `p` outside [0, 1], or NaN.
     PolicyError
-        `k` or `population` is no whole number or above what the numerics are tested for.
+        `k` or `population` is not a whole number or above what the numerics are tested for.
 
     Notes
     -----
@@ -86,7 +86,7 @@ def statistical_exposure(
     population: int,
     multiplicities: ArrayLike | None = None,
 ) -> float:
-    """Exposure `Q(n, k)` of a known law: the expected share of exposed users among `n`.
+    """Exposure `Q(n, k)` of a known distribution: the expected share of exposed users among `n`.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def statistical_exposure(
     InputError
         The probabilities are not between 0 and 1, or do not sum to 1.
     PolicyError
-        `k` or `population` is no whole number or above what the numerics are tested for.
+        `k` or `population` is not a whole number or above what the numerics are tested for.
 
     Notes
     -----
@@ -127,7 +127,7 @@ def empirical_exposure(spectrum: CountSpectrum, k: int) -> float:
     Raises
     ------
     PolicyError
-        `k` is no whole number, below 2 or too large.
+        `k` is not a whole number, below 2 or too large.
 
     Notes
     -----
@@ -363,8 +363,8 @@ def limits_within(
     -----
     "Statistical anonymity", proof of Theorem 5: values seen below `t - gamma` have `p < t`, and
     every value with `p < t` is seen below `t + gamma` or not at all. The mass of either group is
-    bounded from its own values, as in print, and from the values outside of it: the latter needs
-    no support size, because the values seen at least `t + gamma` are all known.
+    bounded from its own values, as as published, and from the values outside of it: the latter
+    needs no support size, because the values seen at least `t + gamma` are all known.
     """
     shares = np.asarray(thresholds, dtype=np.float64)
     users_below, values_below = curve.users_below / curve.users, curve.values_below

@@ -37,7 +37,7 @@ _TAIL_SDS = 6.0
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PoissonLaws:
-    """Laws of the count of one value, for a grid of its probability.
+    """Distributions of the count of one value, for a grid of its probability.
 
     Counts are gathered in bins with one weight each. A bin of several counts is replaced by its two
     end points, with the same probability and the same mean: exact for the mean score, and an upper
@@ -109,7 +109,7 @@ class PoissonLaws:
 
 
 def poisson_laws(*, mean: float, k: int, population: int, budget: float) -> PoissonLaws:
-    """Tabulate the laws of the count of one value.
+    """Tabulate the distributions of the count of one value.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _free_bins(first: int, end: int) -> NDArray[np.int64]:
 def _grid_of_means(
     mean: float, k: int, population: int, first: int, end: int
 ) -> NDArray[np.float64]:
-    """Means at which the laws are tabulated: fine where the score or the exposure changes."""
+    """Means of the table: fine where the score or the exposure changes."""
     smallest = 1e-5 * min(1.0, mean / population)
     coarse = np.geomspace(smallest, mean, math.ceil(math.log(mean / smallest) / _COARSE_STEP) + 2)
     low = math.sqrt(max(first - _TAIL_SDS * math.sqrt(first), 0.05))

@@ -1,7 +1,7 @@
 """How many users an undecided API set needs, as a forecast, not a guarantee.
 
-A law of the value probabilities is fitted to the thinned spectrum; the certificate of a larger
-sample is then applied to the scores that samples of this law would have.
+A distribution of the value probabilities is fitted to the thinned spectrum; the certificate of a
+larger sample is then applied to the scores that samples of this distribution would have.
 """
 
 from __future__ import annotations
@@ -47,22 +47,23 @@ class FittedDistribution:
 
 
 def fit_law(spectrum: CountSpectrum, *, population: int) -> FittedDistribution:
-    """Most likely law of the value probabilities, nearly: counts as Poisson variables.
+    """Most likely distribution of the value probabilities, nearly: counts as Poisson variables.
 
     Values of many users keep their observed share. For the others the likelihood of the spectrum,
     values not seen included, is raised by a fixed number of steps of the EM algorithm from a
-    log-uniform start, which leaves the law smooth where the data say nothing.
+    log-uniform start, which leaves the distribution smooth where the data say nothing.
 
     Parameters
     ----------
     spectrum
         Count spectrum of the sample.
     population
-        `n`, users; the law reaches down to a thousandth of one of them.
+        `n`, users; the distribution reaches down to a thousandth of one of them.
 
     Notes
     -----
-    Nonparametric maximum likelihood of a mixture (Laird 1978), here of Poisson laws cut off at 0.
+    Nonparametric maximum likelihood of a mixture (Laird 1978), here of Poisson distributions cut
+    off at 0.
     """
     users = spectrum.users
     certain = spectrum.counts > _LARGEST_UNCERTAIN_COUNT
@@ -136,7 +137,7 @@ def users_needed(
 
 
 def _decides(criteria: Criteria, law: FittedDistribution, size: int) -> bool:
-    """Whether a sample of the law is likely decided: by a score one standard deviation off."""
+    """Whether a sample is likely decided: by a score one standard deviation off."""
     allow, block = criteria.allow, criteria.block
     mean, variance = _score_moments(allow.weights, criteria.mean, law)
     if mean + math.sqrt(variance) <= allow.limits[size]:

@@ -105,7 +105,7 @@ def thinned_spectrum(
 ) -> CountSpectrum | None:
     """Count spectrum of the users that thinning keeps, drawn from the spectrum alone.
 
-    The same law as that of `dropped_positions`, without a row per user.
+    The same distribution as that of `dropped_positions`, without a row per user.
 
     Parameters
     ----------

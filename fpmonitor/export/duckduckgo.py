@@ -49,7 +49,7 @@ def read(text: str, site: str | None) -> ParsedList:
         }
         changes = _changes(on.get(_MANIPULATION, {}), site)
         problems = tuple(
-            f"{path}: {change!r} is no change of an API; it is passed over"
+            f"{path}: {change!r} is not a change of an API; it is passed over"
             for path, change in changes.items()
             if not _is_change(change)
         )

@@ -41,7 +41,7 @@ class ExportOptions:
     Raises
     ------
     InputError
-        The site is no domain name, or the address no plain https address: it could break out of
+        The site is not a domain name, or the address no plain https address: it could break out of
         the format.
     """
 
@@ -53,12 +53,12 @@ class ExportOptions:
     def __post_init__(self) -> None:
         if self.site is not None and not _SITE.fullmatch(self.site):
             raise InputError(
-                f"site {self.site!r} is no domain name",
+                f"site {self.site!r} is not a domain name",
                 hint="write it as in example.com: lower case, without scheme, port and path",
             )
         if self.report_to and not _REPORT_URL.fullmatch(self.report_to):
             raise InputError(
-                f"{self.report_to!r} is no address for reports",
+                f"{self.report_to!r} is not an address for reports",
                 hint="reports are sent to addresses like https://example.com/reports only",
             )
 

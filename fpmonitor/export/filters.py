@@ -203,7 +203,7 @@ def _problem(call: Sequence[str]) -> str:
         re.fullmatch(r"-?\d{1,9}", constant) and abs(int(constant)) <= _LARGEST
     )
     if not legal:
-        return f"{constant!r} is no constant; {path} would read undefined"
+        return f"{constant!r} is not a constant; {path} would read undefined"
     member = re.sub(r"\.prototype\.", ".", path)
     if member != path and ("set-constant", path) not in _scriptlets() and _is_accessor(member):
         return f"{path} is an accessor; set on the prototype it breaks pages"
@@ -211,7 +211,7 @@ def _problem(call: Sequence[str]) -> str:
 
 
 def _is_accessor(member: str) -> bool:
-    """Whether a member is set on an instance by one of our controls, and so is no method."""
+    """Whether a member is set on an instance by one of our controls, and so is not a method."""
     return any(
         member in control.effects
         for key, control in _scriptlets().items()

@@ -127,7 +127,7 @@ def read_userjs(text: str, site: str | None) -> ParsedList:
                 raise ValueError(line)  # noqa: TRY301 -- both kinds of slip end in one message
             found[json.loads(match[1])] = json.loads(match[2])
         except (ValueError, RecursionError):
-            problems.append(f"line {number} is no user_pref; Firefox stops or skips there")
+            problems.append(f"line {number} is not a user_pref; Firefox stops or skips there")
     return _read_preferences(found, site, problems)
 
 

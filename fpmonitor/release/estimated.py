@@ -1,4 +1,4 @@
-"""Privacy under partial knowledge for a law that is estimated from users."""
+"""Privacy under partial knowledge for a distribution that is estimated from users."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ class EstimatedGuarantee:
     Attributes
     ----------
     users
-        Users that the law was estimated from.
+        Users that the distribution was estimated from.
     values, absent
         Distinct values seen; users without a value.
     epsilon
         Nats.
     estimated
-        Guarantee if the law were the shares of the users.
+        Guarantee if the distribution were the shares of the users.
     certified
-        Guarantee of every law that the users leave possible.
+        Guarantee of every distribution that the users leave possible.
     confidence
-        Probability at least with which the law is one of these, if the users are independent draws.
+        Probability at least with which the distribution is one of these, if the users are
+        independent draws.
     """
 
     users: int
@@ -58,7 +59,7 @@ def estimated_guarantee(
     known: int = 0,
     alpha: float = 0.05,
 ) -> EstimatedGuarantee:
-    """Guarantee of the truncated histogram of a law that only a sample tells.
+    """Guarantee of the truncated histogram of a distribution that only a sample tells.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def estimated_guarantee(
     release_users, k, epsilon, known
         As `users` and others in `partial_knowledge.split_guarantee`.
     alpha
-        Tolerated probability that the law is not within the limits, in (0, 1).
+        Tolerated probability that the distribution is not within the limits, in (0, 1).
 
     Raises
     ------
@@ -78,9 +79,10 @@ def estimated_guarantee(
 
     Notes
     -----
-    Partial knowledge, Theorem 5, takes the law as known. Here each split takes the lower limits of
-    the common values and of absent, and the upper limits of the rare ones and of any value that
-    nobody had: Clopper-Pearson limits and `unseen_limit`, together wrong with probability `alpha`.
+    Partial knowledge, Theorem 5, takes the distribution as known. Here each split takes the lower
+    limits of the common values and of absent, and the upper limits of the rare ones and of any
+    value that nobody had: Clopper-Pearson limits and `unseen_limit`, together wrong with
+    probability `alpha`.
     """
     check_share("alpha", alpha)
     users = spectrum.users + absent

@@ -3,9 +3,9 @@
 The release publishes the count `N_v` of every value with `N_v >= k`, and nothing of users without a
 value ("absent"). Records are independent; an attacker knows how probable each value is, and the
 whole records of `known` users that it has not chosen (passive). The release is
-(epsilon, delta)-private for a record when the laws of its output for any two values of that record
-differ by at most `e^epsilon` outside an event of probability `delta`; all deltas here are exact
-hockey-stick divergences, in both directions, or upper bounds of them where said so.
+(epsilon, delta)-private for a record when the distributions of its output for any two values of
+that record differ by at most `e^epsilon` outside an event of probability `delta`; all deltas here
+are exact hockey-stick divergences, in both directions, or upper bounds of them where said so.
 
 Source: Desfontaines, "Lowering the cost of anonymization" (thesis 2020), section 3.2.3 with
 Theorem 5; below "partial knowledge". Where print is wrong the docstrings say so.
@@ -37,7 +37,7 @@ _SPACED_POINTS = 512
 _STRIDES = 50
 _GOLDEN = 0.6180339887
 _SPACING_ERROR = 0.02  # times epsilon^2 + 1e-4, added
-_NEGLIGIBLE = 760.0  # nats; e^-760 is no float
+_NEGLIGIBLE = 760.0  # nats; e^-760 is not a float
 _LEAST_DIFFERENCE = 1e-12  # what rounding may have left of a difference of two terms; errs high
 _MAX_SPLITS = 200
 
@@ -70,7 +70,7 @@ class ValueGuarantee:
 class HistogramGuarantee:
     """Deltas of a whole histogram whose values are split into rare and common ones.
 
-    A delta of 1 or more says nothing. A pair that the law does not have counts as 0.
+    A delta of 1 or more says nothing. A pair that the distribution does not have counts as 0.
 
     Attributes
     ----------
@@ -163,8 +163,9 @@ def count_delta(users: int, probability: float, epsilon: float, *, known: int = 
 
     Notes
     -----
-    Partial knowledge, Theorem 5: the ratio of the two laws at the count `s` grows with `s`, so one
-    cut gives each direction: with `X ~ Bin(n - 1, p)`, `P(X >= s - 1) - e^epsilon P(X >= s)`.
+    Partial knowledge, Theorem 5: the ratio of the two distributions at the count `s` grows with
+    `s`, so one cut gives each direction: with `X ~ Bin(n - 1, p)`, `P(X >= s - 1) - e^epsilon P(X
+    >= s)`.
     """
     check_release(users, known=known)
     check_probability("probability", probability)
@@ -325,7 +326,7 @@ def split_guarantee(
 def histogram_guarantee(
     users: int, probabilities: ArrayLike, *, k: int, epsilon: float, known: int = 0
 ) -> HistogramGuarantee:
-    """Guarantee of the truncated histogram of a law, with the split that minimises delta.
+    """Guarantee of the truncated histogram of a distribution, with the split that minimises delta.
 
     Parameters
     ----------
@@ -429,7 +430,7 @@ def smallest_k(
 ) -> int | None:
     """Smallest threshold that makes the histogram (epsilon, delta)-private; None where none does.
 
-    How far `k` may be lowered for a law that is known, without giving up the guarantee.
+    How far `k` may be lowered for a distribution that is known, without giving up the guarantee.
 
     Parameters
     ----------
@@ -539,7 +540,7 @@ def _check_whole(argument: str, value: int, least: int, most: int) -> None:
 def _log_one_way(
     others: NDArray[np.float64], p: float, q: float, epsilon: float
 ) -> NDArray[np.float64]:
-    """Log of the delta from the laws of a count with and without the user; not the way back.
+    """Log of delta from the distributions of a count with and without the user, in that order.
 
     `P(X >= s - 1) - e^epsilon P(X >= s)` with `X ~ Bin(others, p)`, at the first `s` that the user
     makes more likely by `e^epsilon`. The way back is the same with `p` and `q` exchanged.
@@ -586,7 +587,7 @@ def _log_pair_delta(others: int, together: float, p: float, q: float, epsilon: f
 
 
 def _likely_crowd(others: int, together: float) -> tuple[int, int]:
-    """Numbers of users outside of which Bin(others, together) is no float (Bernstein)."""
+    """Numbers of users outside of which Bin(others, together) is not a float (Bernstein)."""
     mean = others * together
     reach = _NEGLIGIBLE / 3
     reach += math.sqrt(reach**2 + 2 * _NEGLIGIBLE * mean * (1 - together))
@@ -616,7 +617,7 @@ def _share(logarithm: float) -> float:
 
 
 def _poisson_binomial(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Law of the number of successes, shape (trials + 1,), by adding one trial after the other."""
+    """Distribution of the number of successes, shape (trials + 1,), trial by trial."""
     law = np.zeros(shares.size + 1)
     law[0] = 1
     for trials, share in enumerate(shares, start=1):
@@ -626,7 +627,7 @@ def _poisson_binomial(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _suppressed(law: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """Law of a count of which everything below `k` is published as 0."""
+    """Distribution of a count of which everything below `k` is published as 0."""
     return np.append(law[:k].sum(), law[k:])
 
 

@@ -355,7 +355,7 @@ def composition_success(users: int, bits: int) -> float:
 def _compare_digit(
     law: Mapping[tuple[int, int], float], digit: int, k: int
 ) -> Mapping[tuple[int, int], float]:
-    """Law of (records below 1/k, records that agree with it so far) after one more binary digit.
+    """Distribution of (records below 1/k, records that agree so far) after one more binary digit.
 
     The column of the `k` records is uniform over those that are not constant.
     """

@@ -223,7 +223,7 @@ def test_a_decision_names_candidates_only(tmp_path: Path) -> None:
     content = example_decision().to_json() | {"allow": [["a", "z"]]}
     path = tmp_path / "decision.json"
     path.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(InputError, match="'z' is no candidate"):
+    with pytest.raises(InputError, match="'z' is not a candidate"):
         read_decision(path)
 
 
