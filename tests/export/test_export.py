@@ -199,7 +199,7 @@ def test_csv_names_do_not_run_as_formulas() -> None:
     ],
 )
 def test_a_site_that_is_no_domain_name_is_refused(site: str) -> None:
-    with pytest.raises(InputError, match="no domain name"):
+    with pytest.raises(InputError, match="not a domain name"):
         ExportOptions(site=site)
 
 
@@ -374,7 +374,7 @@ def test_a_policy_that_only_reports_blocks_nothing_and_needs_an_address() -> Non
     "address", ["http://example.com", "https://a b", 'https://a"b', "https://a\n"]
 )
 def test_an_address_that_could_break_out_is_refused(address: str) -> None:
-    with pytest.raises(InputError, match="no address"):
+    with pytest.raises(InputError, match="not an address"):
         ExportOptions(report_to=address)
 
 
@@ -676,7 +676,7 @@ DELETED = {
     [
         ("jshelter", json.dumps(LEVEL_3), "webgl"),
         ("jshelter", "[]", "no configuration"),
-        ("duckduckgo", json.dumps(DELETED), "no change"),
+        ("duckduckgo", json.dumps(DELETED), "not a change"),
         ("brave", '[{"include":["*://*/*"],"exceptions":["canvass"],"issue":""}]', "canvass"),
         ("chromium-policies", '{"Disable3DAPIs":"true"}', "Disable3DAPIs"),
         ("json", "{}", "allow"),

@@ -232,7 +232,7 @@ def test_without_secure_ciphers_nothing_is_written(
         (b"short\n", 0o600, "holds no key"),
         (b"", 0o600, "holds no key"),
         (b"\xff" * 40, 0o600, "holds no key"),
-        (b"x" * 100_000, 0o600, "no key file"),
+        (b"x" * 100_000, 0o600, "not a key file"),
     ],
 )
 def test_key_files_that_cannot_be_are_refused(

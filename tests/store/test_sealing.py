@@ -80,7 +80,7 @@ def test_keys_that_others_can_read_or_that_are_none_are_refused(
     key.chmod(0o600)
     key.write_text("no key\n", encoding="ascii")
     assert opened(sealed) == 2
-    assert "no key file" in capsys.readouterr().err
+    assert "not a key file" in capsys.readouterr().err
     options = ["--key-file", str(key), "-o", str(sealed.parent / "x"), "--make-key"]
     assert run(["seal-file", str(sealed.parent / "clear"), *options]) == 2
     assert key.read_text(encoding="ascii") == "no key\n", "a key is never written over"
