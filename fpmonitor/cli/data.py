@@ -102,7 +102,7 @@ def ingest(
             )
     rejected = sum(report.rejected for report in reports)
     if rejected:
-        note(f"{rejected:,} records were rejected: see `fpmonitor rejects`", quiet=quiet)
+        note(f"{rejected:,} records were rejected: see `fpmonitor db rejects`", quiet=quiet)
 
 
 def batch_table(reports: Sequence[BatchReport]) -> Table:
@@ -132,7 +132,7 @@ def batches(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """List the logs that are stored, and what became of their records."""
+    """List the stored logs and what became of their records."""
     with Monitor(db) as monitor:
         reports = monitor.batches()
     rows = [report.to_json() for report in reports]
@@ -151,7 +151,7 @@ def rejects(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """List records that could not be stored: file, line, reason, and how the record begins."""
+    """List the records that could not be stored, with file, line and reason."""
     with Monitor(db) as monitor:
         listed = monitor.rejects(most=most)
 
@@ -191,7 +191,7 @@ def apis(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """List the observed APIs: users, values, entropy and exposure of each alone."""
+    """List the observed APIs with the users, values, entropy and exposure of each."""
     if resolve is not None:
         _resolve(resolve, output_format, output)
         return

@@ -1,4 +1,4 @@
-"""Commands on foreign logs: what scripts read, automation, log lines for web servers."""
+"""Commands on what scripts read, and on automation."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from fpmonitor.cli.options import (
     K,
     split_names,
 )
-from fpmonitor.cli.output import emit, emit_rows, note, percent, plain
-from fpmonitor.collectors.accesslog import log_line as make_log_line
+from fpmonitor.cli.output import emit_rows, note, percent, plain
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.snapshot import Window
 
@@ -39,13 +38,6 @@ class By(StrEnum):
 
     SCRIPT = "script"
     SITE = "site"
-
-
-class Server(StrEnum):
-    """Web servers."""
-
-    NGINX = "nginx"
-    APACHE = "apache"
 
 
 def demand(
@@ -68,7 +60,7 @@ def demand(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """List the API sets that scripts really read, the most exposing first."""
+    """List the API sets that scripts read, most exposing first."""
     with Monitor(db, create=bool(paths)) as monitor:
         for report in monitor.store_demand(paths, collector=collector) if paths else []:
             note(
@@ -118,7 +110,7 @@ def automation(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Show users that look automated, and the exposure with and without them."""
+    """Count users that look automated, and compare the exposure with and without them."""
     with Monitor(db, window=Window(since, until)) as monitor:
         report = monitor.automation(
             [split_names(names) for names in apis or []], k=k, show_counts_below_k=unsafe_counts
@@ -144,11 +136,3 @@ def _automation_table(report: AutomationReport) -> Table:
             f"{percent(everybody)}, without automation {percent(human)}",
         )
     return table
-
-
-def log_line(
-    server: Annotated[Server, typer.Argument(help="Web server.")],
-    output: OUTPUT = None,
-) -> None:
-    """Print what makes a web server log the headers that tell browsers apart."""
-    emit(make_log_line(server.value), output)

@@ -149,7 +149,7 @@ def trend(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Follow exposure from window to window, and raise an alarm when the users changed."""
+    """Follow the exposure from window to window; alert when the users change."""
     view = view_of(volatile, drop_automation)
     with (
         Monitor(db, window=Window(since, until, source), view=view) as monitor,
@@ -278,7 +278,10 @@ def check(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> int:
-    """Test the allow list of a decision on the data of now: 0 holds, 1 violated, 3 cannot tell."""
+    """Re-test the allow list of a decision on current data.
+
+    Exit code 0: holds, 1: violated, 3: cannot tell.
+    """
     with Monitor(db, window=Window(since, until)) as monitor:
         report = monitor.check_report(
             read_decision(decision), horizon=horizon, by=None if by is None else by.value
@@ -370,7 +373,7 @@ def watch(
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,
 ) -> int:
-    """Read new logs of a folder as they come, and tell when a verdict on a decision changes."""
+    """Store new logs of a folder as they arrive; report when the verdict on a decision changes."""
     deliver: list[Callable[[Notice], None]] = [_print_notice]
     if command is not None:
         deliver.append(run_command(command))

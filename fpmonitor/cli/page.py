@@ -1,9 +1,9 @@
-"""Command on the page snippet."""
+"""Commands that print what a page or a web server needs: snippet, log-line."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 import typer
@@ -65,7 +65,7 @@ def snippet(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Print the lines of HTML that put the page snippet into a page, with its integrity."""
+    """Print the HTML that adds the page snippet to a page, with its integrity hash."""
     _check_address("--address", address)
     chosen = script_named(script)
     files = {
@@ -116,3 +116,13 @@ def _answers(to: str | None, files: Mapping[str, Path | None]) -> SealedAnswers:
     return SealedAnswers(
         to=to, study=study, ask=ask, shuffler_keys=shuffler_keys, recipient_keys=recipient_keys
     )
+
+
+def log_line(
+    server: Annotated[Literal["nginx", "apache"], typer.Argument(help="Web server.")],
+    output: OUTPUT = None,
+) -> None:
+    """Print the nginx or Apache log format that records fingerprintable request headers."""
+    from fpmonitor.collectors.accesslog import log_line as make_log_line  # noqa: PLC0415
+
+    emit(make_log_line(server), output)

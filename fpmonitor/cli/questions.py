@@ -1,4 +1,4 @@
-"""Commands that ask: exposure, decide, gate."""
+"""Commands that ask: exposure, decide."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from fpmonitor.cli.options import (
 from fpmonitor.cli.output import (
     chosen_format,
     emit,
-    emit_rows,
     note,
     percent,
     plain,
@@ -135,7 +134,7 @@ def exposure(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Estimate the exposure of API sets, with limits that hold."""
+    """Estimate the exposure of API sets, with finite-sample confidence limits."""
     view = view_of(volatile, drop_automation, what_if)
     with Monitor(db, window=Window(since, until, source), view=view) as monitor:
         note_view(monitor, k)
@@ -263,7 +262,7 @@ def decide(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Decide which API sets stay k-anonymous: allow, block, undecided."""
+    """Classify API sets as allowed, blocked or undecided for an exposure budget."""
     known = None if resume is None else read_decision(resume)
     view = view_of(volatile, drop_automation, what_if)
     with (
@@ -392,22 +391,3 @@ def _borders_caption(decision: Decision) -> str:
         f"{decision.evaluated:,} sets of {len(decision.policy.candidates)} candidates evaluated in "
         f"{decision.seconds:.1f} s{_COUNTERS.get(decision.engine or '', '')}.{ending}"
     )
-
-
-def gate(
-    decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
-    want: Annotated[str, typer.Option("--want", help="APIs that the site asks for now.")],
-    have: Annotated[str, typer.Option("--have", help="APIs that it has read before.")] = "",
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
-) -> None:
-    """Answer whether a site that has read some APIs may read more."""
-    verdict, because = read_decision(decision).verdict([*split_names(have), *split_names(want)])
-    answer = {"verdict": verdict, "because": list(because)}
-
-    def table() -> Table:
-        drawn = Table("verdict", "because of the set")
-        drawn.add_row(verdict, plain(", ".join(because)) or "–")
-        return drawn
-
-    emit_rows([answer], table=table, wanted=output_format, output=output, document=answer)

@@ -61,7 +61,7 @@ PROBABILITY = Annotated[
 
 audit = typer.Typer(
     name="audit",
-    help="What a release gives away: deltas under partial knowledge, and singling out.",
+    help="What a release reveals: deltas under partial knowledge, and singling out.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -89,7 +89,7 @@ def release(
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Write a k-anonymous table, and its manifest beside it; prints the manifest."""
+    """Write a k-anonymous table and its manifest, and print the manifest."""
     view = view_of(what_if=what_if)
     with Monitor(db, window=Window(since, until), view=view) as monitor:
         made = monitor.release(split_names(apis), k=k, mechanism=mechanism.value, budget=budget)

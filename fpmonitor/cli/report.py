@@ -80,7 +80,7 @@ def report(
     until: UNTIL = None,
     quiet: QUIET = False,
 ) -> None:
-    """Write a report that people read: one HTML file, with figures and their data."""
+    """Write an HTML report on a decision, with figures and their data."""
     FOR_OTHERS.set(True)
     with (
         Monitor(db, window=Window(since, until, source)) as monitor,
@@ -227,7 +227,7 @@ def compare(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Compare exposure in two databases, or before and after a time; or two decisions."""
+    """Compare the exposure in two databases or before and after a time, or two decisions."""
     if before.suffix == after.suffix == ".json":
         _compare_decisions(before, after, output_format, output)
         return

@@ -27,7 +27,7 @@ class KeyKind(StrEnum):
 
 keys = typer.Typer(
     name="keys",
-    help="Write keys and read tokens of the service.",
+    help="Manage the write keys and read tokens of the service.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -171,7 +171,7 @@ def curve(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Return the whole exposure curve of an API set, with a band that holds everywhere."""
+    """Show the exposure curve of an API set, with a simultaneous confidence band."""
     view = view_of(volatile, drop_automation)
     with Monitor(db, window=Window(since, until, source), view=view) as monitor:
         note_view(monitor, k)
