@@ -195,7 +195,7 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         ),
         Entry(
             "log-line",
-            "fpmonitor.cli.page:log_line",
+            "fpmonitor.cli.log_line:log_line",
             "Print the nginx or Apache log format that records fingerprintable request headers.",
         ),
     ),

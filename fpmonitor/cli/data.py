@@ -28,7 +28,6 @@ from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
     VOLATILE,
-    Volatile,
     note_view,
     view_of,
 )
@@ -182,7 +181,7 @@ def apis(
     query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
     db: DB = DEFAULT_DB,
     k: K = 10,
-    volatile: VOLATILE = Volatile.SHARED,
+    volatile: VOLATILE = "shared",
     drop_automation: DROP_AUTOMATION = False,
     source: SOURCE = None,
     since: SINCE = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,6 +23,7 @@ from fpmonitor.cli.options import (
 )
 from fpmonitor.cli.output import emit_rows, note, percent, plain
 from fpmonitor.monitor import Monitor
+from fpmonitor.store.demand import By
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
@@ -33,13 +33,6 @@ if TYPE_CHECKING:
     from fpmonitor.answers.demand import DemandLine
 
 
-class By(StrEnum):
-    """Who reads APIs together."""
-
-    SCRIPT = "script"
-    SITE = "site"
-
-
 def demand(
     paths: Annotated[
         list[str] | None,
@@ -47,7 +40,7 @@ def demand(
     ] = None,
     by: Annotated[
         By, typer.Option("--by", help="Read together by one script, or by all scripts of a site.")
-    ] = By.SCRIPT,
+    ] = "script",
     most: Annotated[int, typer.Option("--most", help="How many sets to list.", min=1)] = 50,
     k: K = 10,
     population: POPULATION = None,
@@ -68,7 +61,7 @@ def demand(
                 f"records of calls stored, {report.rejected:,} rejected",
                 quiet=quiet,
             )
-        lines = monitor.demand(by.value, k=k, population=population, delta=delta, most=most)
+        lines = monitor.demand(by, k=k, population=population, delta=delta, most=most)
     emit_rows(
         [line.to_json() for line in lines],
         table=lambda: _demand_table(lines, k),

@@ -1,14 +1,14 @@
-"""Commands that print what a page or a web server needs: snippet, log-line."""
+"""Command on the page snippet."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
-from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat, split_names
+from fpmonitor.cli.options import FORMAT, OUTPUT, split_names
 from fpmonitor.cli.output import emit, to_json
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
@@ -85,12 +85,12 @@ def snippet(
             raise InputError("name a decision file or --apis, one of the two")
         wanted = split_names(apis) if apis else read_decision(decision or Path()).policy.candidates
         text = page_lines(address, wanted, chosen)
-    if output_format is OutputFormat.JSON:
+    if output_format == "json":
         content = {
             "path": chosen.path, "integrity": chosen.integrity, "apis": list(wanted), "html": text,
         }  # fmt: skip
         emit(to_json(content), output)
-    elif output_format in {None, OutputFormat.TABLE}:
+    elif output_format in {None, "table"}:
         emit(text, output)
     else:
         raise InputError("--format: html or JSON only", hint="leave --format out, or json")
@@ -116,13 +116,3 @@ def _answers(to: str | None, files: Mapping[str, Path | None]) -> SealedAnswers:
     return SealedAnswers(
         to=to, study=study, ask=ask, shuffler_keys=shuffler_keys, recipient_keys=recipient_keys
     )
-
-
-def log_line(
-    server: Annotated[Literal["nginx", "apache"], typer.Argument(help="Web server.")],
-    output: OUTPUT = None,
-) -> None:
-    """Print the nginx or Apache log format that records fingerprintable request headers."""
-    from fpmonitor.collectors.accesslog import log_line as make_log_line  # noqa: PLC0415
-
-    emit(make_log_line(server), output)
