@@ -141,7 +141,7 @@ class World:
     def export(self) -> Path:
         """What `3` holds, exported."""
         folder = self.folder / "base" / "export"
-        self.do("export-data", folder, "--db", self.base("3"))
+        self.do("db", "copy-out", folder, "--db", self.base("3"))
         return folder
 
     @cached_property
@@ -162,7 +162,7 @@ class World:
 
     def look(self, path: Path) -> State | Ending:
         """State of a database, or how `verify` refused it."""
-        ending = command("verify", "--db", path, "--format", "json", folder=self.folder)
+        ending = command("db", "verify", "--db", path, "--format", "json", folder=self.folder)
         if ending.code not in {0, 1}:
             return ending
         found = json.loads(ending.out)
@@ -208,7 +208,7 @@ def snapshot_in(world: World, folder: Path) -> str:
 def manifest_in(world: World, folder: Path) -> str:
     copy = folder / "copy.duckdb"
     copy.unlink(missing_ok=True)
-    world.do("import-data", folder / "export", "--db", copy)
+    world.do("db", "copy-in", folder / "export", "--db", copy)
     return world.state(copy).digest
 
 
@@ -236,17 +236,17 @@ SCENARIOS = {
     "ingest": Scenario("1", lambda w, f: ["ingest", *w.logs[1:], *on(f)], between=("2",)),
     "snapshot": Scenario("3", lambda _, f: ["apis", *on(f)], outcome=snapshot_in),
     "decide": Scenario("3", decide_arguments, outcome=decision_in, prepare=stop_early),
-    "migrate": Scenario("old", lambda _, f: ["batches", *on(f)]),
+    "migrate": Scenario("old", lambda _, f: ["db", "batches", *on(f)]),
     "export": Scenario(
         "3",
-        lambda _, f: ["export-data", f / "export", *on(f)],
+        lambda _, f: ["db", "copy-out", f / "export", *on(f)],
         outcome=manifest_in,
         is_done=lambda f: (f / "export").exists(),
     ),
-    "import": Scenario(None, lambda w, f: ["import-data", w.export, *on(f)]),
-    "merge": Scenario("1", lambda w, f: ["import-data", w.export, *on(f)]),
-    "forget": Scenario("seen", lambda _, f: ["forget", "--before", MIDDLE, *on(f)]),
-    "compact": Scenario("seen", lambda _, f: ["compact", *on(f)]),
+    "import": Scenario(None, lambda w, f: ["db", "copy-in", w.export, *on(f)]),
+    "merge": Scenario("1", lambda w, f: ["db", "copy-in", w.export, *on(f)]),
+    "forget": Scenario("seen", lambda _, f: ["db", "forget", "--before", MIDDLE, *on(f)]),
+    "compact": Scenario("seen", lambda _, f: ["db", "compact", *on(f)]),
 }
 
 
@@ -461,7 +461,7 @@ class Faults:
             counts["unclear"] += outcome != "refused"
         counts[f"{kind}: {outcome}"] += 1
         restored = folder / "restored.duckdb"
-        back = command("import-data", self.world.export, "--db", restored, folder=folder)
+        back = command("db", "copy-in", self.world.export, "--db", restored, folder=folder)
         same = back.code == 0 and self.world.state(restored) == self.world.state(
             self.world.base("3")
         )

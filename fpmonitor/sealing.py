@@ -38,7 +38,7 @@ def seal_file(source: Path, target: Path, key_file: Path) -> None:
     if log.exists():
         raise InputError(
             f"{source} is open, or was not closed: part of it is in {log.name}",
-            hint="end what uses it, and run `fpmonitor verify`, which takes it in",
+            hint="end what uses it, and run `fpmonitor db verify`, which takes it in",
         )
     key = _read_key(key_file)
     with _written(target) as scratch, _readable(source):
@@ -81,7 +81,7 @@ def _read_key(path: Path) -> Any:
         return age.x25519.Identity.from_str(read_secret_file(path))
     except age.IdentityError as error:
         raise InputError(
-            f"{path} is not a key file", hint="make one with `fpmonitor seal-file --make-key`"
+            f"{path} is not a key file", hint="make one with `fpmonitor db seal --make-key`"
         ) from error
 
 

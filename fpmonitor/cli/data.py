@@ -28,7 +28,6 @@ from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
     VOLATILE,
-    Volatile,
     note_view,
     view_of,
 )
@@ -102,7 +101,7 @@ def ingest(
             )
     rejected = sum(report.rejected for report in reports)
     if rejected:
-        note(f"{rejected:,} records were rejected: see `fpmonitor rejects`", quiet=quiet)
+        note(f"{rejected:,} records were rejected: see `fpmonitor db rejects`", quiet=quiet)
 
 
 def batch_table(reports: Sequence[BatchReport]) -> Table:
@@ -132,7 +131,7 @@ def batches(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """List the logs that are stored, and what became of their records."""
+    """List the stored logs and what became of their records."""
     with Monitor(db) as monitor:
         reports = monitor.batches()
     rows = [report.to_json() for report in reports]
@@ -151,7 +150,7 @@ def rejects(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """List records that could not be stored: file, line, reason, and how the record begins."""
+    """List the records that could not be stored, with file, line and reason."""
     with Monitor(db) as monitor:
         listed = monitor.rejects(most=most)
 
@@ -182,7 +181,7 @@ def apis(
     query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
     db: DB = DEFAULT_DB,
     k: K = 10,
-    volatile: VOLATILE = Volatile.SHARED,
+    volatile: VOLATILE = "shared",
     drop_automation: DROP_AUTOMATION = False,
     source: SOURCE = None,
     since: SINCE = None,
@@ -191,7 +190,7 @@ def apis(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """List the observed APIs: users, values, entropy and exposure of each alone."""
+    """List the observed APIs with the users, values, entropy and exposure of each."""
     if resolve is not None:
         _resolve(resolve, output_format, output)
         return

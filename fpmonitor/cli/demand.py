@@ -1,8 +1,7 @@
-"""Commands on foreign logs: what scripts read, automation, log lines for web servers."""
+"""Commands on what scripts read, and on automation."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,9 +21,9 @@ from fpmonitor.cli.options import (
     K,
     split_names,
 )
-from fpmonitor.cli.output import emit, emit_rows, note, percent, plain
-from fpmonitor.collectors.accesslog import log_line as make_log_line
+from fpmonitor.cli.output import emit_rows, note, percent, plain
 from fpmonitor.monitor import Monitor
+from fpmonitor.store.demand import By
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
@@ -34,20 +33,6 @@ if TYPE_CHECKING:
     from fpmonitor.answers.demand import DemandLine
 
 
-class By(StrEnum):
-    """Who reads APIs together."""
-
-    SCRIPT = "script"
-    SITE = "site"
-
-
-class Server(StrEnum):
-    """Web servers."""
-
-    NGINX = "nginx"
-    APACHE = "apache"
-
-
 def demand(
     paths: Annotated[
         list[str] | None,
@@ -55,7 +40,7 @@ def demand(
     ] = None,
     by: Annotated[
         By, typer.Option("--by", help="Read together by one script, or by all scripts of a site.")
-    ] = By.SCRIPT,
+    ] = "script",
     most: Annotated[int, typer.Option("--most", help="How many sets to list.", min=1)] = 50,
     k: K = 10,
     population: POPULATION = None,
@@ -68,7 +53,7 @@ def demand(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """List the API sets that scripts really read, the most exposing first."""
+    """List the API sets that scripts read, most exposing first."""
     with Monitor(db, create=bool(paths)) as monitor:
         for report in monitor.store_demand(paths, collector=collector) if paths else []:
             note(
@@ -76,7 +61,7 @@ def demand(
                 f"records of calls stored, {report.rejected:,} rejected",
                 quiet=quiet,
             )
-        lines = monitor.demand(by.value, k=k, population=population, delta=delta, most=most)
+        lines = monitor.demand(by, k=k, population=population, delta=delta, most=most)
     emit_rows(
         [line.to_json() for line in lines],
         table=lambda: _demand_table(lines, k),
@@ -118,7 +103,7 @@ def automation(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Show users that look automated, and the exposure with and without them."""
+    """Count users that look automated, and compare the exposure with and without them."""
     with Monitor(db, window=Window(since, until)) as monitor:
         report = monitor.automation(
             [split_names(names) for names in apis or []], k=k, show_counts_below_k=unsafe_counts
@@ -144,11 +129,3 @@ def _automation_table(report: AutomationReport) -> Table:
             f"{percent(everybody)}, without automation {percent(human)}",
         )
     return table
-
-
-def log_line(
-    server: Annotated[Server, typer.Argument(help="Web server.")],
-    output: OUTPUT = None,
-) -> None:
-    """Print what makes a web server log the headers that tell browsers apart."""
-    emit(make_log_line(server.value), output)

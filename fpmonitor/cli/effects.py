@@ -40,7 +40,7 @@ def preview(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Estimate the exposure before a list, after it, and with all that its format can do."""
+    """Estimate the exposure before and after a list, and with all that its format can do."""
     decided, exporter = read_decision(decision), _product(to)
     options = ExportOptions(site=site, targets=table)
     chosen = exporter.export(decided, options).controls
@@ -67,7 +67,7 @@ def plan(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> int:
-    """Find the cheapest controls of a format after which all that is left is allowed."""
+    """Find the fewest controls of a format that leave only an allowed set readable."""
     decided, exporter = read_decision(decision), _product(to)
     options = ExportOptions(site=site, targets=table)
     controls = exporter.controls(options)
@@ -109,7 +109,7 @@ def import_list(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Read a list that is already in use, and say what it leaves exposed."""
+    """Read a list that is already in use, and show what it leaves exposed."""
     if db is not None and decision is None:
         raise InputError("import: exposure of what?", hint="name a decision by --decision")
     exporter = _product(product)

@@ -61,7 +61,7 @@ def export(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> int:
-    """Write a decision as the allow/block list of a product."""
+    """Write a decision as an allow/block list for a product."""
     decided = read_decision(decision)
     if show_coverage:
         _print_coverage(decided, output_format, output)
@@ -132,7 +132,7 @@ def targets(
     ] = Path("/usr/lib/firefox"),
     output: OUTPUT = None,
 ) -> None:
-    """Read the fingerprinting targets of an installed Firefox, for `export --targets`."""
+    """List the fingerprinting targets of an installed Firefox, for `export --targets`."""
     emit(to_json(untyped(installed_targets(source))), output)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 
 from fpmonitor.answers.check import to_github, to_junit, to_sarif
+from fpmonitor.answers.trend import Against
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -42,7 +42,6 @@ from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
     VOLATILE,
-    Volatile,
     view_of,
 )
 from fpmonitor.decide.decision import read_decision
@@ -51,6 +50,7 @@ from fpmonitor.logs import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.render.trend_chart import draw_trend
 from fpmonitor.store.snapshot import Window
+from fpmonitor.store.windows import Period
 from fpmonitor.watch import Watch, WatchSettings, post_to, run_command
 
 if TYPE_CHECKING:
@@ -71,39 +71,12 @@ _EXITS = {
 _COLOURS = {"allow": "green", "block": "red", "undecided": "yellow"}
 _SHOWN_VALUES = 3
 _SMALLEST_P = 1e-99
-
-
-class By(StrEnum):
-    """Lengths of windows."""
-
-    DAY = "day"
-    WEEK = "week"
-    MONTH = "month"
-
-
-class Against(StrEnum):
-    """Windows to compare with."""
-
-    PREVIOUS = "previous"
-    FIRST = "first"
-
-
-class CheckFormat(StrEnum):
-    """Forms of output of a check."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    JUNIT = "junit"
-    SARIF = "sarif"
-    GITHUB = "github"
-
-
+CheckFormat = Literal["table", "json", "csv", "junit", "sarif", "github"]
 CHECK_FORMAT = Annotated[
     CheckFormat | None,
     typer.Option("--format", help="Form of output: a table on a terminal, JSON when piped."),
 ]
-_FILES = {CheckFormat.JUNIT: to_junit, CheckFormat.SARIF: to_sarif, CheckFormat.GITHUB: to_github}
+_FILES = {"junit": to_junit, "sarif": to_sarif, "github": to_github}
 HORIZON = Annotated[
     int | None,
     typer.Option(
@@ -111,7 +84,7 @@ HORIZON = Annotated[
     ),
 ]
 NEWEST = Annotated[
-    By | None, typer.Option("--by", help="Look at the newest day, week or month only.")
+    Period | None, typer.Option("--by", help="Look at the newest day, week or month only.")
 ]
 
 
@@ -120,7 +93,7 @@ def trend(
         list[str] | None,
         typer.Option("--apis", help="APIs read together; again for another set. [default: each]"),
     ] = None,
-    by: Annotated[By, typer.Option("--by", help="Length of the windows, UTC.")] = By.WEEK,
+    by: Annotated[Period, typer.Option("--by", help="Length of the windows, UTC.")] = "week",
     k: K = 10,
     population: Annotated[
         int | None,
@@ -131,12 +104,12 @@ def trend(
     delta: DELTA = 0.05,
     against: Annotated[
         Against, typer.Option("--against", help="Window that each is compared with.")
-    ] = Against.PREVIOUS,
+    ] = "previous",
     false_alarms: Annotated[
         float,
         typer.Option("--false-alarms", help="Tolerated probability of any false alarm at all."),
     ] = 0.01,
-    volatile: VOLATILE = Volatile.SHARED,
+    volatile: VOLATILE = "shared",
     drop_automation: DROP_AUTOMATION = False,
     source: SOURCE = None,
     db: DB = DEFAULT_DB,
@@ -149,7 +122,7 @@ def trend(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Follow exposure from window to window, and raise an alarm when the users changed."""
+    """Follow the exposure from window to window; alert when the users change."""
     view = view_of(volatile, drop_automation)
     with (
         Monitor(db, window=Window(since, until, source), view=view) as monitor,
@@ -157,11 +130,11 @@ def trend(
     ):
         report = monitor.trend(
             [split_names(names) for names in apis or ()],
-            by=by.value,
+            by=by,
             k=k,
             population=population,
             delta=delta,
-            against=against.value,
+            against=against,
             false_alarms=false_alarms,
             progress=progress,
         )
@@ -171,11 +144,11 @@ def trend(
     if svg is not None:
         emit(draw_trend(report), svg)
     match chosen_format(output_format, output):
-        case OutputFormat.JSON:
+        case "json":
             emit(to_json(report.to_json()), output)
-        case OutputFormat.CSV:
+        case "csv":
             emit(to_csv(_trend_rows(report)), output)
-        case OutputFormat.TABLE:
+        case "table":
             tables = [_trend_table(report), _alarm_table(report)]
             emit("".join(render(table, to_file=output is not None) for table in tables), output)
 
@@ -278,11 +251,12 @@ def check(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> int:
-    """Test the allow list of a decision on the data of now: 0 holds, 1 violated, 3 cannot tell."""
+    """Re-test the allow list of a decision on current data.
+
+    Exit code 0: holds, 1: violated, 3: cannot tell.
+    """
     with Monitor(db, window=Window(since, until)) as monitor:
-        report = monitor.check_report(
-            read_decision(decision), horizon=horizon, by=None if by is None else by.value
-        )
+        report = monitor.check_report(read_decision(decision), horizon=horizon, by=by)
     note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))
     return emit_check(report, decision, output_format, output)
 
@@ -291,10 +265,11 @@ def emit_check(
     report: CheckReport, decision: Path, output_format: CheckFormat | None, output: Path | None
 ) -> int:
     """Write a check in the form that was asked for, and give its exit code."""
-    if output_format in _FILES:
-        emit(_FILES[output_format](report, str(decision)), output)
-    else:
-        _emit_verdicts(report, output_format, output)
+    match output_format:
+        case "junit" | "sarif" | "github":
+            emit(_FILES[output_format](report, str(decision)), output)
+        case _:
+            _emit_verdicts(report, output_format, output)
     return _EXITS[report.outcome]
 
 
@@ -317,7 +292,7 @@ def _circumstances(report: CheckReport) -> list[str]:
 
 
 def _emit_verdicts(
-    report: CheckReport, output_format: CheckFormat | None, output: Path | None
+    report: CheckReport, output_format: OutputFormat | None, output: Path | None
 ) -> None:
     rows = [{"verdict": verdict, "apis": list(apis)} for apis, verdict in report.verdicts.items()]
 
@@ -327,8 +302,7 @@ def _emit_verdicts(
             drawn.add_row(f"[{_COLOURS[verdict]}]{verdict}[/]", plain(", ".join(apis)))
         return drawn
 
-    wanted = None if output_format is None else OutputFormat(output_format.value)
-    emit_rows(rows, table=table, wanted=wanted, output=output)
+    emit_rows(rows, table=table, wanted=output_format, output=output)
 
 
 def watch(
@@ -370,7 +344,7 @@ def watch(
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,
 ) -> int:
-    """Read new logs of a folder as they come, and tell when a verdict on a decision changes."""
+    """Store new logs of a folder as they arrive; report when the verdict on a decision changes."""
     deliver: list[Callable[[Notice], None]] = [_print_notice]
     if command is not None:
         deliver.append(run_command(command))
@@ -382,7 +356,7 @@ def watch(
             database=db,
             decision=read_decision(decision),
             horizon=horizon,
-            by=None if by is None else by.value,
+            by=by,
             collector=collector,
             column_map=ColumnMap.from_toml(columns) if columns else ColumnMap(),
             settle=settle,

@@ -3,51 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 import fpmonitor
 
-
-class OutputFormat(StrEnum):
-    """Forms of output."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-
-
-class Missing(StrEnum):
-    """What an absent observation means."""
-
-    VALUE = "value"
-    DROP = "drop"
-
-
-class Knowledge(StrEnum):
-    """What is known of the joint law."""
-
-    MARGINALS = "marginals"
-    PAIRS = "pairs"
-    JOINT = "joint"
-
-
-class Engine(StrEnum):
-    """What counts the groups of users."""
-
-    AUTO = "auto"
-    MEMORY = "memory"
-    DUCKDB = "duckdb"
-
-
-class Setting(StrEnum):
-    """Whom a decision is for."""
-
-    POPULATION = "population"
-    SAMPLE = "sample"
+OutputFormat = Literal["table", "json", "csv"]
 
 
 def _print_version(wanted: bool) -> None:
@@ -109,7 +72,7 @@ DELTA = Annotated[
     float, typer.Option("--delta", help="Tolerated probability that a guarantee fails.")
 ]
 MISSING = Annotated[
-    Missing,
+    Literal["value", "drop"],
     typer.Option("--missing", help="An absent observation is a value; or drop such users."),
 ]
 SINCE = Annotated[

@@ -46,8 +46,8 @@ def chosen_format(wanted: OutputFormat | None, output: Path | None) -> OutputFor
     if wanted is not None:
         return wanted
     if output is not None:
-        return OutputFormat.CSV if output.suffix.lower() == ".csv" else OutputFormat.JSON
-    return OutputFormat.TABLE if sys.stdout.isatty() else OutputFormat.JSON
+        return "csv" if output.suffix.lower() == ".csv" else "json"
+    return "table" if sys.stdout.isatty() else "json"
 
 
 def emit(text: str, output: Path | None) -> None:
@@ -76,11 +76,11 @@ def emit_rows(
 ) -> None:
     """Write rows as table, JSON (`document` if given, else the rows) or CSV."""
     match chosen_format(wanted, output):
-        case OutputFormat.JSON:
+        case "json":
             emit(to_json(rows if document is None else document), output)
-        case OutputFormat.CSV:
+        case "csv":
             emit(to_csv(rows), output)
-        case OutputFormat.TABLE:
+        case "table":
             emit(render(table(), to_file=output is not None), output)
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat, split_names
+from fpmonitor.cli.options import FORMAT, OUTPUT, split_names
 from fpmonitor.cli.output import emit, to_json
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
@@ -65,7 +65,7 @@ def snippet(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Print the lines of HTML that put the page snippet into a page, with its integrity."""
+    """Print the HTML that adds the page snippet to a page, with its integrity hash."""
     _check_address("--address", address)
     chosen = script_named(script)
     files = {
@@ -85,12 +85,12 @@ def snippet(
             raise InputError("name a decision file or --apis, one of the two")
         wanted = split_names(apis) if apis else read_decision(decision or Path()).policy.candidates
         text = page_lines(address, wanted, chosen)
-    if output_format is OutputFormat.JSON:
+    if output_format == "json":
         content = {
             "path": chosen.path, "integrity": chosen.integrity, "apis": list(wanted), "html": text,
         }  # fmt: skip
         emit(to_json(content), output)
-    elif output_format in {None, OutputFormat.TABLE}:
+    elif output_format in {None, "table"}:
         emit(text, output)
     else:
         raise InputError("--format: html or JSON only", hint="leave --format out, or json")

@@ -1,4 +1,4 @@
-"""Commands that ask: exposure, decide, gate."""
+"""Commands that ask: exposure, decide."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from fpmonitor.answers.trust import Knowledge
 from fpmonitor.cli.details import exposure_details, exposure_rows
 from fpmonitor.cli.options import (
     DB,
@@ -20,18 +21,13 @@ from fpmonitor.cli.options import (
     QUIET,
     SINCE,
     UNTIL,
-    Engine,
     K,
-    Knowledge,
-    Missing,
     OutputFormat,
-    Setting,
     split_names,
 )
 from fpmonitor.cli.output import (
     chosen_format,
     emit,
-    emit_rows,
     note,
     percent,
     plain,
@@ -46,15 +42,14 @@ from fpmonitor.cli.views import (
     SOURCE,
     VOLATILE,
     WHAT_IF,
-    Volatile,
     note_view,
     view_of,
 )
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.decision import Setting, read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import printable
 from fpmonitor.export.lists import api_actions
-from fpmonitor.monitor import Monitor
+from fpmonitor.monitor import Engine, Monitor
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.snapshot import Window
@@ -117,13 +112,13 @@ def exposure(
     k: K = 10,
     population: POPULATION = None,
     delta: DELTA = 0.05,
-    missing: MISSING = Missing.VALUE,
+    missing: MISSING = "value",
     given: GIVEN = "",
     bounds: BOUNDS = False,
     support: SUPPORT = None,
     trust: TRUST = None,
     entropies: ENTROPIES = False,
-    volatile: VOLATILE = Volatile.SHARED,
+    volatile: VOLATILE = "shared",
     drop_automation: DROP_AUTOMATION = False,
     what_if: WHAT_IF = None,
     source: SOURCE = None,
@@ -135,7 +130,7 @@ def exposure(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Estimate the exposure of API sets, with limits that hold."""
+    """Estimate the exposure of API sets, with finite-sample confidence limits."""
     view = view_of(volatile, drop_automation, what_if)
     with Monitor(db, window=Window(since, until, source), view=view) as monitor:
         note_view(monitor, k)
@@ -144,11 +139,11 @@ def exposure(
             k=k,
             population=population,
             delta=delta,
-            missing=missing.value,
+            missing=missing,
             given=split_names(given),
             bounds=bounds,
             supports=support or (),
-            trust=None if trust is None else trust.value,
+            trust=trust,
             entropies=entropies,
         )
         ask(monitor, reader, query_limit, [name_exposure([*r.apis, *r.given], k) for r in reports])
@@ -160,11 +155,11 @@ def emit_reports(
 ) -> None:
     """Write reports of exposure in the form that was asked for."""
     match chosen_format(output_format, output):
-        case OutputFormat.JSON:
+        case "json":
             emit(to_json([report.to_json() for report in reports]), output)
-        case OutputFormat.CSV:
+        case "csv":
             emit(to_csv(exposure_rows(reports)), output)
-        case OutputFormat.TABLE:
+        case "table":
             details = [table for report in reports for table in exposure_details(report)]
             tables = [_exposure_table(reports), *details]
             emit("".join(render(table, to_file=output is not None) for table in tables), output)
@@ -221,8 +216,8 @@ def decide(
     setting: Annotated[
         Setting,
         typer.Option("--setting", help="Certify for a population, or count the observed users."),
-    ] = Setting.POPULATION,
-    missing: MISSING = Missing.VALUE,
+    ] = "population",
+    missing: MISSING = "value",
     must: Annotated[str, typer.Option("--must", help="APIs that every set must hold.")] = "",
     never: Annotated[str, typer.Option("--never", help="APIs that no set may hold.")] = "",
     weights: Annotated[
@@ -251,8 +246,8 @@ def decide(
             metavar="DECISION.json",
         ),
     ] = None,
-    engine: COUNTER = Engine.AUTO,
-    volatile: VOLATILE = Volatile.SHARED,
+    engine: COUNTER = "auto",
+    volatile: VOLATILE = "shared",
     drop_automation: DROP_AUTOMATION = False,
     what_if: WHAT_IF = None,
     source: SOURCE = None,
@@ -263,7 +258,7 @@ def decide(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Decide which API sets stay k-anonymous: allow, block, undecided."""
+    """Classify API sets as allowed, blocked or undecided for an exposure budget."""
     known = None if resume is None else read_decision(resume)
     view = view_of(volatile, drop_automation, what_if)
     with (
@@ -275,14 +270,14 @@ def decide(
         if not quiet:
             note_view(monitor, k)
         decision = monitor.decide(
-            engine=engine.value,
+            engine=engine,
             k=k,
             budget=budget,
             population=population,
             delta=delta,
             candidates=names,
-            setting=setting.value,
-            missing=missing.value,
+            setting=setting,
+            missing=missing,
             weights=_weights(monitor, weights),
             must=split_names(must),
             never=split_names(never),
@@ -300,11 +295,11 @@ def emit_decision(
 ) -> None:
     """Write a decision in the form that was asked for; to people also when it goes to a file."""
     match chosen_format(output_format, output):
-        case OutputFormat.JSON:
+        case "json":
             emit(to_json(decision.to_json()), output)
-        case OutputFormat.CSV:
+        case "csv":
             emit(to_csv(_set_rows(decision)), output)
-        case OutputFormat.TABLE:
+        case "table":
             emit(decision_text(decision), output)
     if output is not None:
         note(f"{decision_text(decision, to_file=True)}written to {output}", quiet=quiet)
@@ -392,22 +387,3 @@ def _borders_caption(decision: Decision) -> str:
         f"{decision.evaluated:,} sets of {len(decision.policy.candidates)} candidates evaluated in "
         f"{decision.seconds:.1f} s{_COUNTERS.get(decision.engine or '', '')}.{ending}"
     )
-
-
-def gate(
-    decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
-    want: Annotated[str, typer.Option("--want", help="APIs that the site asks for now.")],
-    have: Annotated[str, typer.Option("--have", help="APIs that it has read before.")] = "",
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
-) -> None:
-    """Answer whether a site that has read some APIs may read more."""
-    verdict, because = read_decision(decision).verdict([*split_names(have), *split_names(want)])
-    answer = {"verdict": verdict, "because": list(because)}
-
-    def table() -> Table:
-        drawn = Table("verdict", "because of the set")
-        drawn.add_row(verdict, plain(", ".join(because)) or "–")
-        return drawn
-
-    emit_rows([answer], table=table, wanted=output_format, output=output, document=answer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +28,7 @@ from fpmonitor.cli.views import WHAT_IF, view_of
 from fpmonitor.errors import PolicyError
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.audit import ReleaseAudit
-from fpmonitor.release.histogram import Release, read_release, write_release
+from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
 from fpmonitor.release.partial_knowledge import (
     delta_curve,
     pitfalls,
@@ -44,13 +43,6 @@ from fpmonitor.store.snapshot import Window
 _LARGEST_CURVE = 10_000
 
 
-class Mechanism(StrEnum):
-    """How a release withholds what fewer than k users share."""
-
-    HISTOGRAM = "histogram"
-    CELLS = "cells"
-
-
 USERS = Annotated[int, typer.Option("--users", "-n", help="Users in the release.")]
 EPSILON = Annotated[float, typer.Option("--epsilon", help="Privacy loss, nats.")]
 KNOWN = Annotated[int, typer.Option("--known", help="Users whose records an attacker knows.")]
@@ -61,7 +53,7 @@ PROBABILITY = Annotated[
 
 audit = typer.Typer(
     name="audit",
-    help="What a release gives away: deltas under partial knowledge, and singling out.",
+    help="What a release reveals: deltas under partial knowledge, and singling out.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -76,7 +68,7 @@ def release(
     mechanism: Annotated[
         Mechanism,
         typer.Option("--mechanism", help="Withhold rare rows whole, or suppress single cells."),
-    ] = Mechanism.HISTOGRAM,
+    ] = "histogram",
     budget: Annotated[
         float, typer.Option("--budget", help="Largest share of users withheld by `cells`.")
     ] = 0.05,
@@ -89,10 +81,10 @@ def release(
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Write a k-anonymous table, and its manifest beside it; prints the manifest."""
+    """Write a k-anonymous table and its manifest, and print the manifest."""
     view = view_of(what_if=what_if)
     with Monitor(db, window=Window(since, until), view=view) as monitor:
-        made = monitor.release(split_names(apis), k=k, mechanism=mechanism.value, budget=budget)
+        made = monitor.release(split_names(apis), k=k, mechanism=mechanism, budget=budget)
         rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]
         ask(monitor, reader, query_limit, rows)
     where = write_release(made, output)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
@@ -43,21 +42,13 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.render.figures import Figure
 
+Plot = Literal["exposure", "curve", "entropy", "trust"]
 _MOST_RANKED = 40
 
 PLOTTED = Annotated[
     list[str] | None,
     typer.Option("--apis", help="APIs read together; again for another set. [default: each]"),
 ]
-
-
-class Plot(StrEnum):
-    """What to draw."""
-
-    EXPOSURE = "exposure"
-    CURVE = "curve"
-    ENTROPY = "entropy"
-    TRUST = "trust"
 
 
 def report(
@@ -80,7 +71,7 @@ def report(
     until: UNTIL = None,
     quiet: QUIET = False,
 ) -> None:
-    """Write a report that people read: one HTML file, with figures and their data."""
+    """Write an HTML report on a decision, with figures and their data."""
     FOR_OTHERS.set(True)
     with (
         Monitor(db, window=Window(since, until, source)) as monitor,
@@ -189,15 +180,15 @@ def figure_of(
         One set is needed, and another number of sets is named.
     """
     sets = [split_names(names) for names in apis or ()]
-    if kind is Plot.ENTROPY:
+    if kind == "entropy":
         return of_ranking(monitor.rank(sets, size=2, k=k, population=population, delta=delta))
-    if kind is Plot.EXPOSURE:
+    if kind == "exposure":
         wanted = sets or [(api,) for api in monitor.publishable_apis(k=k)]
         reports = monitor.exposure(wanted, k=k, population=population, delta=delta)
         return of_exposures(reports, title="Exposure")
     if len(sets) != 1:
-        raise InputError(f"plot {kind.value}: name one set by --apis")
-    if kind is Plot.CURVE:
+        raise InputError(f"plot {kind}: name one set by --apis")
+    if kind == "curve":
         return of_curve(monitor.curve(sets[0], k=k, delta=delta))
     [found] = monitor.exposure(sets, k=k, population=population, delta=delta, trust="joint")
     return of_trust(found)
@@ -227,7 +218,7 @@ def compare(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Compare exposure in two databases, or before and after a time; or two decisions."""
+    """Compare the exposure in two databases or before and after a time, or two decisions."""
     if before.suffix == after.suffix == ".json":
         _compare_decisions(before, after, output_format, output)
         return

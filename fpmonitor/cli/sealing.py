@@ -1,4 +1,4 @@
-"""Commands on keys and encrypted copies: make-key, seal-file, open-file."""
+"""Commands on keys and encrypted copies: db make-key, db seal, db open."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import typer
 
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import note
-from fpmonitor.sealing import make_key_file
-from fpmonitor.sealing import open_file as unseal
-from fpmonitor.sealing import seal_file as seal
+from fpmonitor.sealing import make_key_file, open_file, seal_file
 from fpmonitor.store.encryption import make_key_file as make_database_key
 
 KEY_FILE = Annotated[
@@ -24,12 +22,12 @@ def make_key(
     path: Annotated[Path, typer.Argument(help="The file to make.", metavar="FILE")],
     quiet: QUIET = False,
 ) -> None:
-    """Make the key of an encrypted database, which --key-file of all commands names."""
+    """Make the key of an encrypted database, for `fpmonitor --key-file`."""
     make_database_key(path)
     note(f"what {path} encrypts is lost without it: keep a copy elsewhere", quiet=quiet)
 
 
-def seal_file(
+def seal(
     source: Annotated[Path, typer.Argument(help="A database, or any file.", metavar="FILE")],
     seal_key: KEY_FILE,
     output: OUTPUT,
@@ -38,20 +36,20 @@ def seal_file(
     ] = False,
     quiet: QUIET = False,
 ) -> None:
-    """Encrypt a file, in the age format; the file itself stays."""
+    """Encrypt a file in the age format; the original stays."""
     if make_key:
         make_key_file(seal_key)
         note(f"{seal_key} opens what is sealed: keep it elsewhere, and a copy of it", quiet=quiet)
-    seal(source, output, seal_key)
+    seal_file(source, output, seal_key)
     note(f"sealed in {output}; {source} is as it was", quiet=quiet)
 
 
-def open_file(
+def open_sealed(
     source: Annotated[Path, typer.Argument(help="A sealed file.", metavar="FILE")],
     seal_key: KEY_FILE,
     output: OUTPUT,
     quiet: QUIET = False,
 ) -> None:
-    """Decrypt a file of `fpmonitor seal-file` or of age."""
-    unseal(source, output, seal_key)
+    """Decrypt a file made by `db seal` or by age."""
+    open_file(source, output, seal_key)
     note(f"opened in {output}", quiet=quiet)

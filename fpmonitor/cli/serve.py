@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
@@ -18,20 +17,13 @@ if TYPE_CHECKING:
     from fpmonitor.serve.config import ServeConfig
 
 
-class KeyKind(StrEnum):
-    """What a key allows."""
-
-    WRITE = "write"
-    READ = "read"
-
-
 keys = typer.Typer(
     name="keys",
-    help="Write keys and read tokens of the service.",
+    help="Manage the write keys and read tokens of the service.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-KIND = Annotated[KeyKind, typer.Argument(help="Send records, or read answers.")]
+KIND = Annotated[Literal["write", "read"], typer.Argument(help="Send records, or read answers.")]
 NAME = Annotated[str, typer.Argument(help="Source of the records, or who reads.")]
 KEYS_FILE = Annotated[
     Path | None,
@@ -77,7 +69,7 @@ def add(kind: KIND, name: NAME, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = None
     """Make a key and print it: it is shown once, and kept as a hash."""
     from fpmonitor.serve.keys import add_key  # noqa: PLC0415 -- for this command only
 
-    secret = add_key(_file(db, keys_file), kind.value, name)
+    secret = add_key(_file(db, keys_file), kind, name)
     emit(f"{secret}\n", None)
     note("keep it: it is not shown again")
 
@@ -87,7 +79,7 @@ def remove(kind: KIND, name: NAME, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = N
     """Remove a key."""
     from fpmonitor.serve.keys import remove_key  # noqa: PLC0415 -- for this command only
 
-    remove_key(_file(db, keys_file), kind.value, name)
+    remove_key(_file(db, keys_file), kind, name)
 
 
 @keys.command("list")

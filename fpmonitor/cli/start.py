@@ -26,7 +26,7 @@ def quickstart(
     folder: Annotated[Path, typer.Argument(help="Folder to make.")] = Path("quickstart"),
     quiet: QUIET = False,
 ) -> None:
-    """Go the whole way on the logs that come with fpmonitor, and leave all results in a folder."""
+    """Run ingest, decide and export on bundled synthetic logs, into a new folder."""
     if folder.exists() and any(folder.iterdir()):
         raise InputError(
             f"{folder} is there and not empty", hint="name another folder, or remove this one"

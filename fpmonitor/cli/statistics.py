@@ -21,7 +21,6 @@ from fpmonitor.cli.options import (
     UNSAFE_COUNTS,
     UNTIL,
     K,
-    Missing,
     split_names,
 )
 from fpmonitor.cli.output import emit_rows, percent, plain
@@ -30,7 +29,6 @@ from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
     VOLATILE,
-    Volatile,
     note_view,
     view_of,
 )
@@ -67,8 +65,8 @@ def rank(
     k: K = 10,
     population: POPULATION = None,
     delta: DELTA = 0.05,
-    missing: MISSING = Missing.VALUE,
-    volatile: VOLATILE = Volatile.SHARED,
+    missing: MISSING = "value",
+    volatile: VOLATILE = "shared",
     drop_automation: DROP_AUTOMATION = False,
     source: SOURCE = None,
     reader: READER = None,
@@ -93,7 +91,7 @@ def rank(
             k=k,
             population=population,
             delta=delta,
-            missing=missing.value,
+            missing=missing,
         )
         ask(monitor, reader, query_limit, [name_exposure(line.apis, k) for line in ranking.sets])
     emit_rows(
@@ -158,9 +156,9 @@ def curve(
     apis: Annotated[str, typer.Option("--apis", help="APIs read together, separated by commas.")],
     k: Annotated[int, typer.Option("--k", help="Smallest threshold that is shown, users.")] = 10,
     delta: DELTA = 0.05,
-    missing: MISSING = Missing.VALUE,
+    missing: MISSING = "value",
     unsafe_counts: UNSAFE_COUNTS = False,
-    volatile: VOLATILE = Volatile.SHARED,
+    volatile: VOLATILE = "shared",
     drop_automation: DROP_AUTOMATION = False,
     source: SOURCE = None,
     reader: READER = None,
@@ -171,7 +169,7 @@ def curve(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Return the whole exposure curve of an API set, with a band that holds everywhere."""
+    """Show the exposure curve of an API set, with a simultaneous confidence band."""
     view = view_of(volatile, drop_automation)
     with Monitor(db, window=Window(since, until, source), view=view) as monitor:
         note_view(monitor, k)
@@ -179,7 +177,7 @@ def curve(
             split_names(apis),
             k=k,
             delta=delta,
-            missing=missing.value,
+            missing=missing,
             show_counts_below_k=unsafe_counts,
         )
         points = [name_exposure(report.apis, point.threshold) for point in report.points]

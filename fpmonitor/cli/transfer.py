@@ -1,4 +1,4 @@
-"""Commands that move data: export-data, import-data."""
+"""Commands that move data: db copy-out, db copy-in."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from fpmonitor.store.transfer import read_export
 FOLDER = Annotated[Path, typer.Argument(help="The folder of the export.", metavar="FOLDER")]
 
 
-def export_data(
+def copy_out(
     folder: FOLDER,
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Write all data of a database into a new folder of Parquet files, as secret as it is."""
+    """Write all data of a database to a new folder of Parquet files.
+
+    They are as confidential as the database.
+    """
     with Monitor(db) as monitor:
         manifest = monitor.export_data(folder)
     files = {table: msgspec.to_builtins(file) for table, file in manifest.files.items()}
@@ -45,13 +48,13 @@ def export_data(
     note(f"{folder} holds the key of the user ids: keep it as secret as {db}", quiet=quiet)
 
 
-def import_data(
+def copy_in(
     folder: FOLDER,
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Store exported data that a database does not have; a new database becomes a copy."""
+    """Add data written by `db copy-out`; a new database becomes a copy."""
     export = read_export(folder)
     with Monitor(db, create=True) as monitor:
         row = monitor.import_data(export).to_json()

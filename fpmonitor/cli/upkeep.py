@@ -1,4 +1,4 @@
-"""Commands of upkeep: verify, forget, compact."""
+"""Commands of maintenance: db verify, db forget, db compact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _USER_VARIABLE = "FPMONITOR_FORGET_USER"
 
 
 def verify(db: DB = DEFAULT_DB, output_format: FORMAT = None, output: OUTPUT = None) -> int:
-    """Read all of a database and look for what contradicts itself: 0 sound, 1 not."""
+    """Read a whole database and look for contradictions.
+
+    Exit code 0: sound, 1: contradictions found.
+    """
     with Monitor(db) as monitor:
         found = monitor.verify()
     flaws = [asdict(flaw) for flaw in found.flaws]
@@ -57,7 +60,7 @@ def forget(
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,
 ) -> None:
-    """Forget visits, and leave no trace of them in the file."""
+    """Delete visits, and every trace of them in the file."""
     name = os.environ.get(_USER_VARIABLE, "") if user else ""
     if (before is None) == (not user) or (user and not name):
         raise InputError(
@@ -71,7 +74,7 @@ def forget(
 
 
 def compact(db: DB = DEFAULT_DB, quiet: QUIET = False) -> None:
-    """Write a database anew, without the room of what was deleted."""
+    """Rewrite a database without the space of deleted data."""
     with Monitor(db):
         pass
     before, after = write_anew(db)

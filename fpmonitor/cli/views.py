@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,18 +10,10 @@ import typer
 from fpmonitor.cli.output import note
 from fpmonitor.disclosure import publishable_count
 from fpmonitor.store.transforms import read_transforms
-from fpmonitor.store.views import View
+from fpmonitor.store.views import View, Volatile
 
 if TYPE_CHECKING:
     from fpmonitor.monitor import Monitor
-
-
-class Volatile(StrEnum):
-    """What a value counts as that a browser randomises."""
-
-    SHARED = "shared"
-    LEFT_OUT = "left-out"
-    RAW = "raw"
 
 
 VOLATILE = Annotated[
@@ -50,13 +41,13 @@ SOURCE = Annotated[
 
 
 def view_of(
-    volatile: Volatile = Volatile.SHARED,
+    volatile: Volatile = "shared",
     drop_automation: bool = False,
     what_if: Path | None = None,
 ) -> View:
     """View that the options ask for."""
     return View(
-        volatile=volatile.value,
+        volatile=volatile,
         drop_automation=drop_automation,
         transforms={} if what_if is None else read_transforms(what_if),
     )

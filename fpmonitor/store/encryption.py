@@ -47,7 +47,7 @@ def read_key_file(path: Path) -> str:
     """
     key = read_secret_file(path)
     if not key.isascii() or not key.isprintable() or len(key) < _LEAST_CHARACTERS:
-        raise InputError(f"{path} holds no key", hint="make one with `fpmonitor make-key FILE`")
+        raise InputError(f"{path} holds no key", hint="make one with `fpmonitor db make-key FILE`")
     return key
 
 

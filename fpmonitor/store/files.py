@@ -145,13 +145,13 @@ def trouble_with(path: Path, error: duckdb.Error) -> StoreError | None:
         aside = f"move {path}.wal away to go on without what it holds, or " if of_log else ""
         return StoreError(
             f"{path} is damaged ({reason[:160]})",
-            hint=f"{aside}restore a backup with `fpmonitor import-data FOLDER --db NEW.duckdb`, "
+            hint=f"{aside}restore a backup with `fpmonitor db copy-in FOLDER --db NEW.duckdb`, "
             "or ingest its logs into a new database",
         )
     if _LOST.search(reason):
         return StoreError(
             f"{path} was lost while it was in use ({reason[:160]})",
-            hint="try again; `fpmonitor verify` tells whether it is sound",
+            hint="try again; `fpmonitor db verify` tells whether it is sound",
         )
     return None
 
@@ -160,8 +160,8 @@ def _trouble_at_opening(path: Path, reason: str) -> StoreError | None:
     if _NEWER.search(reason):
         return StoreError(
             f"{path} was written by another version of DuckDB than {duckdb.__version__}",
-            hint="install that one; or with it `fpmonitor export-data FOLDER`, and here "
-            "`fpmonitor import-data FOLDER --db NEW.duckdb`",
+            hint="install that one; or with it `fpmonitor db copy-out FOLDER`, and here "
+            "`fpmonitor db copy-in FOLDER --db NEW.duckdb`",
         )
     if _WANTS_KEY.search(reason):
         return StoreError(
@@ -174,8 +174,8 @@ def _trouble_at_opening(path: Path, reason: str) -> StoreError | None:
     if _CLEAR.search(reason):
         return StoreError(
             f"{path} is not encrypted",
-            hint="leave --key-file away; or make an encrypted copy: `fpmonitor export-data FOLDER`"
-            ", then `fpmonitor --key-file FILE import-data FOLDER --db NEW.duckdb`",
+            hint="leave --key-file away; or make an encrypted copy: `fpmonitor db copy-out FOLDER`"
+            ", then `fpmonitor --key-file FILE db copy-in FOLDER --db NEW.duckdb`",
         )
     return None
 

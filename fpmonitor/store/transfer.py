@@ -251,7 +251,7 @@ def _read_manifest(path: Path) -> Manifest:
     except OSError as error:
         raise InputError(
             f"{path} cannot be read ({error.strerror})",
-            hint="name a folder that `fpmonitor export-data` has written",
+            hint="name a folder that `fpmonitor db copy-out` has written",
         ) from error
     except (msgspec.DecodeError, ValueError) as error:
         raise _damaged(path.parent, f"{path.name!r} is no manifest") from error

@@ -81,7 +81,7 @@ def test_batches_lists_what_ingest_reported(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reported = json.loads(Path(database).with_suffix(".json").read_text())
-    assert output_of(capsys, "batches", "--db", database) == reported
+    assert output_of(capsys, "db", "batches", "--db", database) == reported
 
 
 def test_apis_has_the_members_of_the_contract(

@@ -611,14 +611,14 @@ def test_names_are_data_and_never_sql(named: Path, capsys: pytest.CaptureFixture
 
 TABLES = (
     ("apis",),
-    ("batches",),
-    ("rejects",),
+    ("db", "batches"),
+    ("db", "rejects"),
     ("exposure", "--apis", NAMES[0].replace('"', "")),
     ("rank", "--size", "1"),
 )
 
 
-@pytest.mark.parametrize("command", TABLES, ids=[command[0] for command in TABLES])
+@pytest.mark.parametrize("command", TABLES, ids=[" ".join(command[:2]) for command in TABLES])
 def test_no_table_commands_the_terminal(
     named: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:

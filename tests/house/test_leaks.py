@@ -18,10 +18,10 @@ from urllib.parse import quote
 import duckdb
 import polars as pl
 import pytest
-import typer
 from starlette.testclient import TestClient
 
-from fpmonitor.cli import app, run
+from fpmonitor.cli import command_tree, run
+from fpmonitor.cli.commands import LazyCommand
 from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.plugins import EXPORTERS, plugin_names
 from fpmonitor.serve.app import create_app, openapi_document
@@ -246,8 +246,8 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["{logs}/access.log", "--db", "{scratch}", "--collector", "wide"],
         ["{garbage}", "--db", "{scratch}"],
     ],
-    "batches": [["--format", form] for form in TEXTS],
-    "rejects": [["--format", form] for form in TEXTS],
+    "db batches": [["--format", form] for form in TEXTS],
+    "db rejects": [["--format", form] for form in TEXTS],
     "apis": [*(["--format", form] for form in TEXTS), ["--volatile", "raw"], ["--drop-automation"]],
     "exposure": [
         *([*SET, "--format", form] for form in TEXTS),
@@ -304,14 +304,14 @@ COMMANDS: dict[str, list[list[str]]] = {
         [*SET, "--k", "10", "-o", "{out}/cells.parquet", "--mechanism", "cells"],
         [*TOLD_BY_NAME, "--k", "10", "-o", "{out}/none.parquet"],
     ],
-    "verify": [["--format", form] for form in TEXTS],
-    "forget": [["--before", "2020-01-01", "--db", "{scratch}"]],
-    "compact": [["--db", "{scratch}"]],
-    "make-key": [["{scratch}.key"]],
-    "seal-file": [["{db}", "--key-file", "{key}", "--make-key", "-o", "{sealed}"]],
-    "open-file": [["{sealed}", "--key-file", "{garbage}", "-o", "{opened}"]],
-    "export-data": [["{dump}"], ["{dump}"]],
-    "import-data": [["{dump}", "--db", "{scratch}.copy", "--format", form] for form in TEXTS],
+    "db verify": [["--format", form] for form in TEXTS],
+    "db forget": [["--before", "2020-01-01", "--db", "{scratch}"]],
+    "db compact": [["--db", "{scratch}"]],
+    "db make-key": [["{scratch}.key"]],
+    "db seal": [["{db}", "--key-file", "{key}", "--make-key", "-o", "{sealed}"]],
+    "db open": [["{sealed}", "--key-file", "{garbage}", "-o", "{opened}"]],
+    "db copy-out": [["{dump}"], ["{dump}"]],
+    "db copy-in": [["{dump}", "--db", "{scratch}.copy", "--format", form] for form in TEXTS],
     "audit queries": [["--format", form] for form in TEXTS],
     "audit histogram": [[*SET, "--k", "10", "--epsilon", "1"]],
     "audit partial-knowledge": [["-n", "100", "-p", "0.1", "--k", "10", "--epsilon", "1"]],
@@ -345,7 +345,8 @@ ELSEWHERE = {
 
 
 def names_of_commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[str]:
-    command = typer.main.get_command(app) if command is None else command
+    command = command_tree() if command is None else command
+    command = command.load() if isinstance(command, LazyCommand) else command
     if hasattr(command, "commands"):
         for name, below in command.commands.items():
             yield from names_of_commands(below, (*path, name))

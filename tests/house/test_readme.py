@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import fpmonitor
-from fpmonitor.cli import app, run
+from fpmonitor.cli import command_tree, run
+from fpmonitor.cli.commands import DATABASE
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -59,8 +60,10 @@ def test_readme_python_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_every_command_is_described_in_the_readme_or_docs() -> None:
     pages = README + "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
-    for command in app.registered_commands:
-        assert f"fpmonitor {command.name}" in pages, command.name
+    for command in command_tree().commands:
+        assert f"fpmonitor {command}" in pages, command
+    for entry in DATABASE:
+        assert re.search(rf"fpmonitor db ([a-z|-]+\|)?{entry.name}\b", pages), entry.name
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:

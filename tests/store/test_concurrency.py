@@ -93,7 +93,7 @@ def test_after_the_wait_the_error_names_the_holder(
 ) -> None:
     monkeypatch.setenv("FPMONITOR_WAIT", "0.2")
     with held(db, 60) as holder:
-        for command in (["apis"], ["compact"], ["ingest", str(db.with_name("0.jsonl"))]):
+        for command in (["apis"], ["db", "compact"], ["ingest", str(db.with_name("0.jsonl"))]):
             began = time.monotonic()
             assert run([*command, "--db", str(db)]) == 2
             assert time.monotonic() - began > 0.2

@@ -104,7 +104,7 @@ def test_no_value_stands_in_the_file_and_questions_are_answered(
     ]
     assert with_key(key, *question) == 0
     assert ",500," in capsys.readouterr().out
-    assert with_key(key, "verify", "--db", str(db)) == 0
+    assert with_key(key, "db", "verify", "--db", str(db)) == 0
 
 
 def test_the_log_of_a_killed_writer_is_encrypted_and_taken_in(
@@ -135,7 +135,7 @@ def test_without_the_key_there_is_an_error_that_names_the_option(
     before = db.read_bytes()
     assert run(["apis", "--db", str(db)]) == 2
     assert "is encrypted; name its key" in capsys.readouterr().err
-    assert run(["compact", "--db", str(db)]) == 2
+    assert run(["db", "compact", "--db", str(db)]) == 2
     assert db.read_bytes() == before
 
 
@@ -144,8 +144,8 @@ def test_another_key_is_an_error_and_changes_nothing(
 ) -> None:
     make_key_file(tmp_path / "other")
     before = db.read_bytes()
-    for command in ("apis", "verify", "compact"):
-        assert with_key(tmp_path / "other", command, "--db", str(db)) == 2
+    for command in (["apis"], ["db", "verify"], ["db", "compact"]):
+        assert with_key(tmp_path / "other", *command, "--db", str(db)) == 2
         told = capsys.readouterr().err
         assert "another key" in told
         assert read_key_file(tmp_path / "other") not in told
@@ -164,11 +164,11 @@ def test_a_clear_database_is_not_taken_for_an_encrypted_one(
 
 
 def test_compact_keeps_it_encrypted(db: Path, key: Path) -> None:
-    assert with_key(key, "forget", "--before", "2000-01-01", "--db", str(db)) == 0
-    assert with_key(key, "compact", "--db", str(db)) == 0
+    assert with_key(key, "db", "forget", "--before", "2000-01-01", "--db", str(db)) == 0
+    assert with_key(key, "db", "compact", "--db", str(db)) == 0
     assert PLANTED.encode() not in db.read_bytes()
     assert run(["apis", "--db", str(db)]) == 2
-    assert with_key(key, "verify", "--db", str(db)) == 0
+    assert with_key(key, "db", "verify", "--db", str(db)) == 0
 
 
 def test_an_encrypted_copy_of_a_clear_database_has_the_same_content(
@@ -177,12 +177,12 @@ def test_an_encrypted_copy_of_a_clear_database_has_the_same_content(
     del cipher
     clear, copy, folder = tmp_path / "clear.duckdb", tmp_path / "copy.duckdb", tmp_path / "moved"
     assert run(["ingest", str(log), "--db", str(clear), "-q"]) == 0
-    assert run(["export-data", str(folder), "--db", str(clear)]) == 0
-    assert with_key(key, "import-data", str(folder), "--db", str(copy)) == 0
+    assert run(["db", "copy-out", str(folder), "--db", str(clear)]) == 0
+    assert with_key(key, "db", "copy-in", str(folder), "--db", str(copy)) == 0
     capsys.readouterr()
-    assert run(["verify", "--db", str(clear)]) == 0
+    assert run(["db", "verify", "--db", str(clear)]) == 0
     expected = capsys.readouterr().out
-    assert with_key(key, "verify", "--db", str(copy)) == 0
+    assert with_key(key, "db", "verify", "--db", str(copy)) == 0
     assert capsys.readouterr().out == expected
 
 

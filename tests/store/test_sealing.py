@@ -19,14 +19,14 @@ CLEAR = b"user,Screen.width\n" + b"somebody,1024\n" * 20_000  # several chunks o
 def sealed(tmp_path: Path) -> Path:
     (tmp_path / "clear").write_bytes(CLEAR)
     options = ["--key-file", str(tmp_path / "key"), "-o", str(tmp_path / "sealed")]
-    assert run(["seal-file", str(tmp_path / "clear"), *options, "--make-key", "-q"]) == 0
+    assert run(["db", "seal", str(tmp_path / "clear"), *options, "--make-key", "-q"]) == 0
     return tmp_path / "sealed"
 
 
 def opened(sealed: Path, key: str = "key") -> int:
     folder = sealed.parent
     options = ["--key-file", str(folder / key), "-o", str(folder / "opened")]
-    return run(["open-file", str(sealed), *options, "-q"])
+    return run(["db", "open", str(sealed), *options, "-q"])
 
 
 def test_what_is_sealed_opens_again_and_shows_nothing(sealed: Path) -> None:
@@ -44,7 +44,7 @@ def test_another_key_is_an_error_and_leaves_no_file(
 ) -> None:
     folder = sealed.parent
     options = ["--key-file", str(folder / "other"), "-o", str(folder / "second"), "-q"]
-    assert run(["seal-file", str(folder / "clear"), *options, "--make-key"]) == 0
+    assert run(["db", "seal", str(folder / "clear"), *options, "--make-key"]) == 0
     before = sorted(folder.iterdir())
     assert opened(sealed, "other") == 2
     assert "another key" in capsys.readouterr().err
@@ -82,12 +82,12 @@ def test_keys_that_others_can_read_or_that_are_none_are_refused(
     assert opened(sealed) == 2
     assert "not a key file" in capsys.readouterr().err
     options = ["--key-file", str(key), "-o", str(sealed.parent / "x"), "--make-key"]
-    assert run(["seal-file", str(sealed.parent / "clear"), *options]) == 2
+    assert run(["db", "seal", str(sealed.parent / "clear"), *options]) == 2
     assert key.read_text(encoding="ascii") == "no key\n", "a key is never written over"
 
 
 def test_a_database_that_was_not_closed_is_not_sealed(sealed: Path) -> None:
     (sealed.parent / "clear.wal").write_bytes(b"x")
     options = ["--key-file", str(sealed.parent / "key"), "-o", str(sealed.parent / "x")]
-    assert run(["seal-file", str(sealed.parent / "clear"), *options]) == 2
+    assert run(["db", "seal", str(sealed.parent / "clear"), *options]) == 2
     assert not (sealed.parent / "x").exists()

@@ -119,17 +119,17 @@ def test_thousands_of_browsers_come_back(
     first, second, folder = tmp_path / "a.duckdb", tmp_path / "b.duckdb", tmp_path / "export"
     assert run(["ingest", LOG, "--db", str(first), "--quiet"]) == 0
     capsys.readouterr()
-    assert run(["export-data", str(folder), "--db", str(first), "--quiet"]) == 0
+    assert run(["db", "copy-out", str(folder), "--db", str(first), "--quiet"]) == 0
     manifest = json.loads(capsys.readouterr().out)
     assert manifest == json.loads((folder / "manifest.json").read_text())
     rows = manifest["files"]["observation"]["rows"]
     assert rows > 100_000
-    assert run(["import-data", str(folder), "--db", str(second)]) == 0
+    assert run(["db", "copy-in", str(folder), "--db", str(second)]) == 0
     assert json.loads(capsys.readouterr().out)["observations"] == rows
     before = digests(first)
     assert digests(second) == before
     assert before[0] == manifest["digest"]
-    assert run(["import-data", str(folder), "--db", str(second)]) == 0
+    assert run(["db", "copy-in", str(folder), "--db", str(second)]) == 0
     assert set(json.loads(capsys.readouterr().out).values()) == {0, 1}
     assert digests(second) == before
 
@@ -317,7 +317,7 @@ def test_what_is_not_as_it_was_written_is_refused_and_stores_nothing(
     change, message = DAMAGES[damage]
     change(folder)
     other = tmp_path / "b.duckdb"
-    assert run(["import-data", str(folder), "--db", str(other)]) == 2
+    assert run(["db", "copy-in", str(folder), "--db", str(other)]) == 2
     told = capsys.readouterr().err
     assert message in told
     assert "Traceback" not in told

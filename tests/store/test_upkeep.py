@@ -50,7 +50,7 @@ def test_a_sound_database_has_no_flaw(tmp_path: Path, capsys: pytest.CaptureFixt
     path = tmp_path / "f.duckdb"
     assert run(["ingest", LOGS, "--db", str(path), "--quiet"]) == 0
     capsys.readouterr()
-    assert run(["verify", "--db", str(path), "--format", "json"]) == 0
+    assert run(["db", "verify", "--db", str(path), "--format", "json"]) == 0
     flaws = json.loads(capsys.readouterr().out)["flaws"]
     assert len(flaws) == 11
     assert not any(flaw["found"] for flaw in flaws)
@@ -73,7 +73,7 @@ def test_what_contradicts_itself_is_found(
 ) -> None:
     with duckdb.connect(db) as connection:
         connection.execute(damage)
-    assert run(["verify", "--db", str(db), "--format", "json"]) == 1
+    assert run(["db", "verify", "--db", str(db), "--format", "json"]) == 1
     flaws = json.loads(capsys.readouterr().out)["flaws"]
     found = {flaw["what"] for flaw in flaws if flaw["found"]}
     assert what in found
@@ -81,31 +81,31 @@ def test_what_contradicts_itself_is_found(
 
 def test_visits_before_a_time_are_forgotten_and_leave_no_byte(db: Path) -> None:
     assert OLD.encode() in db.read_bytes()
-    assert run(["forget", "--before", "2026-02-01", "--db", str(db), "--quiet"]) == 0
+    assert run(["db", "forget", "--before", "2026-02-01", "--db", str(db), "--quiet"]) == 0
     assert values(db) == {NEW, GONE, "both", "x"}
     content = db.read_bytes()
     assert OLD.encode() not in content
     assert b"rejected-4b1c" not in content, "nor what was kept of rejected records"
     assert NEW.encode() in content
-    assert run(["verify", "--db", str(db)]) == 0
+    assert run(["db", "verify", "--db", str(db)]) == 0
 
 
 def test_a_user_is_forgotten_by_an_id_that_is_not_on_the_command_line(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FPMONITOR_FORGET_USER", "bob")
-    assert run(["forget", "--user", "--db", str(db), "--quiet"]) == 0
+    assert run(["db", "forget", "--user", "--db", str(db), "--quiet"]) == 0
     assert values(db) == {OLD, NEW, "both", "x"}
     assert GONE.encode() not in db.read_bytes()
     with Monitor(db) as monitor:
         assert monitor.snapshot().users == 2
         assert monitor.forget_user("nobody") == 0
         assert monitor.forget_before(datetime(2020, 1, 1)) == 0  # noqa: DTZ001 -- UTC
-    assert run(["verify", "--db", str(db)]) == 0
+    assert run(["db", "verify", "--db", str(db)]) == 0
 
 
 def test_a_log_that_was_forgotten_is_not_stored_again_by_accident(db: Path) -> None:
-    assert run(["forget", "--before", "2026-02-01", "--db", str(db), "--quiet"]) == 0
+    assert run(["db", "forget", "--before", "2026-02-01", "--db", str(db), "--quiet"]) == 0
     with Monitor(db) as monitor:
         [again] = monitor.ingest([str(db.with_name("log.jsonl"))])
     assert again.stored == 0
@@ -114,9 +114,9 @@ def test_a_log_that_was_forgotten_is_not_stored_again_by_accident(db: Path) -> N
 
 def test_what_to_forget_must_be_said(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FPMONITOR_FORGET_USER", raising=False)
-    assert run(["forget", "--db", str(db)]) == 2
-    assert run(["forget", "--user", "--db", str(db)]) == 2
-    assert run(["forget", "--user", "--before", "2026-01-01", "--db", str(db)]) == 2
+    assert run(["db", "forget", "--db", str(db)]) == 2
+    assert run(["db", "forget", "--user", "--db", str(db)]) == 2
+    assert run(["db", "forget", "--user", "--before", "2026-01-01", "--db", str(db)]) == 2
 
 
 def test_compacting_keeps_everything_and_needs_the_file_for_itself(db: Path) -> None:
@@ -124,7 +124,7 @@ def test_compacting_keeps_everything_and_needs_the_file_for_itself(db: Path) -> 
         before, digest = monitor.observations(), monitor.snapshot().digest
         with pytest.raises(StoreError, match="cannot open"):
             compact(db)
-    assert run(["compact", "--db", str(db), "--quiet"]) == 0
+    assert run(["db", "compact", "--db", str(db), "--quiet"]) == 0
     with Monitor(db) as monitor:
         assert sorted(monitor.observations(), key=repr) == sorted(before, key=repr)
         assert monitor.snapshot().digest == digest

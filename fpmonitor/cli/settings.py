@@ -1,0 +1,187 @@
+"""Defaults of options from `fpmonitor.toml`, checked against the options of the commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+from typer.core import TyperGroup
+from typer.models import OptionInfo
+
+from fpmonitor.cli import options
+from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.safe_files import read_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SETTINGS_FILE = Path("fpmonitor.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings file.
+
+    Attributes
+    ----------
+    shared
+        Settings at the top, for all commands that have the option.
+    tables
+        One table per command, or per group of commands.
+    root
+        The command `fpmonitor`, with all commands below it.
+    """
+
+    shared: Mapping[str, Any]
+    tables: Mapping[str, Any]
+    root: TyperGroup
+
+    @classmethod
+    def read(cls, root: TyperGroup) -> Settings:
+        """Read the file of the working folder, if there is one.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read, is not TOML, or has a table that is not a command.
+        """
+        try:
+            content = read_toml(SETTINGS_FILE, "settings") if SETTINGS_FILE.is_file() else {}
+        except OSError as error:
+            raise InputError(
+                f"cannot look for {SETTINGS_FILE} ({error.strerror})",
+                hint="work in a folder that you may read",
+            ) from error
+        shared = {name: value for name, value in content.items() if not isinstance(value, dict)}
+        tables = {name: value for name, value in content.items() if isinstance(value, dict)}
+        for name in tables:
+            _check_name("command", name, root.commands)
+        return cls(_by_option(shared), tables, root)
+
+    def root_defaults(self) -> dict[str, Any]:
+        """Return the defaults of the options before the command."""
+        return _defaults(_settable(self.root), self.shared)
+
+    def defaults(self, command: Any, path: tuple[str, ...]) -> dict[str, Any]:
+        """Return the defaults of a command, or of all commands of a group.
+
+        Parameters
+        ----------
+        command
+            The command, loaded.
+        path
+            Its name, after those of its groups.
+
+        Raises
+        ------
+        InputError
+            A setting is unknown, or its value is of the wrong type.
+        """
+        table: Any = self.tables
+        for name in path:
+            table = table.get(name, {})
+        return self._of(command, path, table)
+
+    def _of(self, command: Any, path: tuple[str, ...], table: Any) -> dict[str, Any]:
+        title = f"[{'.'.join(path)}]"
+        if not isinstance(table, dict):
+            raise InputError(f"{SETTINGS_FILE}: {title} must be a table of settings")
+        if isinstance(command, TyperGroup):
+            for name in table:
+                _check_name(f"command in {title}", name, command.commands)
+            # A lazy command is checked when it is loaded.
+            return {
+                name: self._of(below, (*path, name), table.get(name, {}))
+                for name, below in command.commands.items()
+                if not hasattr(below, "load")
+            }
+        known = _settable(command)
+        own = _by_option(table, f"{title} ")
+        for name in own:
+            _check_name(f"setting in {title}", name, known)
+        for name in self.shared.keys() - known.keys() - _COMMON:
+            self._check_shared(name)
+        shared = {name: value for name, value in self.shared.items() if name in known}
+        return _defaults(known, shared) | _defaults(known, own, f"{title} ")
+
+    def _check_shared(self, name: str) -> None:
+        """Refuse a setting at the top that no command has; all commands are loaded for that."""
+        _check_name("setting", name, {*_COMMON, *_all_settable(self.root)})
+
+
+def _check_name(kind: str, name: str, known: Any) -> None:
+    if name not in known:
+        unknown = UnknownNameError(kind, name, known)
+        raise InputError(f"{SETTINGS_FILE}: {unknown.message}", hint=unknown.hint)
+
+
+def _by_option(table: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """Return settings by the names of their options: `query_limit` is `query-limit`."""
+    found = {name.replace("_", "-"): value for name, value in table.items()}
+    if len(found) < len(table):
+        raise InputError(f"{SETTINGS_FILE}: {where}has a setting in both spellings")
+    return found
+
+
+def _settable(command: Any) -> dict[str, Any]:
+    """Parameters of a command by the names of their options, or of the arguments."""
+    found = {}
+    for parameter in command.params:
+        if not parameter.is_eager:
+            names = [name[2:] for name in parameter.opts if name.startswith("--")]
+            for name in names or [parameter.name.replace("_", "-")]:
+                found[name] = parameter
+    return found
+
+
+def _all_settable(group: TyperGroup) -> Iterator[str]:
+    for below in group.commands.values():
+        command: Any = below.load() if hasattr(below, "load") else below
+        if isinstance(command, TyperGroup):
+            yield from _all_settable(command)
+        else:
+            yield from _settable(command)
+
+
+def _defaults(
+    known: Mapping[str, Any], settings: Mapping[str, Any], where: str = ""
+) -> dict[str, Any]:
+    return {
+        known[name].name: _value(known[name], value, f"{where}{name}")
+        for name, value in settings.items()
+        if name in known
+    }
+
+
+def _value(parameter: Any, value: Any, what: str) -> Any:
+    """Check the type of a value; its range is checked like that of an option.
+
+    Raises
+    ------
+    InputError
+        The value is of another type than the option.
+    """
+    kind = parameter.type_descriptor.annotation
+    if kind is datetime and isinstance(value, date):
+        return value.isoformat()
+    if parameter.type_descriptor.is_list and isinstance(value, str):
+        return [value]
+    try:
+        msgspec.convert(value, str if kind in {Path, datetime} else kind)
+    except msgspec.ValidationError as error:
+        message = str(error).replace("`", "")
+        raise InputError(f"{SETTINGS_FILE}: {what}: {message[0].lower()}{message[1:]}") from error
+    return value
+
+
+def _names_of(alias: Any) -> Iterator[str]:
+    for part in get_args(alias)[1:]:
+        if isinstance(part, OptionInfo):
+            yield from (name[2:] for name in part.param_decls or () if name.startswith("--"))
+
+
+# Options that many commands have: a command that lacks one need not load the others to know it.
+_COMMON = frozenset(name for alias in vars(options).values() for name in _names_of(alias))

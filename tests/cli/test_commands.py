@@ -1,0 +1,170 @@
+"""The commands: panels, what each loads, completion, and the settings file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.cli import command_tree, run
+from fpmonitor.cli.commands import PANELS, LazyCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HEAVY = ("duckdb", "polars", "scipy", "numpy", "pyspark")
+
+
+def lazy_commands(group: Any) -> Iterator[LazyCommand]:
+    for command in group.commands.values():
+        if isinstance(command, LazyCommand):
+            yield command
+            below = command.load()
+            if hasattr(below, "commands"):
+                yield from lazy_commands(below)
+
+
+def loaded_by(*arguments: str, folder: Path) -> set[str]:
+    """Heavy packages that a command has loaded at its end."""
+    script = (
+        "import sys; from fpmonitor.cli import run; "
+        f"code = run({list(arguments)!r}); "
+        f"print(code, *({set(HEAVY)!r} & sys.modules.keys()), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], capture_output=True, text=True, cwd=folder, check=True
+    )
+    code, *loaded = done.stderr.splitlines()[-1].split()
+    assert code == "0", done.stderr
+    return set(loaded)
+
+
+def test_the_help_of_a_line_is_that_of_its_command() -> None:
+    for command in lazy_commands(command_tree()):
+        assert " ".join(command.load().help.split()) == command.help, command.path
+
+
+def test_every_module_of_commands_is_in_the_table_once() -> None:
+    homes = [command.entry.home for command in lazy_commands(command_tree())]
+    assert len(set(homes)) == len(homes)
+    assert len(PANELS) <= 8
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"]])
+def test_help_and_version_load_no_library_of_numbers(arguments: list[str], tmp_path: Path) -> None:
+    assert loaded_by(*arguments, folder=tmp_path) == set()
+
+
+def test_without_a_command_the_help_is_printed_and_nothing_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for group in ([], ["db"], ["keys"], ["audit"]):
+        assert run([*group, "--help"]) == 0
+        asked = capsys.readouterr()
+        assert run(group) == 0
+        alone = capsys.readouterr()
+        assert alone.out.strip() == asked.out.strip()
+        assert alone.err == asked.err == ""
+        assert "Usage: fpmonitor" in asked.out
+
+
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        ("fpmonitor ga", {"gate"}),
+        ("fpmonitor db ve", {"verify"}),
+        ("fpmonitor keys a", {"add"}),
+        ("fpmonitor gate --wa", {"--want"}),
+        ("fpmonitor decide --setting ", {"population", "sample"}),
+    ],
+)
+def test_the_shell_completes_commands_and_options(words: str, completions: set[str]) -> None:
+    environment = {
+        **os.environ,
+        "_FPMONITOR_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "fpmonitor"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.split()) == completions
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("settings", "command", "message"),
+    [
+        ("[decide]\npopluation = 10000000", "decide", "'popluation'; nearest: population"),
+        ("[decdie]\nk = 5", "apis", "unknown command 'decdie'; nearest: decide"),
+        ("popluation = 5", "gate", "unknown setting 'popluation'; nearest: population"),
+        ("[db.verfiy]\nformat = 'json'", "db verify", "'verfiy'; nearest: verify"),
+        ("[db.verify]\nfromat = 'json'", "db verify", "'fromat'; nearest: format"),
+        ("[ldp.metrics]\nepsilom = 1.0", "ldp metrics", "'epsilom'; nearest: epsilon"),
+        ("[ldp.metrcs]\nepsilon = 1.0", "ldp metrics", "'metrcs'; nearest: metrics"),
+        ("[decide]\nk = 'ten'", "decide", "[decide] k: expected int, got str"),
+        ("[decide]\nquiet = 1", "decide", "[decide] quiet: expected bool, got int"),
+        ("[decide]\ndb = 5", "decide", "[decide] db: expected str, got int"),
+        ("[decide]\nsetting = 'smaple'", "decide", "[decide] setting: invalid enum value"),
+        ("db = 5", "apis", "db: expected str, got int"),
+        ("wait = 'long'", "apis", "wait: expected float, got str"),
+        ("decide = 5", "apis", "unknown setting 'decide'"),
+        ("[ldp]\nmetrics = 5", "ldp metrics", "[ldp.metrics] must be a table"),
+        ("query-limit = '1'\nquery_limit = '2'", "apis", "both spellings"),
+    ],
+)
+def test_a_bad_setting_is_an_error(
+    settings: str, command: str, message: str, in_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (in_folder / "fpmonitor.toml").write_text(settings, encoding="utf-8")
+    assert run(command.split()) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert printed.err.startswith("fpmonitor: error: fpmonitor.toml: ")
+    assert message in printed.err
+
+
+@pytest.mark.parametrize("name", ["query-limit", "query_limit"])
+def test_settings_are_options_in_both_spellings(
+    name: str, in_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"{name} = 'many'\nreader = 'ann'\nformat = 'csv'\n[ldp.metrics]\nformat = 'json'\n"
+    (in_folder / "fpmonitor.toml").write_text(text, encoding="utf-8")
+    assert run(["schema"]) == 0, "a setting of other commands is none of this one"
+    capsys.readouterr()
+    assert run(["ldp", "metrics", "--mechanism", "grr", "--values", "3", "--epsilon", "1"]) == 0
+    assert capsys.readouterr().out.startswith("{")
+    assert run(["ldp", "compare", "--values", "3", "--users", "10"]) == 0
+    assert "," in capsys.readouterr().out.splitlines()[0]
+
+
+def test_times_and_lists_may_be_settings(
+    in_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (in_folder / "log.csv").write_text(
+        "user,time,a\n" + "".join(f"u{i},2026-01-{1 + i % 20:02},x\n" for i in range(100)),
+        encoding="utf-8",
+    )
+    (in_folder / "fpmonitor.toml").write_text(
+        "[exposure]\napis = 'a'\nsince = 2026-01-11\nformat = 'json'\n", encoding="utf-8"
+    )
+    assert run(["ingest", "log.csv"]) == 0
+    capsys.readouterr()
+    assert run(["exposure"]) == 0
+    [report] = json.loads(capsys.readouterr().out)
+    assert report["users"] == 50
