@@ -8,6 +8,7 @@ import sys
 import traceback
 from contextvars import copy_context
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,11 +17,8 @@ from fpmonitor.cli import (
     data,
     demand,
     effects,
-    ldp,
     lists,
     monitoring,
-    page,
-    private,
     questions,
     release,
     report,
@@ -83,7 +81,7 @@ app.command("plan")(effects.plan)
 app.command("import")(effects.import_list)
 app.command("targets")(lists.targets)
 app.command("schema")(lists.schema)
-app.command("snippet")(page.snippet)
+app.command("snippet")(resolve_name("fpmonitor.private.commands.page:snippet"))
 app.command("release")(release.release)
 app.add_typer(release.audit, name="audit")
 app.command("verify")(upkeep.verify)
@@ -97,8 +95,9 @@ app.command("import-data")(transfer.import_data)
 app.command("serve")(serve.serve)
 app.add_typer(serve.keys, name="keys")
 
-app.add_typer(ldp.app, name="ldp")
-app.add_typer(private.app, name="private")
+# Of the room above: named, as nothing here knows it.
+app.add_typer(resolve_name("fpmonitor.private.commands.ldp:app"), name="ldp")
+app.add_typer(resolve_name("fpmonitor.private.commands.app:app"), name="private")
 
 
 @app.callback()

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.knowledge import ApiSet, Counts, Setting, Tuples
+    from fpmonitor.private.counts import ApiSet, Counts, Tuples
+    from fpmonitor.private.knowledge import Setting
     from fpmonitor.private.selection import JointComparison
     from fpmonitor.private.study import Study
 

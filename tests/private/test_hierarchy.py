@@ -20,8 +20,9 @@ from fpmonitor.cli import run
 from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.private.counts import split_spectrum
 from fpmonitor.private.hierarchy import keep_rules, next_ask, next_sets, open_sets, simulate
-from fpmonitor.private.knowledge import Knowledge, level_of, split_spectrum
+from fpmonitor.private.knowledge import Knowledge, level_of
 from fpmonitor.private.study import Study, check_ask, first_ask
 from fpmonitor.private.table import count_reports, read_tokens, redact
 from fpmonitor.private.tokens import REDACTED
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from fpmonitor.private.knowledge import ApiSet, Counts, Setting
+    from fpmonitor.private.counts import ApiSet, Counts
+    from fpmonitor.private.knowledge import Setting
 
 NAMES = ("a", "b", "c", "d")
 

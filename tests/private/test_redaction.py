@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.knowledge import Counts
+    from fpmonitor.private.counts import Counts
 
 NAMES = ("a", "b", "c")
 

@@ -14,7 +14,8 @@ import typer
 from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import FORMAT, OUTPUT, UNSAFE_COUNTS
 from fpmonitor.cli.output import emit_rows, note
-from fpmonitor.cli.private_output import (
+from fpmonitor.errors import InputError
+from fpmonitor.private.commands.output import (
     by_round,
     counts_table,
     emit_counts,
@@ -22,7 +23,6 @@ from fpmonitor.cli.private_output import (
     shown,
     write_bytes,
 )
-from fpmonitor.errors import InputError
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.wire import MAX_BATCH_BYTES
 from fpmonitor.safe_files import read_bytes
