@@ -188,7 +188,7 @@ def next_ask(
     if not sets:
         return None
     return CollectionRequest(
-        study=knowledge.study.id,
+        study=knowledge.study.id.hex(),
         epoch=epoch,
         round=number,
         recipient="curator",

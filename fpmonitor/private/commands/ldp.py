@@ -119,7 +119,7 @@ def ask(
 
 
 def _spent(study: Study, chosen: Mapping[str, Randomisation]) -> str:
-    spent = sum(plan.epsilon for plan in chosen.values())
+    spent = sum(plan.level for plan in chosen.values())
     epsilon = f"{spent:.3g} in all" if spent < math.inf else "infinite, a report excludes a value"
     return f"{len(chosen)} of {len(study.apis)} APIs are asked for; epsilon of a user: {epsilon}"
 

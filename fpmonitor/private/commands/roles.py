@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.shuffler import Shuffler
     from fpmonitor.private.store import Receipt
-    from fpmonitor.private.study import CollectionRequest
-    from fpmonitor.private.study import Recipient as Addressee
+    from fpmonitor.private.study import CollectionRequest, RecipientRole
     from fpmonitor.private.transport import Service
 
 _UPLOADS_AT_ONCE = 8192
@@ -331,8 +330,8 @@ def _recipients(
     curator_token: Path | None,
     analyst: str | None,
     analyst_token: Path | None,
-) -> dict[Addressee, Service]:
-    given: dict[Addressee, tuple[str | None, Path | None]] = {
+) -> dict[RecipientRole, Service]:
+    given: dict[RecipientRole, tuple[str | None, Path | None]] = {
         "curator": (curator, curator_token),
         "analyst": (analyst, analyst_token),
     }
@@ -345,13 +344,13 @@ def _recipients(
     return services
 
 
-def _delivery(shuffler: Shuffler, recipients: Mapping[Addressee, Service]) -> Delivery:
+def _delivery(shuffler: Shuffler, recipients: Mapping[RecipientRole, Service]) -> Delivery:
     from fpmonitor.private.delivery import Delivery  # noqa: PLC0415 -- an extra
 
     return Delivery(shuffler, recipients, lambda reason: note(f"not delivered: {reason}"))
 
 
-def _deliver(shuffler: Shuffler, recipients: Mapping[Addressee, Service]) -> bool:
+def _deliver(shuffler: Shuffler, recipients: Mapping[RecipientRole, Service]) -> bool:
     return not recipients or _delivery(shuffler, recipients).send_all()
 
 

@@ -306,7 +306,7 @@ class _Held:
         if not apis:
             return None
         return CollectionRequest(
-            study=self.study.id,
+            study=self.study.id.hex(),
             epoch=self.epoch,
             round=self.next_round,
             recipient="analyst",
