@@ -366,7 +366,7 @@ def run(folder: Path, users: int, kills: int, seconds: float) -> dict[str, Any]:
         marginals["joint_records_at_the_curator"] = whole.joint_records("curator", first)
         chosen = select(whole.study, counts, setting="fixed").recommended
         last = CollectionRequest(
-            study=whole.study.id, epoch=1, round=2, recipient="analyst", sets=(chosen.apis,)
+            study=whole.study.id.hex(), epoch=1, round=2, recipient="analyst", sets=(chosen.apis,)
         )
         released = whole.collect(roles, last, whole.seal(last, float("inf")), kills)
         joint = whole.counts(last)[chosen.apis]

@@ -30,15 +30,20 @@ def make_secret_file(path: Path, secret: str) -> None:
         file.write(f"{secret}\n")
 
 
-def others_may_read(path: Path) -> bool:
-    """Whether a file is open to others than its owner.
+def check_owner_alone(path: Path, content: str) -> None:
+    """Check that only its owner may read a file; `content` says what it holds.
 
     Raises
     ------
-    OSError
-        There is no such file.
+    InputError
+        Others may read it, or there is no such file.
     """
-    return bool(path.stat().st_mode & _OTHERS)
+    try:
+        others = path.stat().st_mode & _OTHERS
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
+    if others:
+        raise InputError(f"{path}: others may read {content}", hint=f"chmod 600 {path}")
 
 
 def read_secret_file(path: Path) -> str:

@@ -168,12 +168,12 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         ),
         Entry(
             "ldp",
-            "fpmonitor.cli.ldp:app",
+            "fpmonitor.private.commands.ldp:app",
             "Local differential privacy: what randomised reports give away, and what they tell.",
         ),
         Entry(
             "private",
-            "fpmonitor.cli.private:app",
+            "fpmonitor.private.commands.app:app",
             "Collection without a joint record: users, shuffler, curator, analyst.",
         ),
     ),
@@ -190,7 +190,7 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         ),
         Entry(
             "snippet",
-            "fpmonitor.cli.page:snippet",
+            "fpmonitor.private.commands.page:snippet",
             "Print the HTML that adds the page snippet to a page, with its integrity hash.",
         ),
         Entry(

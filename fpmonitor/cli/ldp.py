@@ -1,4 +1,4 @@
-"""Commands on local differential privacy: metrics, compare, plan, ask, estimate."""
+"""Commands on local differential privacy; `private.commands.ldp` adds those on collection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from fpmonitor.cli import ldp_answers
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -32,13 +31,13 @@ from fpmonitor.ldp.planner import (
     compare,
     local_hash,
     plan_api,
-    trade_off_chart,
+    trade_off_curves,
 )
 from fpmonitor.ldp.priors import prior_of
 from fpmonitor.ldp.summary import metrics_of
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.duckdb import DuckDBSource
-from fpmonitor.private.tokens import is_token
+from fpmonitor.render.ldp_chart import Line, line_chart
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import Window, take_snapshot
 from fpmonitor.store.views import View, look
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.ldp.mechanisms import Mechanism, StochasticMatrix
+    from fpmonitor.ldp.priors import DirichletPrior
     from fpmonitor.ldp.summary import Metrics
 
 app = typer.Typer(
@@ -59,10 +59,6 @@ PRIOR = Annotated[
     typer.Option("--prior", help="Prior of the law: jeffreys, or dirichlet: and a list a,b,.."),
 ]
 SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals.", min=0)]
-
-
-app.command("ask")(ldp_answers.ask)
-app.command("estimate")(ldp_answers.estimates)
 
 
 @app.command("metrics")
@@ -158,7 +154,7 @@ def _matrix(path: Path, values: int | None, epsilon: float | None) -> Stochastic
     InputError
         The file cannot be read, is no matrix of numbers, or has another number of values.
     """
-    made, _ = read_matrix(path, is_token)
+    made, _ = read_matrix(path)
     if values is not None and values != made.values:
         raise PolicyError("values", f"{path} has {made.values} columns, not {values}")
     if epsilon is not None:
@@ -220,13 +216,25 @@ def compare_mechanisms(
         values, users, epsilon=epsilon, privacy=privacy, utility=utility, alpha=alpha, seed=seed
     )
     if plot is not None:
-        emit(trade_off_chart(prior_of(alpha, values), seed=seed), plot)
+        emit(_trade_off_chart(prior_of(alpha, values), seed=seed), plot)
     listed = [asdict(row) for row in rows]
     emit_rows(
         listed,
         table=lambda: _listing(f"{values} values, {users:,} users", listed),
         wanted=output_format,
         output=output,
+    )
+
+
+def _trade_off_chart(prior: DirichletPrior, *, seed: int) -> str:
+    """Return a chart of asymptotic utility against average privacy ("LDP metrics", Figure 3)."""
+    epsilons = [float(epsilon) for epsilon in np.geomspace(0.1, 8, 25)]
+    curves = trade_off_curves(prior, epsilons, seed=seed)
+    return line_chart(
+        [Line(name, privacy, utility) for name, (privacy, utility) in curves.items()],
+        title=f"{prior.values} values",
+        x_label="average privacy",
+        y_label="asymptotic utility, nats",
     )
 
 

@@ -33,7 +33,6 @@ from fpmonitor.ldp.metrics import (
 )
 from fpmonitor.ldp.priors import DirichletPrior, prior_of
 from fpmonitor.policy import check_share, check_threshold
-from fpmonitor.render.ldp_chart import Line, line_chart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -398,15 +397,3 @@ def trade_off_curves(
             ],
         )
     return curves
-
-
-def trade_off_chart(prior: DirichletPrior, *, seed: int = 0) -> str:
-    """SVG chart of asymptotic utility against average privacy ("LDP metrics", Figure 3)."""
-    epsilons = [float(epsilon) for epsilon in np.geomspace(0.1, 8, 25)]
-    curves = trade_off_curves(prior, epsilons, seed=seed)
-    return line_chart(
-        [Line(name, privacy, utility) for name, (privacy, utility) in curves.items()],
-        title=f"{prior.values} values",
-        x_label="average privacy",
-        y_label="asymptotic utility, nats",
-    )

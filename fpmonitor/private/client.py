@@ -78,9 +78,9 @@ def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
         return "=" + "".join(str(int(rng.random() < chance)) for chance in chances)
     if plan.hash_range is not None:
         seed = rng.getrandbits(64)
-        told = _response(_hash(seed, held, plan.hash_range), plan.hash_range, plan.epsilon, rng)
+        told = _response(_hash(seed, held, plan.hash_range), plan.hash_range, plan.level, rng)
         return f"={seed:016x}.{told}"
-    return plan.values[_response(held, size, plan.epsilon, rng)]
+    return plan.values[_response(held, size, plan.level, rng)]
 
 
 def _row(matrix: Sequence[Sequence[int]], held: int, rng: random.Random) -> int:
@@ -94,11 +94,11 @@ def _bit_chances(plan: Randomisation) -> tuple[float, float]:
     """Probabilities of a 1 for the user's own value, and for any other."""
     match plan.mechanism:
         case "rappor":
-            return 1 / (1 + math.exp(-plan.epsilon / 2)), 1 / (1 + math.exp(plan.epsilon / 2))
+            return 1 / (1 + math.exp(-plan.level / 2)), 1 / (1 + math.exp(plan.level / 2))
         case "blh":
-            return 1 / (1 + math.exp(-plan.epsilon)), 0.5
+            return 1 / (1 + math.exp(-plan.level)), 0.5
         case _:
-            return 0.5, 1 / (1 + math.exp(plan.epsilon))
+            return 0.5, 1 / (1 + math.exp(plan.level))
 
 
 def _response(held: int, size: int, epsilon: float, rng: random.Random) -> int:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fpmonitor.private.shuffler import Shuffler
-    from fpmonitor.private.study import Recipient
+    from fpmonitor.private.study import RecipientRole
     from fpmonitor.private.transport import Service
 
 _FIRST_WAIT_SECONDS = 0.5
@@ -35,7 +35,7 @@ class Delivery:
     def __init__(
         self,
         shuffler: Shuffler,
-        recipients: Mapping[Recipient, Service],
+        recipients: Mapping[RecipientRole, Service],
         tell: Callable[[str], None],
     ) -> None:
         self._shuffler = shuffler
@@ -63,7 +63,7 @@ class Delivery:
     def send_all(self) -> bool:
         """Try each batch once; whether all that have an address were acknowledged."""
         done = True
-        silent: set[Recipient] = set()
+        silent: set[RecipientRole] = set()
         for batch_id, ask_id in self._shuffler.unsent().items():
             name = self._shuffler.store.asks[ask_id].recipient
             if name not in self._recipients or name in silent or self._stopping:

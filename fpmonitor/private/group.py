@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.knowledge import ApiSet, Counts, Setting, Tuples
+    from fpmonitor.private.counts import ApiSet, Counts, Tuples
+    from fpmonitor.private.knowledge import Setting
     from fpmonitor.private.selection import JointComparison
     from fpmonitor.private.study import Study
 
@@ -200,7 +201,9 @@ def run_group(
         raise UndecidableError(
             "the marginals promise no API to be safe", hint="raise the budget, or lower k"
         )
-    last = CollectionRequest(study=study.id, epoch=1, round=2, recipient="analyst", sets=(chosen,))
+    last = CollectionRequest(
+        study=study.id.hex(), epoch=1, round=2, recipient="analyst", sets=(chosen,)
+    )
     released = channel(last, holders)[chosen]
     promised = select(study, published, setting=setting, weights=weights).recommended
     return GroupRun(

@@ -22,7 +22,8 @@ from fpmonitor.private.tokens import REDACTED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from fpmonitor.private.knowledge import ApiSet, Promise, Setting, Tuples
+    from fpmonitor.private.counts import ApiSet, Tuples
+    from fpmonitor.private.knowledge import Promise, Setting
     from fpmonitor.private.study import Study
 
 StopReason = Literal[
@@ -187,7 +188,7 @@ def next_ask(
     if not sets:
         return None
     return CollectionRequest(
-        study=knowledge.study.id,
+        study=knowledge.study.id.hex(),
         epoch=epoch,
         round=number,
         recipient="curator",

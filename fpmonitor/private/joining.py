@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from fpmonitor.private.knowledge import ApiSet
+    from fpmonitor.private.counts import ApiSet
 
 _SLACK = 4
 

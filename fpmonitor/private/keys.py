@@ -7,12 +7,15 @@ The only module that touches HPKE (RFC 9180, base mode, one message a context), 
 from __future__ import annotations
 
 import base64
-import json
 import os
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from fpmonitor.errors import InputError
+from fpmonitor.private.files import decode, encode
+from fpmonitor.private.study import Role  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.private.wire import (
     HpkeCiphertext,
     HpkeConfig,
@@ -21,7 +24,7 @@ from fpmonitor.private.wire import (
     encode_configs,
 )
 from fpmonitor.safe_files import read_bytes
-from fpmonitor.secret_files import others_may_read
+from fpmonitor.secret_files import check_owner_alone
 
 try:
     from cryptography.exceptions import InvalidTag
@@ -37,14 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-Role = Literal["shuffler", "curator", "analyst"]
-ROLES: tuple[Role, ...] = get_args(Role)
-
 SUITE = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
 ENCAPSULATED_BYTES = 32
 TAG_BYTES = 16
 FRAME_HEAD_BYTES = 7
-FORMAT = "fpmonitor-keys-1"
 MAX_KEYS_BYTES = 1_000_000
 
 
@@ -52,11 +51,10 @@ class SealError(InputError):
     """A message that cannot be opened: another key, another ask, or changed on the way."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecretKey:
+class SecretKey(msgspec.Struct, frozen=True):
     """A key with its id; `repr` does not show it."""
 
-    id: int
+    id: Annotated[int, msgspec.Meta(ge=0, le=255)]
     private: X25519PrivateKey
 
     def __repr__(self) -> str:
@@ -68,8 +66,7 @@ class SecretKey:
         return HpkeConfig(self.id, self.private.public_key().public_bytes_raw())
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRing:
+class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-keys-1"):
     """Keys of one role, the newest first: that one is published first, all of them open.
 
     Attributes
@@ -78,10 +75,19 @@ class KeyRing:
         Whose they are.
     keys
         Their ids differ.
+
+    Raises
+    ------
+    InputError
+        There is no key, or two have one id.
     """
 
     role: Role
     keys: tuple[SecretKey, ...]
+
+    def __post_init__(self) -> None:
+        if not self.keys or len({key.id for key in self.keys}) < len(self.keys):
+            raise InputError("keys: there must be one or more, each with its own id")
 
     @classmethod
     def generate(cls, role: Role) -> KeyRing:
@@ -205,22 +211,10 @@ def expected_form(plaintext: int) -> tuple[int, bytes, bytes]:
 
 def write_keys(path: Path, ring: KeyRing) -> None:
     """Write the secret keys, readable by the owner alone, whole or not at all."""
-    content = {
-        "format": FORMAT,
-        "role": ring.role,
-        "keys": [
-            {
-                "id": key.id,
-                "private": base64.b64encode(key.private.private_bytes_raw()).decode(),
-            }
-            for key in ring.keys
-        ],
-    }
     new = path.with_name(f"{path.name}.new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-        file.write("\n")
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(encode(ring, _text_of_key))
         file.flush()
         os.fsync(file.fileno())
     new.replace(path)
@@ -232,30 +226,26 @@ def read_keys(path: Path) -> KeyRing:
     Raises
     ------
     InputError
-        There is no such file, it is too large, no file of keys, or others may read it.
+        The file cannot be read, others may read it, or it does not hold secret keys.
     """
-    raw = read_bytes(path, "secret keys", most=MAX_KEYS_BYTES)
+    data = read_bytes(path, "secret keys", most=MAX_KEYS_BYTES)
+    check_owner_alone(path, "the secret keys")
     try:
-        if others_may_read(path):
-            raise InputError(f"{path}: others may read the secret keys", hint=f"chmod 600 {path}")
-        content = json.loads(raw)
-        ring = KeyRing(content["role"], tuple(map(_secret_key, content["keys"])))
-        known = content["format"] == FORMAT and ring.role in ROLES and ring.keys
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: no readable file of secret keys") from error
-    if not known or len({key.id for key in ring.keys}) != len(ring.keys):
-        raise InputError(f"{path}: no file of secret keys of {FORMAT}")
-    return ring
+        return decode(data, KeyRing, "secret keys", _key_of_text)
+    except InputError as error:
+        raise InputError(f"{path}: {error.message}") from error
 
 
-def _secret_key(entry: Mapping[str, Any]) -> SecretKey:
-    key_id = int(entry["id"])
-    if not 0 <= key_id <= 255:
-        raise ValueError("id")
-    private = base64.b64decode(entry["private"], validate=True)
-    return SecretKey(key_id, X25519PrivateKey.from_private_bytes(private))
+def _text_of_key(key: Any) -> str:
+    return base64.b64encode(key.private_bytes_raw()).decode()
+
+
+def _key_of_text(kind: type, text: Any) -> X25519PrivateKey:
+    del kind  # the only one that is not of JSON
+    try:
+        return X25519PrivateKey.from_private_bytes(base64.b64decode(text, validate=True))
+    except (ValueError, TypeError) as error:  # whose text might show the key
+        raise ValueError("expected 32 bytes in base64") from error
 
 
 def read_configs(path: Path) -> HpkeConfig:

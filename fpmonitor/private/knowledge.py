@@ -8,11 +8,8 @@ marginals. Statements and proofs: docs/private-selection.md.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import math
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -32,22 +29,25 @@ from fpmonitor.estimate.composition import (
 )
 from fpmonitor.estimate.entropy import chow_liu_upper_bits, entropy_bits
 from fpmonitor.estimate.thinning import seed_of, thinned_spectrum
+from fpmonitor.private.counts import (
+    check_counts,
+    digest_of,
+    split_spectrum,
+    with_projections,
+)
 from fpmonitor.private.joining import chain_of_parts, count_joined
 from fpmonitor.private.tokens import REDACTED
-from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection
 
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.certificate import Certificate
     from fpmonitor.estimate.composition import CompositionBound
+    from fpmonitor.private.counts import ApiSet, Counts
     from fpmonitor.private.study import Study
-
-    ApiSet = tuple[str, ...]
-    Tuples = Mapping[tuple[str, ...], int]
-    Counts = Mapping[ApiSet, Tuples]
+    from fpmonitor.spectrum import CountSpectrum
 
 Setting = Literal["fixed", "statistical"]
 
@@ -159,7 +159,7 @@ class Knowledge:
     """
 
     def __init__(self, study: Study, counts: Counts, setting: Setting) -> None:
-        _check_counts(study, counts)
+        check_counts(study, counts)
         self.study = study
         self.setting: Setting = setting
         self.counts = with_projections(counts)
@@ -406,21 +406,6 @@ def level_of(size: int) -> str:
     return _LEVELS[size - 1] if size <= len(_LEVELS) else f"sets of {size}"
 
 
-def split_spectrum(tuples: Tuples, users: int) -> CountSpectrum:
-    """Count spectrum of tuples in which each redacted report is a value of its own.
-
-    Parameters
-    ----------
-    tuples
-        Number of reports by tuple of tokens.
-    users
-        All who were asked; who did not answer counts as redacted.
-    """
-    kept = [number for tokens, number in tuples.items() if REDACTED not in tokens]
-    alone = users - sum(kept)
-    return CountSpectrum.from_mapping(Counter(kept) + Counter({1: alone}))
-
-
 def certified_limits(
     study: Study, spectrum: CountSpectrum, *, delta: float, seed: int
 ) -> tuple[float, float]:
@@ -442,47 +427,6 @@ def certified_limits(
     if thinned is None:
         return 0.0, 1.0
     return limits.lower(thinned), limits.upper(thinned)
-
-
-def with_projections(counts: Counts) -> dict[ApiSet, Tuples]:
-    """Add the sets whose counts follow from those of larger ones."""
-    known = dict(counts)
-    for apis in sorted(counts, key=lambda one: (len(one), one)):
-        for size in range(1, len(apis)):
-            for part in itertools.combinations(apis, size):
-                if part not in known:
-                    known[part] = projected(counts[apis], [apis.index(api) for api in part])
-    return known
-
-
-def projected(tuples: Tuples, places: Sequence[int]) -> Counter[tuple[str, ...]]:
-    """Count the tuples of some places only."""
-    counted: Counter[tuple[str, ...]] = Counter()
-    for tokens, number in tuples.items():
-        counted[tuple(tokens[place] for place in places)] += number
-    return counted
-
-
-def digest_of(apis: Iterable[str], tuples: Tuples) -> str:
-    """Digest of the counts of a set, the same in whatever order they are listed."""
-    listed = json.dumps([list(apis), sorted([list(tokens), n] for tokens, n in tuples.items())])
-    return hashlib.sha256(listed.encode()).hexdigest()
-
-
-def _check_counts(study: Study, counts: Counts) -> None:
-    missing = [api for api in study.apis if (api,) not in counts]
-    if missing:
-        raise InputError(
-            f"counts: nothing of {', '.join(missing[:3])}",
-            hint="round 1 asks for every single API of the study",
-        )
-    for apis in counts:
-        if not set(apis) <= set(study.apis) or list(apis) != sorted(set(apis)):
-            raise InputError("counts: a set names APIs that the study does not, or out of order")
-        if len(apis) > study.largest_set:
-            raise InputError(
-                f"counts: of {len(apis)} APIs together, the study allows {study.largest_set}"
-            )
 
 
 @lru_cache(maxsize=16)

@@ -57,9 +57,10 @@ def matrix_randomisation(
         )
     limit = token_limit(study.report_bytes, ("",))
     rows = _in_whole_numbers(matrix.probabilities)
+    level = level_of(rows)
     return Randomisation(
         mechanism="matrix",
-        epsilon=level_of(rows),
+        epsilon=level if level < math.inf else None,
         values=tuple(fitting(value, limit, study.id) for value in values),
         matrix=rows,
     )
@@ -107,7 +108,7 @@ def foresee_matrix(
         api=api,
         values=len(plan.values),
         mechanism=plan.mechanism,
-        epsilon=plan.epsilon if plan.epsilon < math.inf else None,
+        epsilon=plan.epsilon,
         hash_range=None,
         average_privacy=average_privacy(mechanism, DirichletPrior.jeffreys(len(plan.values))),
         accuracy=accuracy,

@@ -6,7 +6,6 @@ holds whatever lies behind it: as one group it exposes least, and all of it expo
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,8 +99,8 @@ def mechanism_of(plan: Randomisation) -> PureMechanism | StochasticMatrix:
     if plan.matrix is not None:
         return StochasticMatrix(np.array(plan.matrix) / MATRIX_TOTAL)
     if plan.hash_range is not None:
-        return LocalHash(len(plan.values), plan.epsilon, plan.hash_range)
-    return PROTOCOLS[plan.mechanism](len(plan.values), plan.epsilon)
+        return LocalHash(len(plan.values), plan.level, plan.hash_range)
+    return PROTOCOLS[plan.mechanism](len(plan.values), plan.level)
 
 
 def estimate(
@@ -146,7 +145,7 @@ def estimate(
     return RandomisedApi(
         api=api,
         mechanism=plan.mechanism,
-        epsilon=plan.epsilon if plan.epsilon < math.inf else None,
+        epsilon=plan.epsilon,
         users=users,
         lower=lower,
         upper=upper,
@@ -210,7 +209,7 @@ def _support_counts(
         rows = [[users * (bit == "1") for bit in token[1:]] for token, users in by_token.items()]
         return np.asarray(np.array(rows, dtype=np.int64).sum(axis=0), dtype=np.int64)
     if plan.hash_range is not None:
-        return _hash_support(LocalHash(len(values), plan.epsilon, plan.hash_range), by_token)
+        return _hash_support(LocalHash(len(values), plan.level, plan.hash_range), by_token)
     return np.array([by_token.get(value, 0) for value in values], dtype=np.int64)
 
 
@@ -342,7 +341,7 @@ def randomised_ask(
         There is no plan, or it breaks the terms of the study: a message has no room for a report.
     """
     ask = CollectionRequest(
-        study=study.id,
+        study=study.id.hex(),
         epoch=epoch,
         round=round_number,
         recipient="curator",

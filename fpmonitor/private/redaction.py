@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.private.knowledge import ApiSet, Counts, Setting, Tuples
+    from fpmonitor.private.counts import ApiSet, Counts, Tuples
+    from fpmonitor.private.knowledge import Setting
     from fpmonitor.private.study import Study
 
 SUSPICION = 0.5

@@ -12,7 +12,8 @@ from fpmonitor.decide.utility import recommend
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.thinning import seed_of
-from fpmonitor.private.knowledge import Knowledge, certified_limits, digest_of
+from fpmonitor.private.counts import digest_of
+from fpmonitor.private.knowledge import Knowledge, certified_limits
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.private.knowledge import ApiSet, Counts, Promise, Setting, Tuples
+    from fpmonitor.private.counts import ApiSet, Counts, Tuples
+    from fpmonitor.private.knowledge import Promise, Setting
     from fpmonitor.private.study import Study
 
 SETTINGS: tuple[Setting, ...] = ("fixed", "statistical")

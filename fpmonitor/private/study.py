@@ -8,24 +8,27 @@ another.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+
+import msgspec
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.policy import check_share, check_threshold
+from fpmonitor.private.files import decode, encode
 from fpmonitor.private.wire import ID_BYTES, MAX_TOKENS, token_limit
 from fpmonitor.safe_files import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-STUDY_FORMAT = "fpmonitor-study-1"
-ASK_FORMAT = "fpmonitor-ask-1"
-Recipient = Literal["curator", "analyst"]
+RecipientRole = Literal["curator", "analyst"]
+Role = Literal["shuffler", RecipientRole]
+# As it was written: 1 and 1.0 are other bytes, and so other ids.
+Number = int | float
 # `#` and 128 bits in hexadecimal: the shortest form that every value has.
 DIGEST_BYTES = 33
 MAX_REPORT_BYTES = 60_000
@@ -43,10 +46,28 @@ MATRIX_BITS = 52
 MATRIX_TOTAL = 2**MATRIX_BITS
 MAX_MATRIX_CELLS = 65_536
 _LEVEL_TOLERANCE = 1e-9
+_FileKind = TypeVar("_FileKind", bound="_File")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Study:
+class _File(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Content of a file that is named by its bytes."""
+
+    @cached_property
+    def _bytes(self) -> bytes:
+        # Kept: every message is sealed for the id, and everybody may ask for the bytes.
+        return encode(self)
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the file."""
+        return self._bytes
+
+    @cached_property
+    def id(self) -> bytes:
+        """The first 16 bytes of the SHA-256 of the file."""
+        return hashlib.sha256(self._bytes).digest()[:ID_BYTES]
+
+
+class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor-study-1"):
     """Terms that all users agree to by answering.
 
     Attributes
@@ -77,8 +98,8 @@ class Study:
     apis: tuple[str, ...]
     population: int
     k: int
-    budget: float
-    delta: float = 0.05
+    budget: Number
+    delta: Number = 0.05
     largest_set: int = 1
     minimum_batch: int = 1000
     report_bytes: int = 1024
@@ -99,30 +120,8 @@ class Study:
         if not least <= self.report_bytes <= MAX_REPORT_BYTES:
             raise PolicyError("report_bytes", f"must be from {least} to {MAX_REPORT_BYTES}")
 
-    def to_bytes(self) -> bytes:
-        """Return the bytes of the file."""
-        content = {
-            "format": STUDY_FORMAT,
-            "name": self.name,
-            "apis": list(self.apis),
-            "population": self.population,
-            "k": self.k,
-            "budget": self.budget,
-            "delta": self.delta,
-            "largest_set": self.largest_set,
-            "minimum_batch": self.minimum_batch,
-            "report_bytes": self.report_bytes,
-        }
-        return _json(content)
 
-    @property
-    def id(self) -> bytes:
-        """16 bytes that name the study."""
-        return id_of(self.to_bytes())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedactionRule:
+class RedactionRule(msgspec.Struct, frozen=True, kw_only=True):
     """What of an API leaves the user.
 
     Attributes
@@ -134,11 +133,10 @@ class RedactionRule:
     """
 
     keep: frozenset[str]
-    cover: float = 0.0
+    cover: Number = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Randomisation:
+class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Local differential privacy for an API.
 
     Attributes
@@ -147,7 +145,7 @@ class Randomisation:
         `grr`: generalised randomised response; `rappor`, `oue`, `blh`: unary encoding with three
         choices of its probabilities; `lh`: local hashing; `matrix`: any stochastic matrix.
     epsilon
-        LDP level, nats, positive; of a matrix the one that it has, which may be infinite.
+        LDP level, nats, positive; of a matrix the one that it has, null where it is infinite.
     values
         All tokens, two or more; a token not among them counts as the last.
     hash_range
@@ -163,7 +161,7 @@ class Randomisation:
     """
 
     mechanism: MechanismName
-    epsilon: float
+    epsilon: Number | None
     values: tuple[str, ...]
     hash_range: int | None = None
     matrix: tuple[tuple[int, ...], ...] | None = None
@@ -177,7 +175,7 @@ class Randomisation:
             self._check_protocol()
 
     def _check_protocol(self) -> None:
-        if self.mechanism not in MECHANISMS or not 0 < self.epsilon < math.inf:
+        if self.mechanism not in MECHANISMS or not 0 < self.level < math.inf:
             names = ", ".join(MECHANISMS)
             raise InputError(f"ask: randomise by one of {names} with epsilon above 0, or by matrix")
         is_range = type(self.hash_range) is int and 2 <= self.hash_range <= MAX_HASHES
@@ -200,8 +198,13 @@ class Randomisation:
         if any(sum(column) != MATRIX_TOTAL for column in zip(*rows, strict=True)):
             raise InputError(f"ask: the columns of a matrix sum to 2^{MATRIX_BITS}")
         level = level_of(rows)
-        if self.epsilon != level and not abs(self.epsilon - level) <= _LEVEL_TOLERANCE:
+        if self.level != level and not abs(self.level - level) <= _LEVEL_TOLERANCE:
             raise InputError("ask: epsilon of a matrix is the LDP level that it has")
+
+    @property
+    def level(self) -> float:
+        """LDP level, nats; infinite where there is none."""
+        return math.inf if self.epsilon is None else self.epsilon
 
     @property
     def is_unary(self) -> bool:
@@ -219,28 +222,16 @@ class Randomisation:
             return len(f"={len(self.matrix) - 1}")
         return _longest(self.values)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the members in the file of an ask."""
-        content: dict[str, Any] = {
-            "mechanism": self.mechanism,
-            "epsilon": self.epsilon if self.epsilon < math.inf else None,
-            "values": list(self.values),
-        }
-        if self.hash_range is not None:
-            content["hash_range"] = self.hash_range
-        if self.matrix is not None:
-            content["matrix"] = [list(row) for row in self.matrix]
-        return content
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionRequest:
+class CollectionRequest(
+    _File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor-ask-1"
+):
     """The question of one round: which sets, to whom the answers go, what is withheld.
 
     Attributes
     ----------
     study
-        Id of the study, 16 bytes.
+        Id of the study, in hexadecimal.
     epoch
         Number of the collection; whoever answered in one may be asked again in the next.
     round
@@ -253,8 +244,6 @@ class CollectionRequest:
         Rules by API.
     randomise
         Local differential privacy by API.
-    id
-        16 bytes that name the ask; answers are sealed for it and no other.
 
     Raises
     ------
@@ -262,15 +251,13 @@ class CollectionRequest:
         There is no set, or one repeats an API.
     """
 
-    study: bytes
+    study: str
     epoch: int
     round: int
-    recipient: Recipient
+    recipient: RecipientRole
     sets: tuple[tuple[str, ...], ...]
-    redact: Mapping[str, RedactionRule] = field(default_factory=dict)
-    randomise: Mapping[str, Randomisation] = field(default_factory=dict)
-    id: bytes = field(init=False, repr=False, compare=False)
-    _content: bytes = field(init=False, repr=False, compare=False)
+    redact: Mapping[str, RedactionRule] = msgspec.field(default_factory=dict)
+    randomise: Mapping[str, Randomisation] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 < len(self.sets) <= MAX_SETS or len(set(self.sets)) < len(self.sets):
@@ -282,36 +269,13 @@ class CollectionRequest:
         for rule in self.redact.values():
             if not 0 <= rule.cover < 1:
                 raise InputError("ask: cover must be at least 0 and below 1")
-        # Kept: every message is sealed for the id, and everybody may ask for the bytes.
-        object.__setattr__(self, "_content", self._written())
-        object.__setattr__(self, "id", id_of(self._content))
-
-    def to_bytes(self) -> bytes:
-        """Return the bytes of the file."""
-        return self._content
-
-    def _written(self) -> bytes:
-        content: dict[str, Any] = {
-            "format": ASK_FORMAT,
-            "study": self.study.hex(),
-            "epoch": self.epoch,
-            "round": self.round,
-            "recipient": self.recipient,
-            "sets": [list(one) for one in self.sets],
-            "redact": {
-                api: {"keep": sorted(rule.keep), "cover": rule.cover}
-                for api, rule in sorted(self.redact.items())
-            },
-            "randomise": {api: plan.to_json() for api, plan in sorted(self.randomise.items())},
-        }
-        return _json(content)
 
 
 def first_ask(study: Study, *, epoch: int = 1) -> CollectionRequest:
     """Ask for the law of each API alone: round 1, to the curator."""
     singles = tuple((api,) for api in study.apis)
     return CollectionRequest(
-        study=study.id, epoch=epoch, round=1, recipient="curator", sets=singles
+        study=study.id.hex(), epoch=epoch, round=1, recipient="curator", sets=singles
     )
 
 
@@ -325,7 +289,7 @@ def check_ask(study: Study, ask: CollectionRequest) -> None:
         agreed, or shows the analyst more than one set; a message has no room for a value that the
         ask lists, or for a randomised report.
     """
-    if ask.study != study.id:
+    if ask.study != study.id.hex():
         raise InputError("ask: belongs to another study")
     if not {api for one in ask.sets for api in one} <= set(study.apis):
         raise InputError("ask: names APIs that the study does not")
@@ -364,67 +328,32 @@ def _longest(tokens: tuple[str, ...] | frozenset[str]) -> int:
 
 
 def study_of(data: bytes) -> Study:
-    """Read a study.
+    """Return the study in the bytes of a file.
 
     Raises
     ------
     InputError
-        The bytes are no study, or not written as fpmonitor writes one.
+        The bytes are not a study, or not written as fpmonitor writes one.
     """
-    content = _object(data, STUDY_FORMAT)
-    try:
-        study = Study(**{**content, "apis": tuple(content["apis"])})
-        exact = study.to_bytes() == data
-    except (TypeError, KeyError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError("study: members are missing or of another type") from error
-    if not exact:
-        raise InputError("study: not as fpmonitor writes it, so that its id would differ")
-    return study
+    return _exact(data, Study, "study")
 
 
 def ask_of(data: bytes) -> CollectionRequest:
-    """Read an ask.
+    """Return the collection request in the bytes of a file.
 
     Raises
     ------
     InputError
-        The bytes are no ask, or not written as fpmonitor writes one.
+        The bytes are not a request, or not written as fpmonitor writes one.
     """
-    content = _object(data, ASK_FORMAT)
-    try:
-        ask = CollectionRequest(
-            study=bytes.fromhex(content["study"]),
-            epoch=content["epoch"],
-            round=content["round"],
-            recipient=content["recipient"],
-            sets=tuple(tuple(one) for one in content["sets"]),
-            redact={
-                api: RedactionRule(keep=frozenset(rule["keep"]), cover=rule["cover"])
-                for api, rule in content["redact"].items()
-            },
-            randomise={api: _randomisation(plan) for api, plan in content["randomise"].items()},
-        )
-        exact = ask.to_bytes() == data
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError("ask: members are missing or of another type") from error
-    if not exact:
-        raise InputError("ask: not as fpmonitor writes it, so that its id would differ")
-    return ask
+    return _exact(data, CollectionRequest, "ask")
 
 
-def _randomisation(content: Mapping[str, Any]) -> Randomisation:
-    rows = content.get("matrix")
-    return Randomisation(
-        mechanism=content["mechanism"],
-        epsilon=math.inf if content["epsilon"] is None else content["epsilon"],
-        values=tuple(content["values"]),
-        hash_range=content.get("hash_range"),
-        matrix=None if rows is None else tuple(map(tuple, rows)),
-    )
+def _exact(data: bytes, kind: type[_FileKind], name: str) -> _FileKind:
+    content = decode(data, kind, name)
+    if content.to_bytes() != data:
+        raise InputError(f"{name}: not as fpmonitor writes it, so that its id would differ")
+    return content
 
 
 def read_study(path: Path) -> Study:
@@ -433,20 +362,28 @@ def read_study(path: Path) -> Study:
     Raises
     ------
     InputError
-        There is none, or it is no study.
+        It cannot be read, or is not a study.
     """
-    return study_of(read_bytes(path, "study", most=MAX_FILE_BYTES))
+    return _read(path, "study", study_of)
 
 
 def read_ask(path: Path) -> CollectionRequest:
-    """Read the file of an ask.
+    """Read the file of a collection request.
 
     Raises
     ------
     InputError
-        There is none, or it is no ask.
+        It cannot be read, or is not a request.
     """
-    return ask_of(read_bytes(path, "ask", most=MAX_FILE_BYTES))
+    return _read(path, "ask", ask_of)
+
+
+def _read(path: Path, name: str, read: Callable[[bytes], _FileKind]) -> _FileKind:
+    data = read_bytes(path, name, most=MAX_FILE_BYTES)
+    try:
+        return read(data)
+    except InputError as error:
+        raise InputError(f"{path}: {error.message}", hint=error.hint) from error
 
 
 def check_matrix_size(reports: int, values: int) -> None:
@@ -470,22 +407,3 @@ def level_of(matrix: Sequence[Sequence[int]]) -> float:
     if not all(least for least, _ in rows):
         return math.inf
     return max(math.log(most / least) for least, most in rows)
-
-
-def id_of(data: bytes) -> bytes:
-    """Name a file by its bytes: the first 16 of their SHA-256."""
-    return hashlib.sha256(data).digest()[:ID_BYTES]
-
-
-def _object(data: bytes, form: str) -> dict[str, Any]:
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"no JSON of the form {form}") from error
-    if not isinstance(content, dict) or content.pop("format", None) != form:
-        raise InputError(f"no JSON of the form {form}")
-    return content
-
-
-def _json(content: Mapping[str, Any]) -> bytes:
-    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()

@@ -15,7 +15,7 @@ from fpmonitor.store.snapshot import read_codes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from fpmonitor.private.knowledge import ApiSet, Tuples
+    from fpmonitor.private.counts import ApiSet, Tuples
     from fpmonitor.private.study import RedactionRule
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot

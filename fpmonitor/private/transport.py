@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.safe_files import read_text
-from fpmonitor.secret_files import others_may_read
+from fpmonitor.secret_files import check_owner_alone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,8 +166,7 @@ def read_token(path: Path) -> str:
         There is no such file, others may read it, or it holds no token.
     """
     token = read_text(path, "token", most=_MAX_TOKEN_BYTES).strip()
-    if others_may_read(path):
-        raise InputError(f"{path}: others may read the token", hint=f"chmod 600 {path}")
+    check_owner_alone(path, "the token")
     if not token.isascii() or len(token) < 32 or not token.isprintable() or " " in token:
         raise InputError(f"{path}: a token is one word of 32 characters or more")
     return token

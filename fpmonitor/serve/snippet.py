@@ -12,8 +12,6 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
-from fpmonitor.private.study import ask_of, check_ask, study_of
-from fpmonitor.private.wire import decode_configs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,89 +78,25 @@ def page_lines(address: str, apis: Sequence[str], script: Script) -> str:
     apis
         The APIs that the page may read.
     """
-    endpoint = _for_script(f"{address.rstrip('/')}/v1/observations?key={KEY_HERE}")
-    return f"""{_script_element(address, script)}
+    endpoint = for_script(f"{address.rstrip('/')}/v1/observations?key={KEY_HERE}")
+    return f"""{script_element(address, script)}
 <script>
 fpmonitor.collect({{
   endpoint: {endpoint},
-  apis: {_for_script(list(apis))},
+  apis: {for_script(list(apis))},
   consent: () => false, // replace: true, or a promise of true, once the visitor has agreed
 }});
 </script>
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SealedAnswers:
-    """What a page needs to answer an ask.
-
-    Attributes
-    ----------
-    to
-        Address of the shuffler.
-    study, ask
-        The files, byte by byte.
-    shuffler_keys, recipient_keys
-        `HpkeConfigList` of each.
-
-    Raises
-    ------
-    InputError
-        The ask breaks the terms of the study, or a list has no key for our algorithms.
-    """
-
-    to: str
-    study: bytes
-    ask: bytes
-    shuffler_keys: bytes
-    recipient_keys: bytes
-
-    def __post_init__(self) -> None:
-        check_ask(study_of(self.study), ask_of(self.ask))
-        for keys in (self.shuffler_keys, self.recipient_keys):
-            decode_configs(keys)
-
-    @property
-    def apis(self) -> tuple[str, ...]:
-        """What the page reads, sorted."""
-        return tuple(sorted({api for one in ask_of(self.ask).sets for api in one}))
-
-
-def sealing_lines(address: str, answers: SealedAnswers) -> str:
-    """HTML that loads the sealing script from a service and answers an ask after consent.
-
-    Parameters
-    ----------
-    address
-        Of the service that has the script, `https://host[:port]`.
-    """
-    keys = {
-        name: base64.b64encode(content).decode()
-        for name, content in (
-            ("shufflerKeys", answers.shuffler_keys),
-            ("recipientKeys", answers.recipient_keys),
-        )
-    }
-    return f"""{_script_element(address, script_named(SEALED))}
-<script>
-fpmonitor.seal({{
-  to: {_for_script(answers.to.rstrip("/"))},
-  study: {_for_script(answers.study.decode())},
-  ask: {_for_script(answers.ask.decode())},
-  shufflerKeys: {_for_script(keys["shufflerKeys"])},
-  recipientKeys: {_for_script(keys["recipientKeys"])},
-  consent: () => false, // replace: true, or a promise of true, once the visitor has agreed
-}});
-</script>
-"""
-
-
-def _script_element(address: str, script: Script) -> str:
+def script_element(address: str, script: Script) -> str:
+    """Return the element that loads a script from a service, with its integrity."""
     source = html.escape(address.rstrip("/") + script.path)
     return f'''<script src="{source}"
   integrity="{script.integrity}" crossorigin="anonymous"></script>'''
 
 
-def _for_script(content: object) -> str:
-    """JSON that cannot end a script element."""
+def for_script(content: object) -> str:
+    """Return JSON that cannot end a script element."""
     return json.dumps(content).replace("<", "\\u003c")

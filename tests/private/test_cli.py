@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.cli.private import app
 from fpmonitor.errors import InputError
 from fpmonitor.private import ohttp
+from fpmonitor.private.commands.app import app
 from fpmonitor.private.keys import read_configs, read_keys
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.transport import read_token

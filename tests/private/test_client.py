@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy import stats
 
 from fpmonitor.errors import InputError
@@ -234,7 +234,7 @@ def asks(study: Study) -> dict[str, CollectionRequest]:
         mechanism="oue", epsilon=1.0, values=tuple(f"={value}" for value in range(1003))
     )
     return {
-        "another study": replace(first, study=b"0" * 16),
+        "another study": replace(first, study="0" * 32),
         "names APIs": replace(first, sets=(("d",),)),
         "one set only": replace(first, recipient="analyst"),
         "3 APIs together, the study allows 2": replace(first, sets=(APIS,)),

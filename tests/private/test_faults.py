@@ -9,10 +9,10 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
@@ -320,7 +320,7 @@ def test_killed_roles_lose_nothing_and_double_nothing_and_the_promise_holds(
     chosen = select(STUDY, marginals, setting="fixed").recommended
     assert len(chosen.apis) >= 2
     last = CollectionRequest(
-        study=STUDY.id, epoch=1, round=2, recipient="analyst", sets=(chosen.apis,)
+        study=STUDY.id.hex(), epoch=1, round=2, recipient="analyst", sets=(chosen.apis,)
     )
     collect(roles, last, [roles["analyst"], roles["shuffler"]])
     joint = counted(folder, last)[chosen.apis]

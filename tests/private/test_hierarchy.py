@@ -6,7 +6,6 @@ import functools
 import itertools
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,14 +13,16 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy import stats
 
 from fpmonitor.cli import run
 from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.private.counts import split_spectrum
 from fpmonitor.private.hierarchy import keep_rules, next_ask, next_sets, open_sets, simulate
-from fpmonitor.private.knowledge import Knowledge, level_of, split_spectrum
+from fpmonitor.private.knowledge import Knowledge, level_of
 from fpmonitor.private.study import Study, check_ask, first_ask
 from fpmonitor.private.table import count_reports, read_tokens, redact
 from fpmonitor.private.tokens import REDACTED
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from fpmonitor.private.knowledge import ApiSet, Counts, Setting
+    from fpmonitor.private.counts import ApiSet, Counts
+    from fpmonitor.private.knowledge import Setting
 
 NAMES = ("a", "b", "c", "d")
 

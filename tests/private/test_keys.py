@@ -15,7 +15,6 @@ from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey, KEMKeyPair
 
 from fpmonitor.errors import InputError
 from fpmonitor.private.keys import (
-    ROLES,
     SUITE,
     KeyRing,
     SealError,
@@ -31,10 +30,11 @@ from fpmonitor.private.keys import (
 from fpmonitor.private.wire import HpkeCiphertext, decode_configs
 
 if TYPE_CHECKING:
-    from fpmonitor.private.keys import Role
+    from fpmonitor.private.study import Role
 
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "reference" / "hpke.json"
 OTHER = CipherSuite.new(KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.AES128_GCM)
+ROLES = ("shuffler", "curator", "analyst")
 ASK = bytes(range(16))
 RING = KeyRing.generate("curator")
 SOME = settings(deadline=None, max_examples=25)

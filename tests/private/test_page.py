@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from scipy import stats
 
 from fpmonitor.cli import run as main
@@ -315,7 +316,9 @@ def test_several_apis_go_into_one_report_and_nothing_names_the_user(tmp_path: Pa
     names = ["m1", "m2", "m3"]
     parties = parties_of(names, largest_set=2, report_bytes=150)
     one, two, three = parties.study.apis
-    parties = replace(parties, ask=replace(parties.ask, sets=((one, two), (two, three), (three,))))
+    parties = replace(
+        parties, ask=structs.replace(parties.ask, sets=((one, two), (two, three), (three,)))
+    )
     values = dict(zip(names, ["x" * 100, 5, "y"], strict=True))
     page = run(tmp_path, parties.call(), values)
     tokens = {one: "=" + "x" * 100, two: "=5", three: "=y"}
@@ -647,7 +650,7 @@ def test_redaction_in_the_page_covers_with_its_probability(tmp_path: Path) -> No
     names = [f"m{index}" for index in range(26)]
     study = study_of_apis([f"Navigator.{name}" for name in names], report_bytes=1800)
     rule = RedactionRule(keep=frozenset({"=common"}), cover=0.3)
-    ask = replace(first_ask(study), redact=dict.fromkeys(study.apis, rule))
+    ask = structs.replace(first_ask(study), redact=dict.fromkeys(study.apis, rule))
     values = dict.fromkeys(names, "common") | {"m0": "rare", "m1": "redacted"}
     counts = many_answers(tmp_path, ask, study, values, 12)
     assert set(counts) == {"=common", "redacted"}
@@ -667,7 +670,7 @@ def test_randomisation_in_the_page_has_the_law_of_its_mechanism(
         mechanism=mechanism, epsilon=2.0, values=("=a", "=b", "=c", "=other"),
         hash_range=3 if mechanism == "lh" else None,
     )  # fmt: skip
-    ask = replace(first_ask(study), randomise=dict.fromkeys(study.apis, plan))
+    ask = structs.replace(first_ask(study), randomise=dict.fromkeys(study.apis, plan))
     counts = many_answers(tmp_path, ask, study, dict.fromkeys(names, "b"), 15)
     single = {(token,): users for token, users in counts.items()}
     found = estimate(study, ask, study.apis[0], single, delta=1e-5)
@@ -739,7 +742,7 @@ def test_a_matrix_in_a_page_has_its_law_and_the_curator_tells_the_shares(tmp_pat
     study = study_of_apis([f"Navigator.{name}" for name in names], report_bytes=1000)
     cells = np.array([[0.7, 0.1, 0.2], [0.2, 0.6, 0.1], [0.05, 0.2, 0.5], [0.05, 0.1, 0.2]])
     plan = matrix_randomisation(StochasticMatrix(cells), ("=a", "=b", "=other"), study=study)
-    ask = replace(first_ask(study), randomise=dict.fromkeys(study.apis, plan))
+    ask = structs.replace(first_ask(study), randomise=dict.fromkeys(study.apis, plan))
     counts = many_answers(tmp_path, ask, study, dict.fromkeys(names, "b"), 15)
     seen = [counts[f"={report}"] for report in range(4)]
     assert sum(seen) == counts.total() == 375
@@ -754,7 +757,7 @@ def test_a_matrix_in_a_page_has_its_law_and_the_curator_tells_the_shares(tmp_pat
 def test_a_large_matrix_leaves_little_in_the_storage_of_the_site(tmp_path: Path) -> None:
     parties = parties_of(["m1"])
     plan = awkward_matrix(300, 100)
-    parties = replace(parties, ask=replace(parties.ask, randomise={"Navigator.m1": plan}))
+    parties = replace(parties, ask=structs.replace(parties.ask, randomise={"Navigator.m1": plan}))
     page = run(tmp_path, parties.call(), {"m1": 7})
     assert page["result"]["outcome"] == "sent"
     assert len(parties.ask.to_bytes()) > 400_000
@@ -768,7 +771,10 @@ def test_a_randomised_report_is_drawn_once_and_serves_all_asks(tmp_path: Path) -
         mechanism="oue", epsilon=0.1, values=tuple(f"={value}" for value in range(40))
     )
     rounds = [
-        replace(parties, ask=replace(parties.ask, round=number, randomise={"Navigator.m1": plan}))
+        replace(
+            parties,
+            ask=structs.replace(parties.ask, round=number, randomise={"Navigator.m1": plan}),
+        )
         for number in (1, 2, 3)
     ]
     calls = "".join(

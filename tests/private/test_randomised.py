@@ -6,11 +6,11 @@ import json
 import random
 import secrets
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fpmonitor.cli import run as main
 from fpmonitor.errors import InputError, UndecidableError

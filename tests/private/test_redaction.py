@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.knowledge import Counts
+    from fpmonitor.private.counts import Counts
 
 NAMES = ("a", "b", "c")
 
@@ -197,7 +197,7 @@ def test_a_user_redacts_as_the_simulation_does() -> None:
     study = study_of()
     rules = {api: RedactionRule(keep=frozenset({"=1", "=2"})) for api in ("a", "c")}
     ask = CollectionRequest(
-        study=study.id, epoch=1, round=2, recipient="analyst", sets=(NAMES,), redact=rules
+        study=study.id.hex(), epoch=1, round=2, recipient="analyst", sets=(NAMES,), redact=rules
     )
     answered = [answer(study, ask, row)[0][1] for row in table.iter_rows(named=True)]
     assert answered == redact(table, rules).rows()

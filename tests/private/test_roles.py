@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 APIS = ("A.one", "A.three", "A.two")
 STUDY = Study(name="test", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=4)
 FIRST = first_ask(STUDY)
-LAST = CollectionRequest(study=STUDY.id, epoch=1, round=2, recipient="analyst", sets=(APIS,))
+LAST = CollectionRequest(study=STUDY.id.hex(), epoch=1, round=2, recipient="analyst", sets=(APIS,))
 RINGS = {role: KeyRing.generate(role) for role in ("shuffler", "curator", "analyst")}
 KEY = {role: ring.keys[0].config for role, ring in RINGS.items()}
 FEW = settings(
@@ -359,7 +359,7 @@ def test_a_batch_counts_once(world: World) -> None:
 
 def test_a_message_of_another_ask_epoch_or_recipient_does_not_open(world: World) -> None:
     next_epoch = CollectionRequest(
-        study=STUDY.id, epoch=2, round=2, recipient="analyst", sets=(APIS,)
+        study=STUDY.id.hex(), epoch=2, round=2, recipient="analyst", sets=(APIS,)
     )
     wrong = (
         seal(report_of(GOOD), KEY["analyst"], "analyst", next_epoch.id),
@@ -421,7 +421,12 @@ def test_what_should_have_been_withheld_does_not_reach_the_counts(opened: Opened
     long = "=" + "y" * 400
     rule = RedactionRule(keep=frozenset({"=common", long}))
     ask = CollectionRequest(
-        study=STUDY.id, epoch=1, round=3, recipient="analyst", sets=(APIS,), redact={"A.one": rule}
+        study=STUDY.id.hex(),
+        epoch=1,
+        round=3,
+        recipient="analyst",
+        sets=(APIS,),
+        redact={"A.one": rule},
     )
     role = opened.recipient(RINGS["analyst"])
     role.add_ask(ask)
@@ -436,7 +441,7 @@ def test_what_should_have_been_withheld_does_not_reach_the_counts(opened: Opened
 def test_randomised_answers_have_the_form_of_their_mechanism(opened: Opened) -> None:
     values = ("=a", "=b", "=c")
     ask = CollectionRequest(
-        study=STUDY.id, epoch=1, round=1, recipient="curator", sets=(("A.one",), ("A.two",)),
+        study=STUDY.id.hex(), epoch=1, round=1, recipient="curator", sets=(("A.one",), ("A.two",)),
         randomise={
             "A.one": Randomisation(mechanism="oue", epsilon=1.0, values=values),
             "A.two": Randomisation(mechanism="grr", epsilon=1.0, values=values),
@@ -454,7 +459,7 @@ def test_randomised_answers_have_the_form_of_their_mechanism(opened: Opened) -> 
 def test_two_questions_cannot_stand_for_one_round(world: World) -> None:
     """A curator who asks some users this and others that is refused by the shuffler."""
     other = CollectionRequest(
-        study=STUDY.id, epoch=1, round=1, recipient="curator", sets=(("A.one",),)
+        study=STUDY.id.hex(), epoch=1, round=1, recipient="curator", sets=(("A.one",),)
     )
     with pytest.raises(InputError, match="another ask"):
         world.shuffler.add_ask(other)
@@ -463,10 +468,10 @@ def test_two_questions_cannot_stand_for_one_round(world: World) -> None:
 
 def test_an_ask_that_breaks_the_terms_is_refused_by_every_role(world: World) -> None:
     pairs = CollectionRequest(
-        study=STUDY.id, epoch=1, round=4, recipient="curator", sets=(APIS[:2],)
+        study=STUDY.id.hex(), epoch=1, round=4, recipient="curator", sets=(APIS[:2],)
     )
     foreign = CollectionRequest(
-        study=b"s" * 16, epoch=1, round=5, recipient="analyst", sets=(APIS,)
+        study="73" * 16, epoch=1, round=5, recipient="analyst", sets=(APIS,)
     )
     for ask in (pairs, foreign):
         for role in (world.shuffler, world.curator, world.analyst):

@@ -21,9 +21,10 @@ from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.private import knowledge as knowledge_module
 from fpmonitor.private import selection as selection_module
+from fpmonitor.private.counts import split_spectrum
 from fpmonitor.private.group import SealedChannel
 from fpmonitor.private.joining import chain_of_parts, count_joined
-from fpmonitor.private.knowledge import Knowledge, ParetoFront, Promise, best_points, split_spectrum
+from fpmonitor.private.knowledge import Knowledge, ParetoFront, Promise, best_points
 from fpmonitor.private.selection import (
     PromisedSet,
     compare_with_joint,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.knowledge import ApiSet, Counts
+    from fpmonitor.private.counts import ApiSet, Counts
 
 NAMES = ("a", "b", "c", "d", "e")
 ROUNDING = 1e-9

@@ -25,6 +25,7 @@ from starlette.routing import Route
 
 from fpmonitor.monitor import Monitor
 from fpmonitor.private.keys import KeyRing
+from fpmonitor.private.page import SealedAnswers, sealing_lines
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler
@@ -34,13 +35,7 @@ from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.keys import add_key
-from fpmonitor.serve.snippet import (
-    KEY_HERE,
-    SealedAnswers,
-    page_lines,
-    script_named,
-    sealing_lines,
-)
+from fpmonitor.serve.snippet import KEY_HERE, page_lines, script_named
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import typer
 
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import emit_rows, note, progress_line
-from fpmonitor.cli.private_output import counts_table, write_bytes
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
+from fpmonitor.private.commands.output import counts_table, write_bytes
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.table import read_tokens
 from fpmonitor.store.database import Database

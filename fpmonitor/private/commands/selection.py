@@ -33,9 +33,10 @@ from fpmonitor.store.snapshot import take_snapshot
 if TYPE_CHECKING:
     import polars as pl
 
+    from fpmonitor.private.counts import ApiSet, Counts, Tuples
     from fpmonitor.private.group import GroupRun
     from fpmonitor.private.hierarchy import Hierarchy
-    from fpmonitor.private.knowledge import ApiSet, Counts, Promise, Tuples
+    from fpmonitor.private.knowledge import Promise
     from fpmonitor.private.redaction import RedactionPlan
     from fpmonitor.private.selection import PromisedSet, Selection
     from fpmonitor.private.study import RedactionRule
@@ -305,7 +306,7 @@ class _Held:
         if not apis:
             return None
         return CollectionRequest(
-            study=self.study.id,
+            study=self.study.id.hex(),
             epoch=self.epoch,
             round=self.next_round,
             recipient="analyst",

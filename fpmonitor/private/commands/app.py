@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli import private_roles, private_selection, private_users
 from fpmonitor.cli.options import DELTA, POPULATION, K, split_names
 from fpmonitor.cli.output import emit, note
-from fpmonitor.cli.private_output import write_bytes
-from fpmonitor.cli.private_roles import RoleName
 from fpmonitor.errors import InputError
+from fpmonitor.private.commands import roles, selection, users
+from fpmonitor.private.commands.output import write_bytes
+from fpmonitor.private.commands.roles import RoleName
 from fpmonitor.private.study import Study, first_ask
 
 app = typer.Typer(
@@ -114,15 +114,15 @@ def token(
 app.command("study")(study)
 app.command("keygen")(keygen)
 app.command("token")(token)
-app.command("seal")(private_users.seal)
-app.command("shuffle")(private_roles.shuffle)
-app.command("curate")(private_roles.curate)
-app.command("analyze")(private_roles.analyze)
-app.command("publish")(private_roles.publish)
-app.command("close")(private_roles.close)
-app.command("status")(private_roles.status)
-app.command("serve")(private_roles.serve)
-app.command("select")(private_selection.select)
-app.command("redact")(private_selection.redact)
-app.command("hierarchy")(private_selection.hierarchy)
-app.command("group")(private_selection.group)
+app.command("seal")(users.seal)
+app.command("shuffle")(roles.shuffle)
+app.command("curate")(roles.curate)
+app.command("analyze")(roles.analyze)
+app.command("publish")(roles.publish)
+app.command("close")(roles.close)
+app.command("status")(roles.status)
+app.command("serve")(roles.serve)
+app.command("select")(selection.select)
+app.command("redact")(selection.redact)
+app.command("hierarchy")(selection.hierarchy)
+app.command("group")(selection.group)

@@ -12,16 +12,10 @@ from fpmonitor.cli.options import FORMAT, OUTPUT, split_names
 from fpmonitor.cli.output import emit, to_json
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
+from fpmonitor.private.page import SealedAnswers, sealing_lines
 from fpmonitor.private.study import MAX_FILE_BYTES
 from fpmonitor.safe_files import read_bytes
-from fpmonitor.serve.snippet import (
-    SCRIPTS,
-    SEALED,
-    SealedAnswers,
-    page_lines,
-    script_named,
-    sealing_lines,
-)
+from fpmonitor.serve.snippet import SCRIPTS, SEALED, page_lines, script_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Commands on randomised answers of private collection: what to ask, and what the answers tell."""
+"""The group `ldp` with its commands on private collection: ask for randomised answers, estimate."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from fpmonitor.cli.ldp import app
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
 from fpmonitor.cli.output import emit, emit_rows, note, percent, plain, progress_line
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.ldp.matrix_file import read_matrix
+from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
 from fpmonitor.private.randomised import (
     estimate,
@@ -48,6 +49,7 @@ class _Matrix:
     values: tuple[str, ...] | None
 
 
+@app.command("ask")
 def ask(
     study: STUDY,
     accuracy: Annotated[
@@ -117,7 +119,7 @@ def ask(
 
 
 def _spent(study: Study, chosen: Mapping[str, Randomisation]) -> str:
-    spent = sum(plan.epsilon for plan in chosen.values())
+    spent = sum(plan.level for plan in chosen.values())
     epsilon = f"{spent:.3g} in all" if spent < math.inf else "infinite, a report excludes a value"
     return f"{len(chosen)} of {len(study.apis)} APIs are asked for; epsilon of a user: {epsilon}"
 
@@ -132,7 +134,10 @@ def _matrices(options: Sequence[str], study: Study) -> dict[str, _Matrix]:
         if api not in study.apis:
             raise UnknownNameError("API of the study in --matrix", api, study.apis)
         path = Path(name)
-        found[api] = _Matrix(path, *read_matrix(path, is_token))
+        matrix, values = read_matrix(path)
+        if values is not None and not all(map(is_token, values)):
+            raise InputError(f"mechanism {path}: the first line is not tokens", hint=NAMES_HINT)
+        found[api] = _Matrix(path, matrix, values)
     return found
 
 
@@ -171,6 +176,7 @@ def _plans_table(rows: Sequence[Mapping[str, object]]) -> Table:
     return table
 
 
+@app.command("estimate")
 def estimates(
     store: Annotated[
         Path,

@@ -14,7 +14,8 @@ import typer
 from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import FORMAT, OUTPUT, UNSAFE_COUNTS
 from fpmonitor.cli.output import emit_rows, note
-from fpmonitor.cli.private_output import (
+from fpmonitor.errors import InputError
+from fpmonitor.private.commands.output import (
     by_round,
     counts_table,
     emit_counts,
@@ -22,7 +23,6 @@ from fpmonitor.cli.private_output import (
     shown,
     write_bytes,
 )
-from fpmonitor.errors import InputError
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.wire import MAX_BATCH_BYTES
 from fpmonitor.safe_files import read_bytes
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.shuffler import Shuffler
     from fpmonitor.private.store import Receipt
-    from fpmonitor.private.study import CollectionRequest
-    from fpmonitor.private.study import Recipient as Addressee
+    from fpmonitor.private.study import CollectionRequest, RecipientRole
     from fpmonitor.private.transport import Service
 
 _UPLOADS_AT_ONCE = 8192
@@ -331,8 +330,8 @@ def _recipients(
     curator_token: Path | None,
     analyst: str | None,
     analyst_token: Path | None,
-) -> dict[Addressee, Service]:
-    given: dict[Addressee, tuple[str | None, Path | None]] = {
+) -> dict[RecipientRole, Service]:
+    given: dict[RecipientRole, tuple[str | None, Path | None]] = {
         "curator": (curator, curator_token),
         "analyst": (analyst, analyst_token),
     }
@@ -345,13 +344,13 @@ def _recipients(
     return services
 
 
-def _delivery(shuffler: Shuffler, recipients: Mapping[Addressee, Service]) -> Delivery:
+def _delivery(shuffler: Shuffler, recipients: Mapping[RecipientRole, Service]) -> Delivery:
     from fpmonitor.private.delivery import Delivery  # noqa: PLC0415 -- an extra
 
     return Delivery(shuffler, recipients, lambda reason: note(f"not delivered: {reason}"))
 
 
-def _deliver(shuffler: Shuffler, recipients: Mapping[Addressee, Service]) -> bool:
+def _deliver(shuffler: Shuffler, recipients: Mapping[RecipientRole, Service]) -> bool:
     return not recipients or _delivery(shuffler, recipients).send_all()
 
 

@@ -1,0 +1,86 @@
+"""Counts of API sets: how many reports hold which tuple of tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from fpmonitor.errors import InputError
+from fpmonitor.private.tokens import REDACTED
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fpmonitor.private.study import Study
+
+ApiSet = tuple[str, ...]
+Tuples = Mapping[tuple[str, ...], int]
+Counts = Mapping[ApiSet, Tuples]
+
+
+def split_spectrum(tuples: Tuples, users: int) -> CountSpectrum:
+    """Count spectrum of tuples in which each redacted report is a value of its own.
+
+    Parameters
+    ----------
+    tuples
+        Number of reports by tuple of tokens.
+    users
+        All who were asked; who did not answer counts as redacted.
+    """
+    kept = [number for tokens, number in tuples.items() if REDACTED not in tokens]
+    alone = users - sum(kept)
+    return CountSpectrum.from_mapping(Counter(kept) + Counter({1: alone}))
+
+
+def with_projections(counts: Counts) -> dict[ApiSet, Tuples]:
+    """Add the sets whose counts follow from those of larger ones."""
+    known = dict(counts)
+    for apis in sorted(counts, key=lambda one: (len(one), one)):
+        for size in range(1, len(apis)):
+            for part in itertools.combinations(apis, size):
+                if part not in known:
+                    known[part] = projected(counts[apis], [apis.index(api) for api in part])
+    return known
+
+
+def projected(tuples: Tuples, places: Sequence[int]) -> Counter[tuple[str, ...]]:
+    """Count the tuples of some places only."""
+    counted: Counter[tuple[str, ...]] = Counter()
+    for tokens, number in tuples.items():
+        counted[tuple(tokens[place] for place in places)] += number
+    return counted
+
+
+def digest_of(apis: Iterable[str], tuples: Tuples) -> str:
+    """Digest of the counts of a set, the same in whatever order they are listed."""
+    listed = json.dumps([list(apis), sorted([list(tokens), n] for tokens, n in tuples.items())])
+    return hashlib.sha256(listed.encode()).hexdigest()
+
+
+def check_counts(study: Study, counts: Counts) -> None:
+    """Check that counts are those of a study, with every single API.
+
+    Raises
+    ------
+    InputError
+        A single API is missing, or a set is unknown or too large for the study.
+    """
+    missing = [api for api in study.apis if (api,) not in counts]
+    if missing:
+        raise InputError(
+            f"counts: nothing of {', '.join(missing[:3])}",
+            hint="round 1 asks for every single API of the study",
+        )
+    for apis in counts:
+        if not set(apis) <= set(study.apis) or list(apis) != sorted(set(apis)):
+            raise InputError("counts: a set names APIs that the study does not, or out of order")
+        if len(apis) > study.largest_set:
+            raise InputError(
+                f"counts: of {len(apis)} APIs together, the study allows {study.largest_set}"
+            )

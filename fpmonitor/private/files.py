@@ -1,0 +1,55 @@
+"""Files and messages in JSON: their types are the types that the code uses."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from fpmonitor.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Kind = TypeVar("_Kind")
+
+
+def encode(content: Any, enc_hook: Callable[[Any], Any] | None = None) -> bytes:
+    """Return the bytes of a file; equal content has equal bytes, as ids are made from them."""
+    plain = msgspec.to_builtins(content, order="deterministic", enc_hook=enc_hook)
+    return (json.dumps(plain, indent=1, allow_nan=False) + "\n").encode()
+
+
+def decode(
+    data: bytes,
+    kind: type[_Kind],
+    name: str,
+    dec_hook: Callable[[type, Any], Any] | None = None,
+) -> _Kind:
+    """Return JSON as a type of ours, every member checked.
+
+    Parameters
+    ----------
+    data
+        Bytes of anybody.
+    kind
+        A `msgspec.Struct`.
+    name
+        What the content should be, for the message: "study".
+    dec_hook
+        Makes what JSON has no type for.
+
+    Raises
+    ------
+    InputError
+        Not JSON; or a member is missing, of the wrong type or out of its range.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind, dec_hook=dec_hook)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, InputError):  # of a check of ours, which says it better
+            raise error.__cause__ from None
+        raise InputError(f"{name}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name}: not JSON") from error

@@ -1,0 +1,74 @@
+"""The lines of HTML by which a page answers a collection request, with the sealing script."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+from fpmonitor.private.study import ask_of, check_ask, study_of
+from fpmonitor.private.wire import decode_configs
+from fpmonitor.serve.snippet import SEALED, for_script, script_element, script_named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedAnswers:
+    """What a page needs to answer a request.
+
+    Attributes
+    ----------
+    to
+        Address of the shuffler.
+    study, ask
+        The files, byte by byte.
+    shuffler_keys, recipient_keys
+        `HpkeConfigList` of each.
+
+    Raises
+    ------
+    InputError
+        The request breaks the terms of the study, or a list has no key for our algorithms.
+    """
+
+    to: str
+    study: bytes
+    ask: bytes
+    shuffler_keys: bytes
+    recipient_keys: bytes
+
+    def __post_init__(self) -> None:
+        check_ask(study_of(self.study), ask_of(self.ask))
+        for keys in (self.shuffler_keys, self.recipient_keys):
+            decode_configs(keys)
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """What the page reads, sorted."""
+        return tuple(sorted({api for one in ask_of(self.ask).sets for api in one}))
+
+
+def sealing_lines(address: str, answers: SealedAnswers) -> str:
+    """Return HTML that loads the sealing script from a service and answers after consent.
+
+    Parameters
+    ----------
+    address
+        Of the service that has the script, `https://host[:port]`.
+    answers
+        What is answered, and to whom.
+    """
+    shuffler_keys, recipient_keys = (
+        for_script(base64.b64encode(keys).decode())
+        for keys in (answers.shuffler_keys, answers.recipient_keys)
+    )
+    return f"""{script_element(address, script_named(SEALED))}
+<script>
+fpmonitor.seal({{
+  to: {for_script(answers.to.rstrip("/"))},
+  study: {for_script(answers.study.decode())},
+  ask: {for_script(answers.ask.decode())},
+  shufflerKeys: {shuffler_keys},
+  recipientKeys: {recipient_keys},
+  consent: () => false, // replace: true, or a promise of true, once the visitor has agreed
+}});
+</script>
+"""
