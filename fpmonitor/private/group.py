@@ -23,6 +23,7 @@ from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.selection import compare_with_joint, heaviest_set, select
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import CollectionRequest, first_ask
+from fpmonitor.safe_files import untyped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -158,7 +159,7 @@ class GroupRun:
             "marginals_true": self.marginals_true,
             "alone": self.alone,
             "alone_in_all": self.alone_in_all,
-            **self.comparison.to_json(),
+            **untyped(self.comparison),
         }
 
 

@@ -6,8 +6,8 @@ holds whatever lies behind it: as one group it exposes least, and all of it expo
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -88,10 +88,6 @@ class RandomisedApi:
     lower: float
     upper: float
     values: tuple[EstimatedValue, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the members."""
-        return asdict(self)
 
 
 def mechanism_of(plan: Randomisation) -> PureMechanism | StochasticMatrix:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -55,15 +56,6 @@ class PromisedSet:
         """Upper limit in one of the settings."""
         return self.fixed if setting == "fixed" else self.statistical
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the set as the CLI prints it."""
-        return {
-            "apis": list(self.apis),
-            "fixed": {"upper": self.fixed.upper, "rule": self.fixed.rule},
-            "statistical": {"upper": self.statistical.upper, "rule": self.statistical.rule},
-            "entropy_upper_bits": self.entropy_upper_bits,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
@@ -98,22 +90,6 @@ class Selection:
     best: bool
     singles: tuple[PromisedSet, ...]
     rules: Mapping[Setting, tuple[Promise, ...]]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the selection as the CLI prints it."""
-        return {
-            "setting": self.setting,
-            "level": self.level,
-            "users": self.users,
-            "recommended": self.recommended.to_json(),
-            "weight": self.weight,
-            "best": self.best,
-            "singles": [single.to_json() for single in self.singles],
-            "rules": {
-                setting: [{"upper": promise.upper, "rule": promise.rule} for promise in promises]
-                for setting, promises in self.rules.items()
-            },
-        }
 
 
 def select(
@@ -165,13 +141,11 @@ def select(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JointComparison:
-    """What was promised of a set, beside what the analyst's joint counts say.
+class JointComparison(PromisedSet):
+    """A set and its limits from what the curator knew, beside what the analyst's counts show.
 
     Attributes
     ----------
-    promised
-        The set, and its promise from what the curator knew.
     users
         Reports that the analyst holds.
     empirical
@@ -181,21 +155,10 @@ class JointComparison:
         the set was chosen from answers of the same users.
     """
 
-    promised: PromisedSet
     users: int
     empirical: float
     lower: float
     upper: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the comparison as the CLI prints it."""
-        return {
-            **self.promised.to_json(),
-            "users": self.users,
-            "empirical": self.empirical,
-            "lower": self.lower,
-            "upper": self.upper,
-        }
 
 
 def compare_with_joint(study: Study, promised: PromisedSet, joint: Tuples) -> JointComparison:
@@ -225,7 +188,10 @@ def compare_with_joint(study: Study, promised: PromisedSet, joint: Tuples) -> Jo
     seed = seed_of("joint", study.id.hex(), digest_of(promised.apis, joint))
     lower, upper = certified_limits(study, spectrum, delta=delta, seed=seed)
     return JointComparison(
-        promised=promised,
+        apis=promised.apis,
+        fixed=promised.fixed,
+        statistical=promised.statistical,
+        entropy_upper_bits=promised.entropy_upper_bits,
         users=users,
         empirical=empirical_exposure(spectrum, study.k),
         lower=lower,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from fpmonitor.private.store import Receipt
 from fpmonitor.private.transport import BYTES_TYPE, Answer, UnreachableError, seconds_of
 
 if TYPE_CHECKING:
@@ -83,9 +84,7 @@ def send_uploads(
     """
     outcomes: Counter[str] = Counter()
     for body in _bodies(uploads):
-        answer: dict[str, Any] = _insist(send, body, tell).json()
-        outcomes["accepted"] += answer["accepted"]
-        outcomes.update(answer["refused"])
+        outcomes.update(_insist(send, body, tell).read(Receipt).outcomes)
     return dict(outcomes)
 
 

@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.private.binary_http import Response as InnerResponse
 from fpmonitor.private.binary_http import decode_request
@@ -26,6 +28,7 @@ from fpmonitor.private.ohttp import (
     open_request,
 )
 from fpmonitor.private.shuffler import PoolFullError
+from fpmonitor.private.status import status_of
 from fpmonitor.private.study import MAX_FILE_BYTES, ask_of
 from fpmonitor.private.transport import BYTES_TYPE
 from fpmonitor.private.wire import MAX_BATCH_BYTES, WireError
@@ -276,7 +279,7 @@ class _RecipientService:
     async def batches(self, request: Request) -> Response:
         body = await _body(request, MAX_BATCH_BYTES, (BYTES_TYPE,))
         receipt = await asyncio.to_thread(self._recipient.take, body)
-        return _json(receipt.to_json())
+        return _json(receipt)
 
 
 _PUBLIC_PATHS = ("/hpke_config", "/ohttp-keys", "/study", "/asks", "/asks/{ask}")
@@ -360,7 +363,7 @@ class _ShufflerService:
         with self._room.one() as grow:
             # A page that sends bytes names no type, so that the browser need not ask first.
             body = await _body(request, MAX_UPLOADS_BYTES, (BYTES_TYPE, ""), grow)
-            return _json((await self._intake.take(body)).to_json())
+            return _json(await self._intake.take(body))
 
     async def ohttp(self, request: Request) -> Response:
         with self._room.one() as grow:
@@ -380,8 +383,8 @@ class _ShufflerService:
         try:
             request = decode_request(data)
             if request.method == "POST" and request.path == "/uploads":
-                answer = (await self._intake.take(request.content)).to_json()
-                content_type, content = "application/json", json.dumps(answer).encode()
+                receipt = await self._intake.take(request.content)
+                content_type, content = "application/json", msgspec.json.encode(receipt)
             elif request.method == "GET":
                 content_type, content = self._document(request.path)
             else:
@@ -502,23 +505,6 @@ class _Intake:
         return receipts
 
 
-def status_of(role: Shuffler | Recipient) -> dict[str, Any]:
-    """Messages of each ask by what became of them; nothing of what they hold."""
-    store = role.store
-    return {
-        "role": role.ring.role,
-        "asks": [
-            {
-                "id": ask_id.hex() or None,
-                "round": store.asks[ask_id].round if ask_id in store.asks else None,
-                "open": ask_id in store.asks and not store.is_closed(ask_id),
-                "messages": dict(outcomes),
-            }
-            for ask_id, outcomes in store.tally().items()
-        ],
-    }
-
-
 def _answer(group: Sequence[_Waiting], receipts: Sequence[Receipt]) -> None:
     for one, receipt in zip(group, receipts, strict=True):
         if not one.done.done():
@@ -561,7 +547,7 @@ def _bytes(content: bytes, content_type: str, status: int = 200) -> Response:
 
 
 def _json(content: Any, status: int = 200) -> Response:
-    return JSONResponse(content, status, _HEADERS)
+    return _bytes(msgspec.json.encode(content), "application/json", status)
 
 
 def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:

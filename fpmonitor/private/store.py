@@ -10,6 +10,7 @@ import os
 import sqlite3
 import threading
 from collections import Counter
+from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,7 +21,7 @@ from fpmonitor.private.study import ask_of, check_ask
 from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -79,15 +80,16 @@ class Receipt:
     accepted: int
     refused: Mapping[Outcome, int] = field(default_factory=dict)
 
+    @property
+    def outcomes(self) -> dict[Outcome, int]:
+        """Messages by what became of them."""
+        return {"accepted": self.accepted, **self.refused}
+
     @classmethod
     def of(cls, outcomes: Mapping[Outcome, int]) -> Receipt:
         """Tell what is accepted from what is refused."""
         refused = dict(outcomes)
         return cls(refused.pop("accepted", 0), refused)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the members of the answer over HTTP."""
-        return {"accepted": self.accepted, "refused": dict(self.refused)}
 
 
 class Store:

@@ -7,10 +7,11 @@ import ipaddress
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from fpmonitor.errors import FpmonitorError, InputError
+from fpmonitor.private.files import decode
 from fpmonitor.safe_files import read_text
 from fpmonitor.secret_files import check_owner_alone
 
@@ -23,6 +24,7 @@ BYTES_TYPE = "application/octet-stream"
 MAX_ANSWER_BYTES = 16_000_000
 _TIMEOUT_SECONDS = 60.0
 _MAX_TOKEN_BYTES = 1_000_000
+_Kind = TypeVar("_Kind")
 
 
 class UnreachableError(FpmonitorError):
@@ -46,18 +48,18 @@ class Answer:
     content_type: str
     content: bytes
 
-    def json(self) -> Any:
-        """Read the content as JSON.
+    def read(self, kind: type[_Kind]) -> _Kind:
+        """Return the content, JSON, as a type of ours.
 
         Raises
         ------
         UnreachableError
-            It is none.
+            It is something else.
         """
         try:
-            return json.loads(self.content)
-        except ValueError as error:
-            raise UnreachableError("the service does not answer in JSON") from error
+            return decode(self.content, kind, "answer")
+        except InputError as error:
+            raise UnreachableError(f"the service answers as no role does ({error})") from error
 
 
 class Service:

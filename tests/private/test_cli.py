@@ -183,7 +183,7 @@ WITH_KEY = (*SEAL, "--recipient-key", "curator.keys.pub")
         (role("shuffle", "shuffler", "--close"), "--ask"),
         (role("shuffle", "shuffler", "none"), "none: cannot be read"),
         (role("shuffle", "shuffler", "--curator", "https://c.example"), "go together"),
-        (role("analyze", "analyst", "--promise", "study.json"), "no selection"),
+        (role("analyze", "analyst", "--promise", "study.json"), "not a selection in study.json"),
         (("private", "publish", "round-1.json", "--to", "https://x", "--token", "none"), "token"),
         (STUDY_COMMAND, "--population"),
         ((*STUDY_COMMAND, "--population", "100", "--report-bytes", "20"), "report_bytes"),

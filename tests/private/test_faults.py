@@ -22,7 +22,7 @@ from fpmonitor.private.keys import KeyRing, read_configs, write_keys
 from fpmonitor.private.selection import compare_with_joint, select
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler
-from fpmonitor.private.store import Store, read_counts
+from fpmonitor.private.store import Receipt, Store, read_counts
 from fpmonitor.private.study import CollectionRequest, Study, first_ask
 from fpmonitor.private.transport import Service, UnreachableError
 from fpmonitor.private.wire import decode_configs
@@ -207,8 +207,10 @@ def collect_under_rotation(
                 uploads = seal_answers(
                     STUDY, ask, user(number), shuffler=keys["shuffler"], recipient=keys["curator"]
                 )
-                receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).json()
-                assert receipt == {"accepted": len(APIS), "refused": {}}
+                receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).read(
+                    Receipt
+                )
+                assert receipt == Receipt(len(APIS))
                 with lock:
                     used.update(f"{role} {key.id}" for role, key in keys.items())
                     newest[name] = keys["shuffler"].id
@@ -262,8 +264,8 @@ def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
         late = replace(ask, round=2)
         insist(roles["shuffler"], "/asks", late.to_bytes(), "application/json")
         uploads = seal_answers(STUDY, late, user(0), **keys)
-        receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).json()
-        assert receipt == {"accepted": 0, "refused": {"unknown key": len(APIS)}}
+        receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).read(Receipt)
+        assert receipt == Receipt(0, {"unknown key": len(APIS)})
 
 
 @pytest.mark.parametrize("wrong", ["role", "content", "mode", "nothing"])

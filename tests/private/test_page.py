@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -722,7 +723,7 @@ def test_page_and_python_draw_the_same_report_from_the_same_bits(
     rng = random.Random(5)
     bits = [*low, *high, *(rng.getrandbits(64) for _ in range(500))]
     draws = [(f"={rng.randrange(values + 1)}", one) for one in bits]
-    page_plan = plan.to_json()
+    page_plan = msgspec.to_builtins(plan)
     words = [[one >> 32, one & 0xFFFFFFFF] for _, one in draws]
     script = f"""const words = {json.dumps(words)}, plan = {json.dumps(page_plan)};
     const drawn = [], {{ randomise }} = scripts["collector-ldp.js"];

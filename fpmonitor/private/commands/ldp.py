@@ -26,6 +26,7 @@ from fpmonitor.private.store import Store, read_counts
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.tokens import is_token
+from fpmonitor.safe_files import untyped
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
 
@@ -206,13 +207,13 @@ def estimates(
         table=lambda: _estimates_table(found, terms),
         wanted=output_format,
         output=output,
-        document=[one.to_json() for one in found],
+        document=untyped(found),
     )
 
 
 def _rows(found: RandomisedApi) -> list[dict[str, object]]:
     """Return a row for each value, with the members of its API in front."""
-    shared = {name: value for name, value in found.to_json().items() if name != "values"}
+    shared = {name: value for name, value in asdict(found).items() if name != "values"}
     return [
         {**shared, "token": one.token, "share": one.share, "least": one.lower, "most": one.upper}
         for one in found.values

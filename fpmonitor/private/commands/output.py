@@ -13,7 +13,7 @@ from rich.table import Table
 from fpmonitor.cli.options import OutputFormat
 from fpmonitor.cli.output import emit_rows, percent, plain
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import read_json
+from fpmonitor.safe_files import read_json, typed
 
 if TYPE_CHECKING:
     from fpmonitor.private.recipient import Recipient
@@ -101,11 +101,10 @@ def emit_counts(
 
 
 def _comparison_table(compared: JointComparison) -> Table:
-    promised = compared.promised
-    drawn = Table("exposure", "share of users", "from", title=plain(", ".join(promised.apis)))
-    drawn.add_row("promised, these users", percent(promised.fixed.upper), promised.fixed.rule)
+    drawn = Table("exposure", "share of users", "from", title=plain(", ".join(compared.apis)))
+    drawn.add_row("promised, these users", percent(compared.fixed.upper), compared.fixed.rule)
     drawn.add_row(
-        "promised, population", percent(promised.statistical.upper), promised.statistical.rule
+        "promised, population", percent(compared.statistical.upper), compared.statistical.rule
     )
     drawn.add_row("found, these users", percent(compared.empirical), f"{compared.users} reports")
     drawn.add_row("at least, population", percent(compared.lower), "certificate")
@@ -128,20 +127,7 @@ def _cell(value: Any) -> str:
 
 def promised(path: Path) -> PromisedSet:
     """Read the recommended set from what `private select` printed as JSON."""
-    from fpmonitor.private.knowledge import Promise  # noqa: PLC0415 -- slow to load
-    from fpmonitor.private.selection import PromisedSet  # noqa: PLC0415
-
-    def promise(entry: Mapping[str, Any]) -> Promise:
-        return Promise(upper=float(entry["upper"]), rule=str(entry["rule"]))
+    from fpmonitor.private.selection import Selection  # noqa: PLC0415 -- slow to load
 
     content = read_json(path, "selection", hint="`private select --format json` writes one")
-    try:
-        chosen = content["recommended"]
-        return PromisedSet(
-            apis=tuple(chosen["apis"]),
-            fixed=promise(chosen["fixed"]),
-            statistical=promise(chosen["statistical"]),
-            entropy_upper_bits=float(chosen["entropy_upper_bits"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: no selection") from error
+    return typed(content, Selection, f"a selection in {path}").recommended

@@ -23,16 +23,16 @@ from fpmonitor.private.commands.output import (
     shown,
     write_bytes,
 )
+from fpmonitor.private.status import RoleStatus
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.wire import MAX_BATCH_BYTES
-from fpmonitor.safe_files import read_bytes
+from fpmonitor.safe_files import read_bytes, untyped
 
 if TYPE_CHECKING:
     from fpmonitor.private.delivery import Delivery
     from fpmonitor.private.keys import KeyRing
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.shuffler import Shuffler
-    from fpmonitor.private.store import Receipt
     from fpmonitor.private.study import CollectionRequest, RecipientRole
     from fpmonitor.private.transport import Service
 
@@ -107,7 +107,7 @@ def shuffle(
         size = _UPLOADS_AT_ONCE * upload_bytes(role.store.study)
         for path in uploads or []:
             for body in _parts(path, size):
-                _add(outcomes, role.take([body])[0])
+                outcomes.update(role.take([body])[0].outcomes)
                 role.release()
         for one in asks if close else []:
             role.close_ask(one.id)
@@ -178,7 +178,7 @@ def analyze(
             if not joint:
                 raise InputError(f"{promise}: no ask here is for the set that it promises")
             compared = compare_with_joint(terms, chosen, joint[-1])
-            document["promise"] = compared.to_json()
+            document["promise"] = untyped(compared)
     emit_counts(document, output_format, output, compared)
 
 
@@ -209,17 +209,16 @@ def close(
 def status(to: TO, token_file: TOKEN, output_format: FORMAT = None, output: OUTPUT = None) -> None:
     """Show how many messages a service took, refused, holds and passed on."""
     with _service(to, token_file) as service:
-        content = service.get("/status").json()
+        found = service.get("/status").read(RoleStatus)
     rows = [
-        {"ask": one["id"], "round": one["round"], "open": one["open"], **one["messages"]}
-        for one in content["asks"]
+        {"ask": one.id, "round": one.round, "open": one.open, **one.messages} for one in found.asks
     ]
     emit_rows(
         rows,
         table=lambda: counts_table(rows),
         wanted=output_format,
         output=output,
-        document=content,
+        document=untyped(found),
     )
 
 
@@ -390,12 +389,7 @@ def _take_batches(role: Recipient, paths: Sequence[Path]) -> dict[str, int]:
     for path in paths:
         content = read_bytes(path, "batch", most=MAX_BATCH_BYTES)
         try:
-            _add(outcomes, role.take(content))
+            outcomes.update(role.take(content).outcomes)
         except InputError as error:
             raise InputError(f"{path}: {error.message}", hint=error.hint) from error
     return dict(outcomes)
-
-
-def _add(outcomes: Counter[str], receipt: Receipt) -> None:
-    outcomes["accepted"] += receipt.accepted
-    outcomes.update(receipt.refused)

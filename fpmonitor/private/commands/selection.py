@@ -27,6 +27,7 @@ from fpmonitor.private.selection import select as select_set
 from fpmonitor.private.store import Store, read_counts
 from fpmonitor.private.study import CollectionRequest, Study, check_ask, read_study
 from fpmonitor.private.table import read_tokens
+from fpmonitor.safe_files import untyped
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
 
@@ -101,11 +102,11 @@ def select(
     held = _held(store, terms, epoch)
     found = select_set(terms, held.counts, setting=setting.value, weights=_weights(weights))
     emit_rows(
-        [found.recommended.to_json(), *(one.to_json() for one in found.singles)],
+        untyped([found.recommended, *found.singles]),
         table=lambda: _selection_table(found, terms),
         wanted=output_format,
         output=None,
-        document=found.to_json(),
+        document=untyped(found),
     )
     if output is None:
         return
@@ -469,10 +470,10 @@ def _hierarchy_table(played: Hierarchy, study: Study) -> Table:
 
 def _group_table(run: GroupRun, study: Study) -> Table:
     found = run.comparison
-    promise = found.promised.promise(run.setting)
+    promise = found.promise(run.setting)
     table = Table(title=f"A group of {run.participants:,} without a curator", show_header=False)
     rows = {
-        "released set": "\n".join(map(plain, found.promised.apis)),
+        "released set": "\n".join(map(plain, found.apis)),
         "participants whose computation gave it": f"{run.agreed:,}",
         "messages of each": f"{run.messages:,}",
         "published marginals are the true ones": "yes" if run.marginals_true else "no",
