@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,17 +13,16 @@ from fpmonitor.decide.utility import recommend
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.thinning import seed_of
-from fpmonitor.private.counts import digest_of
-from fpmonitor.private.knowledge import Knowledge, certified_limits
+from fpmonitor.private.counts import ApiSet, digest_of
+from fpmonitor.private.knowledge import Knowledge, Promise, Setting, certified_limits
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from fpmonitor.private.counts import ApiSet, Counts, Tuples
-    from fpmonitor.private.knowledge import Promise, Setting
+    from fpmonitor.private.counts import Counts, Tuples
     from fpmonitor.private.study import Study
 
 SETTINGS: tuple[Setting, ...] = ("fixed", "statistical")

@@ -10,7 +10,6 @@ import hmac
 import json
 import logging
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,6 +31,8 @@ from fpmonitor.private.status import status_of
 from fpmonitor.private.study import MAX_FILE_BYTES, ask_of
 from fpmonitor.private.transport import BYTES_TYPE
 from fpmonitor.private.wire import MAX_BATCH_BYTES, WireError
+from fpmonitor.serve.auth import AuthGuard
+from fpmonitor.serve.group_commit import GroupCommit
 
 try:
     from starlette.applications import Starlette
@@ -243,18 +244,14 @@ class _Shared:
 
     def __init__(self, role: Shuffler | Recipient, token: str) -> None:
         self._role = role
-        self._token = token.encode()
+        self._guard = AuthGuard(lambda given: hmac.compare_digest(given.encode(), token.encode()))
 
     def authorised(self, handler: Handler) -> Handler:
         """Answer only who presents the token."""
 
         async def authorised(request: Request) -> Response:
-            scheme, _, given = request.headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not hmac.compare_digest(
-                given.strip().encode(), self._token
-            ):
-                return _error(401, "a token is needed", {"WWW-Authenticate": "Bearer"})
-            return await handler(request)
+            refusal = self._guard.refusal(request)
+            return await handler(request) if refusal is None else _error(*refusal)
 
         return authorised
 
@@ -405,12 +402,6 @@ class _ShufflerService:
         return _json(status_of(self._shuffler))
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    body: bytes
-    done: asyncio.Future[Receipt]
-
-
 class _UploadBudget:
     """What uploads hold in memory at a time, from their first bytes to their answers."""
 
@@ -456,8 +447,7 @@ class _Intake:
     def __init__(self, shuffler: Shuffler, released: Callable[[], None]) -> None:
         self._shuffler = shuffler
         self._released = released
-        self._waiting: list[_Waiting] = []
-        self._wake = asyncio.Event()
+        self._queue = GroupCommit(self._commit, size=len, most_bytes=GROUP_BYTES)
 
     async def take(self, body: bytes) -> Receipt:
         """Keep uploads; returns when they are on disk.
@@ -469,52 +459,23 @@ class _Intake:
         StoreError
             They could not be written.
         """
-        waiting = _Waiting(body, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
-        self._wake.set()
         try:
-            return await waiting.done
+            return await self._queue.put(body)
         except PoolFullError as error:
             raise RefusedRequestError(503, error.message, retry_after=FULL_SECONDS) from error
 
     async def run(self) -> None:
-        """Write what waits, in groups, until cancelled; what fails is raised where it waits."""
-        while True:
-            await self._wake.wait()
-            while self._waiting:
-                group = self._next_group()
-                try:
-                    receipts = await asyncio.to_thread(self._write, group)
-                except Exception as error:  # noqa: BLE001 -- raised again by those who wait
-                    _fail(group, error)
-                else:
-                    _answer(group, receipts)
-            self._wake.clear()
+        """Write what waits, in groups, until cancelled."""
+        await self._queue.run()
 
-    def _next_group(self) -> list[_Waiting]:
-        group, size = [], 0
-        while self._waiting and size < GROUP_BYTES:
-            group.append(self._waiting.pop(0))
-            size += len(group[-1].body)
-        return group
+    async def _commit(self, bodies: list[bytes]) -> list[Receipt]:
+        return await asyncio.to_thread(self._write, bodies)
 
-    def _write(self, group: Sequence[_Waiting]) -> list[Receipt]:
-        receipts = self._shuffler.take([one.body for one in group])
+    def _write(self, bodies: list[bytes]) -> list[Receipt]:
+        receipts = self._shuffler.take(bodies)
         if self._shuffler.release():
             self._released()
         return receipts
-
-
-def _answer(group: Sequence[_Waiting], receipts: Sequence[Receipt]) -> None:
-    for one, receipt in zip(group, receipts, strict=True):
-        if not one.done.done():
-            one.done.set_result(receipt)
-
-
-def _fail(group: Sequence[_Waiting], error: Exception) -> None:
-    for one in group:
-        if not one.done.done():
-            one.done.set_exception(error)
 
 
 async def _body(

@@ -19,6 +19,7 @@ from starlette.routing import Match, Route
 
 from fpmonitor.errors import FpmonitorError, StoreError, UndecidableError, UnknownNameError
 from fpmonitor.release.query_audit import name_exposure
+from fpmonitor.serve.auth import ASK_FOR_TOKEN, AuthGuard, secret_of
 from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.records import (
     Lines,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Request], Awaitable[Response]]
 
-_LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
 _MOST_APIS = 200
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -138,9 +138,9 @@ class _Collect:
         service = self._service
         if not self._may_come_from(request.headers.get("origin")):
             return _error(403, "pages of this origin may not send records")
-        source = service.source_of(_secret(request))
+        source = service.source_of(secret_of(request))
         if source is None:
-            return _error(401, "a write key is needed", {"WWW-Authenticate": "Bearer"})
+            return _error(401, "a write key is needed", ASK_FOR_TOKEN)
         try:
             body = await self._body(request)
             records = split_records(body, service.config.max_records)
@@ -196,13 +196,16 @@ class _Ask:
 
     def guarded(self, handler: Handler) -> Handler:
         """Answer who has a read token, or where there is none this machine alone."""
+        guard = AuthGuard(
+            self._service.is_read_token if self._service.wants_read_token else None,
+            name="read token",
+            secret=secret_of,
+        )
 
         async def guarded(request: Request) -> Response:
-            if self._service.wants_read_token:
-                if self._service.keys.name_of("read", _secret(request)) is None:
-                    return _error(401, "a read token is needed", {"WWW-Authenticate": "Bearer"})
-            elif request.url.hostname not in _LOCAL_NAMES:
-                return _error(421, "without a read token, only localhost is answered")
+            refusal = guard.refusal(request)
+            if refusal is not None:
+                return _error(*refusal)
             try:
                 return await handler(request)
             except FpmonitorError as error:
@@ -256,7 +259,7 @@ class _Ask:
         limit = self._service.config.query_limit
         if limit is None:
             return None
-        reader = self._service.keys.name_of("read", _secret(request)) or "local"
+        reader = self._service.keys.name_of("read", secret_of(request)) or "local"
         asked = await self._service.ask(
             lambda monitor: monitor.ask(reader, [name_exposure(apis, k)], limit=limit)
         )
@@ -268,14 +271,6 @@ class _Ask:
         del request
         text = self._service.metrics.text()
         return Response(text, media_type="text/plain; version=0.0.4", headers=_HEADERS)
-
-
-def _secret(request: Request) -> str:
-    """Key of a request: a bearer token, or `key` in the address, as beacons have no headers."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return token.strip()
-    return request.query_params.get("key", "")
 
 
 def _names(request: Request, parameter: str) -> list[str]:

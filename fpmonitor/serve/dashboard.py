@@ -2,8 +2,7 @@
 
 Where a read token is configured, the dashboard wants it: in the header `Authorization: Bearer ..`,
 or once in the form at `/login`, which leaves a cookie with a random session and never the token.
-Without one, only requests to this machine by its own name are answered, so that no foreign page
-can reach the dashboard under a name of its own (DNS rebinding).
+Without one, only requests to this machine by its own name are answered.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from starlette.routing import Route
 
 from fpmonitor.errors import FpmonitorError, UnknownNameError
 from fpmonitor.render.dashboard_charts import LimitsBar, draw_history, draw_limits, percent
+from fpmonitor.serve.auth import AuthGuard
 from fpmonitor.serve.overview import History, Overview, take_overview
 from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
 
@@ -46,7 +46,6 @@ Answer_ = TypeVar("Answer_")
 
 COOKIE = "fpmonitor_session"
 SESSION_SECONDS = 12 * 3600
-_LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
 _FORM_BYTES = 4096
 _SESSIONS = 1000
 _YEAR = 31_536_000
@@ -95,7 +94,7 @@ class Answer:
 def routes(service: Service) -> list[Route]:
     """Routes of the dashboard and of the scripts."""
     board = _DashboardViews(service)
-    door = _AuthGuard(service)
+    door = _Sessions(service)
     return [
         Route("/", door.guarded(board.page)),
         Route("/login", door.login, methods=["GET", "POST"]),
@@ -184,26 +183,27 @@ class _DashboardViews:
         }
 
 
-class _AuthGuard:
-    """Lets in who may read."""
+class _Sessions:
+    """Lets in who may read: by the token, or by the session that the token opened."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._guard = AuthGuard(
+            service.is_read_token if service.wants_read_token else None, name="read token"
+        )
         self._sessions: dict[str, float] = {}
 
     def guarded(self, handler: Handler) -> Handler:
         """Answer those who may read; send the others to the form."""
 
         async def guarded(request: Request) -> Response:
-            if not self._service.wants_read_token:
-                if request.url.hostname not in _LOCAL_NAMES:
-                    return _refusal(421, "without a read token, only localhost is answered")
+            refusal = None if self._has_session(request) else self._guard.refusal(request)
+            if refusal is None:
                 return await _mended(handler, request)
-            if self._may_read(request):
-                return await _mended(handler, request)
-            if request.url.path == "/" and not request.headers.get("authorization"):
+            is_for_token = refusal.status == 401 and not request.headers.get("authorization")
+            if is_for_token and request.url.path == "/":
                 return RedirectResponse("/login", status_code=303, headers=_HEADERS)
-            return _refusal(401, "a read token is needed", {"WWW-Authenticate": "Bearer"})
+            return _refusal(*refusal)
 
         return guarded
 
@@ -230,10 +230,7 @@ class _AuthGuard:
         )
         return answer
 
-    def _may_read(self, request: Request) -> bool:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._service.is_read_token(token.strip()):
-            return True
+    def _has_session(self, request: Request) -> bool:
         # Random 256 bits: what a search by hash tells by its time is of no use.
         return self._sessions.get(request.cookies.get(COOKIE, ""), 0) > time.monotonic()
 

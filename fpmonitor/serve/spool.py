@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from fpmonitor.serve.group_commit import GroupCommit
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -23,13 +25,13 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 _ENDING = "jsonl"
 _OPEN = "open"
 _TAIL_BYTES = 1 << 16
+_GROUP_BYTES = 64_000_000
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
+@dataclass(frozen=True, slots=True)
+class _Lines:
     kind: Kind
     data: bytes
-    done: asyncio.Future[None]
 
 
 class Spool:
@@ -44,8 +46,9 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
-        self._waiting: list[_Waiting] = []
-        self._wake = asyncio.Event()
+        self._queue = GroupCommit(
+            self._commit, size=lambda lines: len(lines.data), most_bytes=_GROUP_BYTES
+        )
         self._lock = asyncio.Lock()
         self._open: dict[Kind, int] = {}
         self._bytes = 0
@@ -84,34 +87,27 @@ class Spool:
         OSError
             They could not be written; nothing of them counts.
         """
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(kind, data, done))
         self._bytes += len(data)
-        self._wake.set()
-        await done
+        await self._queue.put(_Lines(kind, data))
 
     async def run(self) -> None:
         """Write what waits, in groups, until cancelled."""
-        while True:
-            await self._wake.wait()
-            await self.write_waiting()
+        await self._queue.run()
 
     async def write_waiting(self) -> None:
         """Write all that waits now, and answer it."""
+        await self._queue.write_waiting()
+
+    async def _commit(self, group: list[_Lines]) -> list[None]:
         async with self._lock:
-            self._wake.clear()
-            group, self._waiting = self._waiting, []
-            if not group:
-                return
             try:
                 await asyncio.to_thread(self._write, group)
-            except OSError as error:
+            except OSError:
                 self._bytes -= sum(len(one.data) for one in group)
-                _answer(group, error)
-            else:
-                _answer(group, None)
+                raise
+        return [None] * len(group)
 
-    def _write(self, group: list[_Waiting]) -> None:
+    def _write(self, group: list[_Lines]) -> None:
         data = {kind: [one.data for one in group if one.kind == kind] for kind in KINDS}
         written = {kind: b"".join(parts) for kind, parts in data.items() if parts}
         files = {kind: self._descriptor(kind) for kind in written}
@@ -162,16 +158,6 @@ def kind_of(segment: Path) -> Kind:
     """Kind of the records of a segment."""
     name = segment.name.split(".")[1]
     return next(kind for kind in KINDS if kind == name)
-
-
-def _answer(group: list[_Waiting], error: OSError | None) -> None:
-    for one in group:
-        if one.done.done():
-            continue
-        if error is None:
-            one.done.set_result(None)
-        else:
-            one.done.set_exception(error)
 
 
 def _segment_name() -> str:

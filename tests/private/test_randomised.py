@@ -281,7 +281,7 @@ def test_the_commands_refuse_what_they_cannot_use(
     (tmp_path / "other.json").write_bytes(replace(ask, round=2).to_bytes())
     store = collected(tmp_path, study, ask, [{"x": "=a"}] * 6)
     given = ["ldp", "estimate", str(store), "--study", str(tmp_path / "study.json")]
-    for name, said in (("plain", "randomises nothing"), ("other", "no answers to this ask")):
+    for name, said in (("plain", "randomises nothing"), ("other", "no answers to this request")):
         assert main([*given, "--ask", str(tmp_path / f"{name}.json")]) == 2
         captured = capsys.readouterr()
         assert captured.out == ""

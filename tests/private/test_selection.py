@@ -394,7 +394,7 @@ def test_a_budget_that_nothing_meets_ends_with_3_and_no_ask(
         assert run(["private", "select", *arguments, "--next", reader, "-o", str(ask)]) == 3
         printed, said = capsys.readouterr()
         assert json.loads(printed)["recommended"]["apis"] == []
-        assert "nothing to ask for" in said
+        assert "nothing left to request" in said
     assert not ask.exists()
 
 

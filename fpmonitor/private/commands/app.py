@@ -1,4 +1,4 @@
-"""Commands on collection that shows nobody a joint record."""
+"""The group `private`: collection in which nobody sees a joint record."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fpmonitor.cli.options import DELTA, POPULATION, K, split_names
 from fpmonitor.cli.output import emit, note
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import roles, selection, users
+from fpmonitor.private.commands.options import BUDGET, EPOCH
 from fpmonitor.private.commands.output import write_bytes
-from fpmonitor.private.commands.roles import RoleName
-from fpmonitor.private.study import Study, first_ask
+from fpmonitor.private.study import Role, Study, first_ask
 
 app = typer.Typer(
     help="Collection without a joint record: users, shuffler, curator, analyst.",
@@ -23,34 +23,43 @@ app = typer.Typer(
 
 
 def study(
-    name: Annotated[str, typer.Option("--name", help="Name, for people.")],
-    apis: Annotated[str, typer.Option("--apis", help="What may be asked.", metavar="A,B,...")],
-    population: POPULATION,
-    budget: Annotated[
-        float, typer.Option("--budget", help="Largest tolerated exposure, a share of the users.")
+    name: Annotated[str, typer.Option("--name", help="Name of the study, for people.")],
+    apis: Annotated[
+        str, typer.Option("--apis", help="APIs that may be asked for.", metavar="A,B,...")
     ],
+    population: POPULATION,
+    budget: BUDGET,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Write the study to this file.", metavar="FILE")
     ],
     ask: Annotated[
-        Path, typer.Option("--ask", help="Write the first ask to this file.", metavar="FILE")
+        Path, typer.Option("--ask", help="Write the first request to this file.", metavar="FILE")
     ],
     k: K = 10,
     delta: DELTA = 0.05,
     largest_set: Annotated[
-        int, typer.Option("--largest-set", help="APIs that the curator may see together.", min=1)
+        int,
+        typer.Option(
+            "--largest-set", help="Largest number of APIs that the curator may see together.", min=1
+        ),
     ] = 1,
     minimum_batch: Annotated[
-        int, typer.Option("--minimum-batch", help="Users below which nothing is passed on.")
+        int,
+        typer.Option(
+            "--minimum-batch", help="Number of users below which the shuffler passes nothing on."
+        ),
     ] = 1000,
     report_bytes: Annotated[
-        int, typer.Option("--report-bytes", help="Length of every report before it is sealed.")
+        int,
+        typer.Option(
+            "--report-bytes", help="Length of every report before it is sealed, in bytes."
+        ),
     ] = 1024,
-    epoch: Annotated[int, typer.Option("--epoch", help="Which collection.", min=0)] = 1,
+    epoch: EPOCH = 1,
 ) -> None:
-    """Write the terms of a collection, and its first ask: every API alone, to the curator."""
+    """Write the terms of a collection and its first request: each API alone, for the curator."""
     if population is None:
-        raise InputError("population: say how many users there are", hint="--population N")
+        raise InputError("population: the number of users is needed", hint="--population N")
     terms = Study(
         name=name,
         apis=tuple(sorted(set(split_names(apis)))),
@@ -70,27 +79,33 @@ def study(
 
 def keygen(
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="File of the secret keys.", metavar="FILE")
+        Path,
+        typer.Option(
+            "-o", "--output", help="File of the secret keys, to be written.", metavar="FILE"
+        ),
     ],
     role: Annotated[
-        RoleName | None, typer.Option("--role", help="Make the first key of a role.")
+        Role | None, typer.Option("--role", help="Make the first key of this role.")
     ] = None,
     rotate: Annotated[
-        bool, typer.Option("--rotate", help="Put a new key in front of those of the file.")
+        bool,
+        typer.Option(
+            "--rotate", help="Add a new key, to be used first; the others still open messages."
+        ),
     ] = False,
     retire: Annotated[
-        int | None, typer.Option("--retire", help="Drop the key with this id.", metavar="ID")
+        int | None, typer.Option("--retire", help="Delete the key with this id.", metavar="ID")
     ] = None,
 ) -> None:
-    """Make keys, rotate or retire them; FILE.pub is the public half, to be published."""
+    """Make, rotate or retire the keys of a role; publish FILE.pub, the public half."""
     from fpmonitor.private.keys import KeyRing, read_keys, write_keys  # noqa: PLC0415 -- an extra
 
     if (role is not None) + rotate + (retire is not None) != 1:
-        raise InputError("keygen: give one of --role, --rotate and --retire")
+        raise InputError("keygen: give exactly one of --role, --rotate and --retire")
     if role is not None:
         if output.exists():
-            raise InputError(f"{output}: is there already", hint="--rotate makes a new key")
-        ring = KeyRing.generate(role.value)
+            raise InputError(f"{output}: exists already", hint="--rotate adds a new key")
+        ring = KeyRing.generate(role)
     else:
         ring = read_keys(output)
         ring = ring.rotated() if retire is None else ring.retired(retire)
@@ -102,12 +117,13 @@ def keygen(
 
 def token(
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="File of the token.", metavar="FILE")
+        Path,
+        typer.Option("-o", "--output", help="File of the token, to be written.", metavar="FILE"),
     ],
 ) -> None:
-    """Make a token that one service presents to another; give both a copy of the file."""
+    """Make a token with which one service authenticates to another; both need a copy."""
     if output.exists():
-        raise InputError(f"{output}: is there already")
+        raise InputError(f"{output}: exists already")
     write_bytes(output, [secrets.token_urlsafe(32).encode() + b"\n"], mode=0o600)
 
 

@@ -15,6 +15,7 @@ from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
 from fpmonitor.cli.output import emit, emit_rows, note, percent, plain, progress_line
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
+from fpmonitor.private.commands.options import ASK, CURATOR_STORE, EPOCH, STUDY
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
 from fpmonitor.private.randomised import (
     estimate,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from fpmonitor.private.randomised import RandomisedApi
     from fpmonitor.private.study import Randomisation, Study
 
-STUDY = Annotated[Path, typer.Option("--study", help="The study.", metavar="FILE")]
-
 
 @dataclass(frozen=True, slots=True)
 class _Matrix:
@@ -57,33 +56,35 @@ def ask(
         float | None,
         typer.Option(
             "--accuracy",
-            help="Wanted accuracy of the exposure, half the limits' gap: plans every API that has "
-            "no --matrix.",
+            help="Wanted accuracy of the exposure, half the width of its interval; plans every API "
+            "without --matrix.",
         ),
     ] = None,
     matrix: Annotated[
         list[str] | None,
         typer.Option(
             "--matrix",
-            help="Randomise an API by this matrix: rows are reports, columns values, which the "
-            "first line may name.",
+            help="Randomise an API with this matrix: a row per report, a column per value; the "
+            "first line may name the values. May be repeated.",
             metavar="API=FILE.csv",
         ),
     ] = None,
     users: Annotated[
         int | None,
-        typer.Option("--users", help="Users who will answer. [default: as observed]", min=1),
+        typer.Option(
+            "--users", help="Number of users who will answer. [default: the observed users]", min=1
+        ),
     ] = None,
-    epoch: Annotated[int, typer.Option("--epoch", help="Which collection.", min=0)] = 1,
+    epoch: EPOCH = 1,
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write the ask to this file.", metavar="FILE"),
+        typer.Option("-o", "--output", help="Write the request to this file.", metavar="FILE"),
     ] = None,
     quiet: QUIET = False,
 ) -> None:
-    """Plan round 1 of a study with randomised answers, from a database without randomisation.
+    """Plan round 1 of a study with randomised answers, from a database of plain observations.
 
     Matrices that name their columns need no database.
     """
@@ -112,7 +113,7 @@ def ask(
     if question is None:
         raise UndecidableError(
             "no mechanism is accurate enough for any API",
-            hint="more --users, or a larger --accuracy",
+            hint="use more --users, or a larger --accuracy",
         )
     note(_spent(terms, chosen), quiet=quiet)
     if output is not None:
@@ -121,8 +122,10 @@ def ask(
 
 def _spent(study: Study, chosen: Mapping[str, Randomisation]) -> str:
     spent = sum(plan.level for plan in chosen.values())
-    epsilon = f"{spent:.3g} in all" if spent < math.inf else "infinite, a report excludes a value"
-    return f"{len(chosen)} of {len(study.apis)} APIs are asked for; epsilon of a user: {epsilon}"
+    epsilon = (
+        f"{spent:.3g} in all" if spent < math.inf else "infinite, as a report excludes a value"
+    )
+    return f"{len(chosen)} of {len(study.apis)} APIs are requested; epsilon of a user: {epsilon}"
 
 
 def _matrices(options: Sequence[str], study: Study) -> dict[str, _Matrix]:
@@ -131,7 +134,7 @@ def _matrices(options: Sequence[str], study: Study) -> dict[str, _Matrix]:
     for option in options:
         api, _, name = option.rpartition("=")
         if not api or not name:
-            raise InputError(f"--matrix {option}: name an API and a file", hint="API=FILE.csv")
+            raise InputError(f"--matrix {option}: must name an API and a file", hint="API=FILE.csv")
         if api not in study.apis:
             raise UnknownNameError("API of the study in --matrix", api, study.apis)
         path = Path(name)
@@ -179,24 +182,21 @@ def _plans_table(rows: Sequence[Mapping[str, object]]) -> Table:
 
 @app.command("estimate")
 def estimates(
-    store: Annotated[
-        Path,
-        typer.Argument(help="The curator's store.", metavar="STORE", exists=True, dir_okay=False),
-    ],
+    store: CURATOR_STORE,
     study: STUDY,
-    ask_file: Annotated[Path, typer.Option("--ask", help="The ask.", metavar="FILE")],
+    ask_file: ASK,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Tell frequencies and exposure of each API from the randomised answers to an ask."""
+    """Estimate the frequencies and the exposure of each API from randomised answers."""
     terms, question = read_study(study), read_ask(ask_file)
     if not question.randomise:
         raise InputError(
-            f"{ask_file}: the ask randomises nothing", hint="see `fpmonitor private select`"
+            f"{ask_file}: the request randomises nothing", hint="see `fpmonitor private select`"
         )
     with Store(store, terms, "recipient") as opened:
         if question.id not in opened.asks:
-            raise InputError(f"{store}: holds no answers to this ask")
+            raise InputError(f"{store}: holds no answers to this request")
         counts = read_counts(opened, question)
     found = [
         estimate(terms, question, api, counts[(api,)], delta=terms.delta / len(question.randomise))

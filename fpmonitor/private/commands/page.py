@@ -24,35 +24,38 @@ if TYPE_CHECKING:
 def snippet(
     decision: Annotated[
         Path | None,
-        typer.Argument(help="A decision file: the page reads the candidates of its policy."),
+        typer.Argument(help="Decision file; the page reads the candidates of its policy."),
     ] = None,
     apis: Annotated[
-        str | None, typer.Option("--apis", help="Read these APIs, separated by commas.")
+        str | None, typer.Option("--apis", help="Read these APIs.", metavar="A,B,...")
     ] = None,
     address: Annotated[
-        str, typer.Option("--address", help="Where `fpmonitor serve` can be reached.")
+        str, typer.Option("--address", help="URL of `fpmonitor serve`.")
     ] = "http://127.0.0.1:8017",
-    script: Annotated[str, typer.Option("--script", help=f"One of {', '.join(SCRIPTS)}.")] = (
-        "collector.js"
-    ),
+    script: Annotated[
+        str, typer.Option("--script", help=f"Script to load: {', '.join(SCRIPTS)}.")
+    ] = ("collector.js"),
     to: Annotated[
-        str | None, typer.Option("--to", help="Sealed: address of the shuffler.", metavar="URL")
+        str | None, typer.Option("--to", help="Sealed: URL of the shuffler.", metavar="URL")
     ] = None,
     study: Annotated[
-        Path | None, typer.Option("--study", help="Sealed: the study.", metavar="FILE")
+        Path | None, typer.Option("--study", help="Sealed: file of the study.", metavar="FILE")
     ] = None,
     ask: Annotated[
-        Path | None, typer.Option("--ask", help="Sealed: what is answered.", metavar="FILE")
+        Path | None,
+        typer.Option("--ask", help="Sealed: file of the request that is answered.", metavar="FILE"),
     ] = None,
     shuffler_key: Annotated[
         Path | None,
-        typer.Option("--shuffler-key", help="Sealed: its public keys.", metavar="FILE.pub"),
+        typer.Option(
+            "--shuffler-key", help="Sealed: public keys of the shuffler.", metavar="FILE.pub"
+        ),
     ] = None,
     recipient_key: Annotated[
         Path | None,
         typer.Option(
             "--recipient-key",
-            help="Sealed: public keys of the ask's recipient.",
+            help="Sealed: public keys of the role that opens the answers.",
             metavar="FILE.pub",
         ),
     ] = None,
@@ -68,15 +71,17 @@ def snippet(
     }  # fmt: skip
     if script == SEALED:
         if decision is not None or apis is not None:
-            raise InputError(f"{SEALED} reads what the ask names", hint="leave out the APIs")
+            raise InputError(
+                f"{SEALED} reads the APIs of the request", hint="omit the decision and --apis"
+            )
         answers = _answers(to, files)
         wanted: Sequence[str] = answers.apis
         text = sealing_lines(address, answers)
     else:
         if to is not None or any(files.values()):
-            raise InputError(f"--to and the files are for --script {SEALED}")
+            raise InputError(f"--to and the files are only for --script {SEALED}")
         if (decision is None) == (apis is None):
-            raise InputError("name a decision file or --apis, one of the two")
+            raise InputError("give a decision file or --apis, one of the two")
         wanted = split_names(apis) if apis else read_decision(decision or Path()).policy.candidates
         text = page_lines(address, wanted, chosen)
     if output_format == "json":
@@ -87,13 +92,13 @@ def snippet(
     elif output_format in {None, "table"}:
         emit(text, output)
     else:
-        raise InputError("--format: html or JSON only", hint="leave --format out, or json")
+        raise InputError("--format: HTML or JSON only", hint="omit --format, or use json")
 
 
 def _check_address(option: str, address: str) -> None:
     parts = urlsplit(address)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
-        raise InputError(f"{option}: {address!r} is no address", hint="https://logs.example")
+        raise InputError(f"{option}: {address!r} is not an address", hint="https://logs.example")
 
 
 def _answers(to: str | None, files: Mapping[str, Path | None]) -> SealedAnswers:

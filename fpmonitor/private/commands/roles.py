@@ -1,11 +1,10 @@
-"""Commands of the roles of a private collection: shuffle, curate, analyze, serve and its kin."""
+"""Commands of the roles: shuffle, curate, analyze, serve, publish, close, status."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import FORMAT, OUTPUT, UNSAFE_COUNTS
 from fpmonitor.cli.output import emit_rows, note
 from fpmonitor.errors import InputError
+from fpmonitor.private.commands.options import ASKS, STUDY
 from fpmonitor.private.commands.output import (
     by_round,
     counts_table,
@@ -24,7 +24,7 @@ from fpmonitor.private.commands.output import (
     write_bytes,
 )
 from fpmonitor.private.status import RoleStatus
-from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.study import RecipientRole, Role, read_ask, read_study
 from fpmonitor.private.wire import MAX_BATCH_BYTES
 from fpmonitor.safe_files import read_bytes, untyped
 
@@ -33,43 +33,50 @@ if TYPE_CHECKING:
     from fpmonitor.private.keys import KeyRing
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.shuffler import Shuffler
-    from fpmonitor.private.study import CollectionRequest, RecipientRole
+    from fpmonitor.private.study import CollectionRequest
     from fpmonitor.private.transport import Service
 
 _UPLOADS_AT_ONCE = 8192
 
 
-class RoleName(StrEnum):
-    """Who holds keys."""
-
-    SHUFFLER = "shuffler"
-    CURATOR = "curator"
-    ANALYST = "analyst"
-
-
-STUDY = Annotated[Path, typer.Option("--study", help="The study.", metavar="FILE")]
-STORE = Annotated[Path, typer.Option("--store", help="SQLite file of the role.", metavar="FILE")]
-KEYS = Annotated[Path, typer.Option("--keys", help="Secret keys of the role.", metavar="FILE")]
-ASKS = Annotated[
-    list[Path] | None,
-    typer.Option("--ask", help="Ask that is answered; several may be given.", metavar="FILE"),
+STORE = Annotated[
+    Path,
+    typer.Option("--store", help="SQLite file in which the role keeps its state.", metavar="FILE"),
 ]
-BATCHES = Annotated[list[Path] | None, typer.Argument(help="Files of batches.", metavar="BATCH...")]
-TO = Annotated[str, typer.Option("--to", help="Address of the service.", metavar="URL")]
+KEYS = Annotated[
+    Path, typer.Option("--keys", help="File of the secret keys of the role.", metavar="FILE")
+]
+BATCHES = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Files of batches from the shuffler.", metavar="BATCH..."),
+]
+TO = Annotated[str, typer.Option("--to", help="URL of the service.", metavar="URL")]
 TOKEN = Annotated[
-    Path, typer.Option("--token", help="File of the token of the service.", metavar="FILE")
+    Path, typer.Option("--token", help="File of the token that the service wants.", metavar="FILE")
 ]
 CURATOR = Annotated[
-    str | None, typer.Option("--curator", help="Address of the curator.", metavar="URL")
+    str | None,
+    typer.Option(
+        "--curator", help="URL of the curator, to which its batches are sent.", metavar="URL"
+    ),
 ]
 CURATOR_TOKEN = Annotated[
-    Path | None, typer.Option("--curator-token", help="File of its token.", metavar="FILE")
+    Path | None,
+    typer.Option(
+        "--curator-token", help="File of the token that the curator wants.", metavar="FILE"
+    ),
 ]
 ANALYST = Annotated[
-    str | None, typer.Option("--analyst", help="Address of the analyst.", metavar="URL")
+    str | None,
+    typer.Option(
+        "--analyst", help="URL of the analyst, to which its batches are sent.", metavar="URL"
+    ),
 ]
 ANALYST_TOKEN = Annotated[
-    Path | None, typer.Option("--analyst-token", help="File of its token.", metavar="FILE")
+    Path | None,
+    typer.Option(
+        "--analyst-token", help="File of the token that the analyst wants.", metavar="FILE"
+    ),
 ]
 
 
@@ -78,12 +85,12 @@ def shuffle(
     store: STORE,
     keys: KEYS,
     uploads: Annotated[
-        list[Path] | None, typer.Argument(help="Files of uploads.", metavar="UPLOADS...")
+        list[Path] | None, typer.Argument(help="Files of uploads from users.", metavar="UPLOADS...")
     ] = None,
     ask: ASKS = None,
     close: Annotated[
         bool,
-        typer.Option("--close", help="No more answers to these asks: pass on what is held."),
+        typer.Option("--close", help="Take no more answers to the requests; pass on what is held."),
     ] = False,
     folder: Annotated[
         Path | None,
@@ -95,12 +102,12 @@ def shuffle(
     analyst_token: ANALYST_TOKEN = None,
     output_format: FORMAT = None,
 ) -> None:
-    """Take uploads, and pass on random batches of those that are enough."""
+    """Take uploads of users, and pass them on in random batches once there are enough."""
     from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
 
     asks = [read_ask(path) for path in ask or []]
     if close and not asks:
-        raise InputError("shuffle: --close needs the asks", hint="--ask FILE")
+        raise InputError("shuffle: --close needs the requests", hint="--ask FILE")
     recipients = _recipients(curator, curator_token, analyst, analyst_token)
     outcomes: Counter[str] = Counter()
     with _shuffler(study, store, keys, asks) as role:
@@ -123,7 +130,9 @@ def shuffle(
         document=row,
     )
     if not delivered:
-        raise InputError("shuffle: some batches were not acknowledged", hint="run it again")
+        raise InputError(
+            "shuffle: some batches were not acknowledged", hint="run the command again"
+        )
 
 
 def curate(
@@ -136,8 +145,8 @@ def curate(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Open and count batches as the curator, and show how many users hold what."""
-    with _recipient(study, store, keys, ask, RoleName.CURATOR) as role:
+    """Open batches as the curator, and count the users of each value."""
+    with _recipient(study, store, keys, ask, "curator") as role:
         document = {
             "messages": _take_batches(role, batches or []),
             "asks": [shown(role, one, unsafe=unsafe_counts) for one in by_round(role)],
@@ -154,17 +163,19 @@ def analyze(
     promise: Annotated[
         Path | None,
         typer.Option(
-            "--promise", help="What `private select --format json` said.", metavar="SELECTION.json"
+            "--promise",
+            help="Output of `private select --format json`, to compare with.",
+            metavar="SELECTION.json",
         ),
     ] = None,
     unsafe_counts: UNSAFE_COUNTS = False,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Open and count batches as the analyst; what was promised beside what is so."""
+    """Open batches as the analyst, count them, and compare with the promised exposure."""
     from fpmonitor.private.selection import compare_with_joint  # noqa: PLC0415 -- slow to load
 
-    with _recipient(study, store, keys, ask, RoleName.ANALYST) as role:
+    with _recipient(study, store, keys, ask, "analyst") as role:
         messages = _take_batches(role, batches or [])
         terms, asks = role.store.study, by_round(role)
         document = {
@@ -176,18 +187,18 @@ def analyze(
             chosen = promised(promise)
             joint = [role.counts(one)[chosen.apis] for one in asks if chosen.apis in one.sets]
             if not joint:
-                raise InputError(f"{promise}: no ask here is for the set that it promises")
+                raise InputError(f"{promise}: no request in the store is for the recommended set")
             compared = compare_with_joint(terms, chosen, joint[-1])
             document["promise"] = untyped(compared)
     emit_counts(document, output_format, output, compared)
 
 
 def publish(
-    ask: Annotated[Path, typer.Argument(help="The ask.", metavar="ASK.json")],
+    ask: Annotated[Path, typer.Argument(help="File of the request.", metavar="ASK.json")],
     to: TO,
     token_file: TOKEN,
 ) -> None:
-    """Return an ask to a service: the shuffler then takes answers, the recipient counts them."""
+    """Send a request to a service: the shuffler then takes answers, the recipient counts them."""
     question = read_ask(ask)
     with _service(to, token_file) as service:
         service.post("/asks", question.to_bytes(), "application/json")
@@ -195,11 +206,11 @@ def publish(
 
 
 def close(
-    ask: Annotated[Path, typer.Argument(help="The ask.", metavar="ASK.json")],
+    ask: Annotated[Path, typer.Argument(help="File of the request.", metavar="ASK.json")],
     to: TO,
     token_file: TOKEN,
 ) -> None:
-    """Let the shuffler take no more answers to an ask and pass on what it holds."""
+    """Close a request: the shuffler takes no more answers and passes on what it holds."""
     question = read_ask(ask)
     with _service(to, token_file) as service:
         service.post(f"/asks/{question.id.hex()}/close", b"", "")
@@ -207,7 +218,7 @@ def close(
 
 
 def status(to: TO, token_file: TOKEN, output_format: FORMAT = None, output: OUTPUT = None) -> None:
-    """Show how many messages a service took, refused, holds and passed on."""
+    """Show how many messages a service accepted, refused, holds and has passed on."""
     with _service(to, token_file) as service:
         found = service.get("/status").read(RoleStatus)
     rows = [
@@ -223,13 +234,15 @@ def status(to: TO, token_file: TOKEN, output_format: FORMAT = None, output: OUTP
 
 
 def serve(
-    role: Annotated[RoleName, typer.Option("--role", help="Which of the three.")],
+    role: Annotated[Role, typer.Option("--role", help="The role to run.")],
     study: STUDY,
     store: STORE,
     keys: KEYS,
     token_file: Annotated[
         Path,
-        typer.Option("--token", help="File of the token to be presented here.", metavar="FILE"),
+        typer.Option(
+            "--token", help="File of the token that callers must present.", metavar="FILE"
+        ),
     ],
     ask: ASKS = None,
     curator: CURATOR = None,
@@ -238,14 +251,22 @@ def serve(
     analyst_token: ANALYST_TOKEN = None,
     origin: Annotated[
         list[str] | None,
-        typer.Option("--origin", help="Pages that may send uploads; * for any.", metavar="ORIGIN"),
+        typer.Option(
+            "--origin",
+            help="Origin of pages that may send uploads, * for any; may be repeated.",
+            metavar="ORIGIN",
+        ),
     ] = None,
     pool_mb: Annotated[
         int,
-        typer.Option("--pool-mb", help="Megabytes that may wait in the shuffler's store.", min=1),
+        typer.Option(
+            "--pool-mb", help="Largest size of the shuffler's store, in MB; it refuses more.", min=1
+        ),
     ] = 10_000,
-    host: Annotated[str, typer.Option("--host", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Port; 0 chooses one.", min=0)] = 8027,
+    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", help="Port to listen at; 0 takes a free one.", min=0)
+    ] = 8027,
 ) -> None:
     """Run a role as an HTTP service."""
     from fpmonitor.private.services import recipient_app, shuffler_app  # noqa: PLC0415 -- extras
@@ -254,7 +275,7 @@ def serve(
     secret = read_token(token_file)
     asks = [read_ask(path) for path in ask or []]
     with ExitStack() as stack:
-        if role is RoleName.SHUFFLER:
+        if role == "shuffler":
             shuffler = stack.enter_context(
                 _shuffler(study, store, keys, asks, most_bytes=pool_mb * 1_000_000)
             )
@@ -295,13 +316,13 @@ def _shuffler(
 
 @contextmanager
 def _recipient(
-    study: Path, store: Path, keys: Path, asks: Sequence[Path] | None, name: RoleName
+    study: Path, store: Path, keys: Path, asks: Sequence[Path] | None, name: Role
 ) -> Iterator[Recipient]:
     from fpmonitor.private.recipient import Recipient  # noqa: PLC0415 -- an extra
 
     ring = _keys(keys)
-    if ring.role != name.value:
-        raise InputError(f"{keys}: keys of the {ring.role}, not of the {name.value}")
+    if ring.role != name:
+        raise InputError(f"{keys}: keys of the {ring.role}, not of the {name}")
     role = Recipient(store, read_study(study), ring)
     with role.store:
         for path in asks or []:

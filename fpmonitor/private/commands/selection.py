@@ -1,4 +1,4 @@
-"""Commands on what to release: select, redact, hierarchy, group."""
+"""Commands that choose what to release: select, redact, hierarchy, group."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import random
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,13 +18,20 @@ from fpmonitor.cli.output import emit, emit_rows, note, percent, plain
 from fpmonitor.cli.questions import read_weights
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.thinning import seed_of
+from fpmonitor.private.commands.options import BUDGET, CURATOR_STORE, EPOCH, STUDY
 from fpmonitor.private.hierarchy import next_ask, simulate
-from fpmonitor.private.knowledge import Knowledge
+from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
 from fpmonitor.private.selection import SETTINGS
 from fpmonitor.private.selection import select as select_set
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import CollectionRequest, Study, check_ask, read_study
+from fpmonitor.private.study import (
+    CollectionRequest,
+    RecipientRole,
+    Study,
+    check_ask,
+    read_study,
+)
 from fpmonitor.private.table import read_tokens
 from fpmonitor.safe_files import untyped
 from fpmonitor.store.database import Database
@@ -43,42 +49,28 @@ if TYPE_CHECKING:
     from fpmonitor.private.study import RedactionRule
 
 
-class PrivateSetting(StrEnum):
-    """Whose exposure is promised."""
-
-    FIXED = "fixed"
-    STATISTICAL = "statistical"
-
-
-class Reader(StrEnum):
-    """Whom the next ask is for."""
-
-    ANALYST = "analyst"
-    CURATOR = "curator"
-
-
-CURATOR_STORE = Annotated[
-    Path, typer.Argument(help="The curator's store.", metavar="STORE", exists=True, dir_okay=False)
-]
-STUDY = Annotated[Path, typer.Option("--study", help="The study.", metavar="FILE")]
-EPOCH = Annotated[int, typer.Option("--epoch", help="Which collection.", min=0)]
 SETTING = Annotated[
-    PrivateSetting,
-    typer.Option("--setting", help="Promise it of the observed users, or of the population."),
+    Setting,
+    typer.Option(
+        "--setting",
+        help="Limit the exposure of the observed users (fixed) or of the population (statistical).",
+    ),
 ]
 WEIGHTS = Annotated[
     Path | None,
-    typer.Option("--weights", help="TOML file: utility of each API.", metavar="FILE"),
+    typer.Option(
+        "--weights",
+        help="TOML file with the utility of each API, 1 where not named.",
+        metavar="FILE",
+    ),
 ]
 ASK = Annotated[
     Path | None,
-    typer.Option("-o", "--output", help="Write the next ask to this file.", metavar="FILE"),
-]
-BUDGET = Annotated[
-    float, typer.Option("--budget", help="Largest tolerated exposure, a share of the users.")
+    typer.Option("-o", "--output", help="Write the next request to this file.", metavar="FILE"),
 ]
 APIS = Annotated[
-    str | None, typer.Option("--apis", help="Only these APIs. [default: all]", metavar="A,B,...")
+    str | None,
+    typer.Option("--apis", help="Use these APIs only. [default: all]", metavar="A,B,..."),
 ]
 
 
@@ -86,21 +78,22 @@ def select(
     store: CURATOR_STORE,
     study: STUDY,
     epoch: EPOCH = 1,
-    setting: SETTING = PrivateSetting.STATISTICAL,
+    setting: SETTING = "statistical",
     weights: WEIGHTS = None,
     reader: Annotated[
-        Reader,
+        RecipientRole,
         typer.Option(
-            "--next", help="Ask for the chosen set, or for the next round of the curator."
+            "--next",
+            help="For whom the next request is: the chosen set, or the next round of the curator.",
         ),
-    ] = Reader.ANALYST,
+    ] = "analyst",
     output_format: FORMAT = None,
     output: ASK = None,
 ) -> None:
-    """Choose the set that the curator's counts promise to be safe, and write the next ask."""
+    """Choose the set with the greatest utility whose limit is within the budget."""
     terms = read_study(study)
     held = _held(store, terms, epoch)
-    found = select_set(terms, held.counts, setting=setting.value, weights=_weights(weights))
+    found = select_set(terms, held.counts, setting=setting, weights=_weights(weights))
     emit_rows(
         untyped([found.recommended, *found.singles]),
         table=lambda: _selection_table(found, terms),
@@ -110,8 +103,8 @@ def select(
     )
     if output is None:
         return
-    if reader is Reader.CURATOR:
-        knowledge = Knowledge(terms, held.counts, setting.value)
+    if reader == "curator":
+        knowledge = Knowledge(terms, held.counts, setting)
         _write_ask(held.study, next_ask(knowledge, epoch=epoch, number=held.next_round), output)
     else:
         _write_ask(held.study, held.analyst_ask(found.recommended.apis), output)
@@ -120,26 +113,31 @@ def select(
 def redact(
     store: CURATOR_STORE,
     study: STUDY,
-    apis: Annotated[str, typer.Option("--apis", help="The set to release.", metavar="A,B,...")],
+    apis: Annotated[
+        str, typer.Option("--apis", help="APIs of the set to release.", metavar="A,B,...")
+    ],
     epoch: EPOCH = 1,
-    setting: SETTING = PrivateSetting.STATISTICAL,
+    setting: SETTING = "statistical",
     suspicion: Annotated[
         float,
         typer.Option(
-            "--suspicion", help="Largest probability that a redacted token hides a rare one."
+            "--suspicion", help="Largest probability that a redacted value was a rare one."
         ),
     ] = SUSPICION,
     sample: Annotated[
         Path | None,
         typer.Option(
-            "--sample", help="Choose on the users of this database.", metavar="DB", exists=True
+            "--sample",
+            help="Choose by the joint values of the users in this database.",
+            metavar="DB",
+            exists=True,
         ),
     ] = None,
     weights: WEIGHTS = None,
     output_format: FORMAT = None,
     output: ASK = None,
 ) -> None:
-    """Choose values to withhold, so that a set too exposing as it is can be released."""
+    """Choose values that users withhold, so that an exposing set can be released."""
     terms = read_study(study)
     held = _held(store, terms, epoch)
     wanted = _sorted_apis(apis, terms.apis)
@@ -148,7 +146,7 @@ def redact(
             terms,
             held.counts,
             wanted,
-            setting=setting.value,
+            setting=setting,
             weights=_weights(weights),
             suspicion=suspicion,
         )
@@ -159,7 +157,7 @@ def redact(
             table,
             wanted,
             rng=np.random.default_rng(seed_of("redact", terms.id.hex(), digest, apis)),
-            setting=setting.value,
+            setting=setting,
             weights=_weights(weights),
             suspicion=suspicion,
         )
@@ -172,8 +170,8 @@ def redact(
     )
     if not plan.within_budget:
         raise UndecidableError(
-            "no rules were found that bring the exposure within the budget",
-            hint="leave out an API, raise the budget, or use more users",
+            "no rules found that bring the exposure within the budget",
+            hint="omit an API, raise the budget, or collect from more users",
         )
     if output is not None:
         _write_ask(held.study, held.analyst_ask(wanted, plan.rules), output)
@@ -183,23 +181,28 @@ def hierarchy(
     budget: BUDGET,
     apis: APIS = None,
     largest_set: Annotated[
-        int, typer.Option("--largest-set", help="APIs that the curator sees together.", min=1)
+        int,
+        typer.Option(
+            "--largest-set", help="Largest number of APIs that the curator may see together.", min=1
+        ),
     ] = 3,
     k: K = 10,
     population: POPULATION = None,
     delta: DELTA = 0.05,
-    setting: SETTING = PrivateSetting.STATISTICAL,
+    setting: SETTING = "statistical",
     weights: WEIGHTS = None,
     least_gain: Annotated[
-        float, typer.Option("--least-gain", help="Stop after a round that adds less weight.")
+        float,
+        typer.Option("--least-gain", help="Stop after a round that raises the utility by less."),
     ] = 0.0,
     thrifty: Annotated[
-        bool, typer.Option("--thrifty", help="Do not ask for sets that are promised already.")
+        bool,
+        typer.Option("--thrifty", help="Do not ask for sets that are within the budget already."),
     ] = False,
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
 ) -> None:
-    """Play the rounds of marginals, pairs, triples ... on the users of a database."""
+    """Simulate the rounds of singles, pairs, triples ... with the users of a database."""
     table, _ = _users(db, None if apis is None else split_names(apis))
     names = tuple(sorted(table.columns))
     terms = _terms(
@@ -214,7 +217,7 @@ def hierarchy(
     played = simulate(
         table,
         terms,
-        setting=setting.value,
+        setting=setting,
         weights=_weights(weights),
         least_gain=least_gain,
         thrifty=thrifty,
@@ -231,28 +234,33 @@ def hierarchy(
 def group(
     budget: BUDGET,
     participants: Annotated[
-        int, typer.Option("--participants", help="Users of the database who take part.", min=2)
+        int,
+        typer.Option(
+            "--participants", help="Number of users of the database who take part.", min=2
+        ),
     ] = 200,
     apis: APIS = None,
     k: K = 5,
     population: POPULATION = None,
     delta: DELTA = 0.05,
-    setting: SETTING = PrivateSetting.FIXED,
+    setting: SETTING = "fixed",
     weights: WEIGHTS = None,
-    seed: Annotated[int, typer.Option("--seed", help="Draws the participants.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the draw of participants.", min=0)
+    ] = 0,
     open_messages: Annotated[
-        bool, typer.Option("--open", help="Count tokens as they are, without sealing them.")
+        bool, typer.Option("--open", help="Count the values directly, without sealing messages.")
     ] = False,
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Let users of a database find their safe set among themselves, without a curator."""
+    """Simulate a group, users of a database, that finds its safe set without a curator."""
     from fpmonitor.private.group import OpenChannel, SealedChannel, run_group  # noqa: PLC0415 -- an extra
 
     table, _ = _users(db, None if apis is None else split_names(apis))
     if participants > len(table):
-        raise InputError(f"participants: the database has {len(table)} users only")
+        raise InputError(f"participants: the database has only {len(table)} users")
     rng = random.Random(seed)  # noqa: S311 -- of a simulation
     holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), participants)]
     terms = _terms(
@@ -271,7 +279,7 @@ def group(
                 terms,
                 holders,
                 sealed or OpenChannel(terms),
-                setting=setting.value,
+                setting=setting,
                 weights=_weights(weights),
                 rng=rng,
             )
@@ -279,7 +287,7 @@ def group(
             if sealed is not None:
                 sealed.close()
     note(
-        "the tokens of all participants are on this machine: a demonstration, not a collection",
+        "all participants are simulated on this machine: a demonstration, not a collection",
         quiet=quiet,
     )
     emit_rows(
@@ -327,15 +335,17 @@ def _held(path: Path, study: Study, epoch: int) -> _Held:
         for ask in sorted(asks, key=lambda one: one.round):
             counts = {**read_counts(store, ask), **counts}
     if not counts:
-        raise InputError(f"{path}: no counts of epoch {epoch}", hint="curate a round first")
+        raise InputError(
+            f"{path}: no counts of epoch {epoch}", hint="run `fpmonitor private curate` first"
+        )
     return _Held(study, epoch, 1 + max(ask.round for ask in asks), counts)
 
 
 def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> None:
     if ask is None:
         raise UndecidableError(
-            "there is nothing to ask for",
-            hint="no set is promised, or the study allows the curator no larger ones; "
+            "there is nothing left to request",
+            hint="no set is within the budget, or the study allows the curator no larger ones; "
             "`private redact` makes a set safe",
         )
     check_ask(study, ask)

@@ -1,4 +1,4 @@
-"""The command that plays the users of a private collection: seal."""
+"""The command that simulates the users of a private collection: seal."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import emit_rows, note, progress_line
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
+from fpmonitor.private.commands.options import ASK, STUDY
 from fpmonitor.private.commands.output import counts_table, write_bytes
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.table import read_tokens
@@ -27,48 +28,51 @@ if TYPE_CHECKING:
 
 _DUCKDB_MAGIC = (8, b"DUCK")
 
-STUDY = Annotated[Path, typer.Option("--study", help="The study.", metavar="FILE")]
-
 
 def seal(
     study: STUDY,
-    ask: Annotated[Path, typer.Option("--ask", help="What is answered.", metavar="FILE")],
+    ask: ASK,
     shuffler_key: Annotated[
-        Path, typer.Option("--shuffler-key", help="Its public keys.", metavar="FILE.pub")
+        Path,
+        typer.Option("--shuffler-key", help="Public keys of the shuffler.", metavar="FILE.pub"),
     ],
     recipient_key: Annotated[
         Path,
         typer.Option(
-            "--recipient-key", help="Public keys of the ask's recipient.", metavar="FILE.pub"
+            "--recipient-key",
+            help="Public keys of the role that opens the answers.",
+            metavar="FILE.pub",
         ),
     ],
     source: Annotated[
-        Path, typer.Option("--from", help="Database or log of the users.", metavar="PATH")
+        Path, typer.Option("--from", help="Database or log with the users.", metavar="PATH")
     ],
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Write the uploads to this file.", metavar="FILE"),
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", help="Send them to this shuffler.", metavar="URL")
+        str | None, typer.Option("--to", help="Send the uploads to this shuffler.", metavar="URL")
     ] = None,
     relay: Annotated[
         str | None,
         typer.Option(
-            "--relay", help="Send them through this relay of Oblivious HTTP.", metavar="URL"
+            "--relay", help="Send the uploads through this Oblivious HTTP relay.", metavar="URL"
         ),
     ] = None,
     gateway_keys: Annotated[
         Path | None,
         typer.Option(
-            "--gateway-keys", help="What /ohttp-keys of the shuffler gives.", metavar="FILE"
+            "--gateway-keys",
+            help="Keys of the gateway, as served by the shuffler at /ohttp-keys.",
+            metavar="FILE",
         ),
     ] = None,
     quiet: QUIET = False,
 ) -> None:
-    """Answer an ask and seal it: a simulation, this process plays every user of the source.
+    """Answer a request for every user of a database or log, and seal the answers: a simulation.
 
-    A real user holds its own values only and does the same with them, in the page snippet or by
+    A real user does the same with its own values only: in the page snippet, or with
     `fpmonitor.private.client.seal_answers`.
     """
     from fpmonitor.private.client import seal_answers  # noqa: PLC0415 -- an extra
@@ -106,7 +110,7 @@ def _sender(to: str | None, relay: str | None, gateway_keys: Path | None) -> Sen
     if gateway_keys is None:
         raise InputError(
             "seal: --relay needs --gateway-keys",
-            hint=f"what {to}/ohttp-keys gives, from a source that the relay does not control",
+            hint=f"a file of {to}/ohttp-keys, from a source that the relay does not control",
         )
     from fpmonitor.private.ohttp import read_keys  # noqa: PLC0415 -- an extra
 
@@ -138,7 +142,10 @@ def _tokens(database: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame
         snapshot = take_snapshot(opened)
         known = [api for api in apis if api in snapshot.columns]
         if not known:
-            raise InputError("seal: these users have none of the APIs that are asked for")
+            raise InputError("seal: these users have none of the requested APIs")
         if len(known) < len(apis):
-            note(f"{len(apis) - len(known)} APIs that nobody has: absent", quiet=quiet)
+            note(
+                f"{len(apis) - len(known)} APIs were never observed: reported as absent",
+                quiet=quiet,
+            )
         return read_tokens(opened, snapshot, known)

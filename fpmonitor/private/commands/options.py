@@ -1,0 +1,40 @@
+"""Options that several commands on private collection share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+STUDY = Annotated[
+    Path,
+    typer.Option("--study", help="File of the study: the terms of the collection.", metavar="FILE"),
+]
+ASK = Annotated[
+    Path, typer.Option("--ask", help="File of the request that is answered.", metavar="FILE")
+]
+ASKS = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--ask",
+        help="File of a request whose answers are taken; may be repeated. "
+        "The store remembers the requests of earlier runs.",
+        metavar="FILE",
+    ),
+]
+EPOCH = Annotated[
+    int, typer.Option("--epoch", help="Number of the collection; users answer each anew.", min=0)
+]
+BUDGET = Annotated[
+    float,
+    typer.Option(
+        "--budget", help="Largest tolerated exposure, a share of the users.", metavar="SHARE"
+    ),
+]
+CURATOR_STORE = Annotated[
+    Path,
+    typer.Argument(
+        help="SQLite file of the curator.", metavar="STORE", exists=True, dir_okay=False
+    ),
+]

@@ -1,0 +1,69 @@
+"""Who may ask: whoever presents a token; where there is none, this machine by its own name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+_LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
+ASK_FOR_TOKEN = {"WWW-Authenticate": "Bearer"}
+
+
+class Refusal(NamedTuple):
+    """Why a request is not answered."""
+
+    status: int
+    reason: str
+    headers: dict[str, str] | None = None
+
+
+def bearer_token(request: Request) -> str:
+    """Return the token in the header `Authorization`; empty where there is none."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def secret_of(request: Request) -> str:
+    """Return the bearer token, or `key` in the address, as beacons have no headers."""
+    return bearer_token(request) or request.query_params.get("key", "")
+
+
+class AuthGuard:
+    """Lets requests in or refuses them.
+
+    Parameters
+    ----------
+    is_token
+        Whether a token is accepted, compared in constant time. Null: there is no token, and only
+        requests to this machine by its own name are answered, so that no foreign page can reach
+        the service under a name of its own (DNS rebinding).
+    name
+        What the token is called.
+    secret
+        Where a request has its token.
+    """
+
+    def __init__(
+        self,
+        is_token: Callable[[str], bool] | None,
+        *,
+        name: str = "token",
+        secret: Callable[[Request], str] = bearer_token,
+    ) -> None:
+        self._is_token = is_token
+        self._name = name
+        self._secret = secret
+
+    def refusal(self, request: Request) -> Refusal | None:
+        """Return why a request is not answered; None where it may be."""
+        if self._is_token is None:
+            if request.url.hostname in _LOCAL_NAMES:
+                return None
+            return Refusal(421, f"without a {self._name}, only localhost is answered")
+        if self._is_token(self._secret(request)):
+            return None
+        return Refusal(401, f"a {self._name} is needed", ASK_FOR_TOKEN)
