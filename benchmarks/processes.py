@@ -9,11 +9,13 @@ import resource
 import sys
 import time
 from dataclasses import dataclass
+from itertools import chain
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.cli import run
+from fpmonitor.cli.commands import DATABASE, PANELS
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.sql import schema_statements
 
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
 # Imported once, by the server that forks the processes: none of them has to do it again.
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["fpmonitor.cli", "fpmonitor.store.transfer", "fpmonitor.store.upkeep", "scipy.stats"]
+    [
+        *(entry.home.partition(":")[0] for entry in (*chain(*PANELS.values()), *DATABASE)),
+        "scipy.stats",
+    ]
 )
 NOBODY = 65534
 _SAMPLE = 0.1  # seconds between two looks at the memory of a process

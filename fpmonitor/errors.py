@@ -16,11 +16,8 @@ Anything outside this tree is a bug of fpmonitor and shows its traceback.
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path
 
 
 class FpmonitorError(Exception):

@@ -27,7 +27,7 @@ from fpmonitor.answers.sets import (
     with_volatile_excluded,
 )
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
-from fpmonitor.decide.decision import decide, recheck
+from fpmonitor.decide.deciding import decide, recheck
 from fpmonitor.decide.horizon import identity_of, share_delta, slot_of
 from fpmonitor.disclosure import check_users, masked_text, may_name, publishable_count
 from fpmonitor.errors import UndecidableError
@@ -89,8 +89,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from fpmonitor.answers.trust import Knowledge
-    from fpmonitor.decide.decision import Decision, Missing, Setting, Verdict
-    from fpmonitor.decide.search import ApiSet
+    from fpmonitor.decide.decision import ApiSet, Decision, Missing, Setting, Verdict
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.render.html import Findings
 

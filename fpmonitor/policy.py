@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fpmonitor.errors import PolicyError, UnknownNameError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MAX_POPULATION = 10**10
 MAX_K = 10**6

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from fpmonitor.decide.decision import Decision, Verdict
+    from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.decide.horizon import CheckSlot
-    from fpmonitor.decide.search import ApiSet
 
 Outcome = Literal["holds", "violated", "cannot tell"]
 _RULE = "exposure-within-budget"

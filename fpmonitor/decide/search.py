@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.refinement import Refinement
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
-ApiSet = tuple[str, ...]
 _LEFT = 0.75  # of the score of a set that fails far off, what one column less mostly leaves
 
 

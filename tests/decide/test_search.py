@@ -18,7 +18,7 @@ from fpmonitor.population.memory import MemorySource
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fpmonitor.decide.search import ApiSet
+    from fpmonitor.decide.decision import ApiSet
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 SEEDS = st.integers(0, 2**32 - 1)

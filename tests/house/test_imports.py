@@ -8,8 +8,6 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-import pytest
-
 import fpmonitor
 
 PACKAGE = Path(__file__).parents[2] / "fpmonitor"
@@ -126,13 +124,6 @@ def test_only_the_command_line_prints() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         ]
         assert room_of(module) == "cli" or "print" not in calls, module
-
-
-def test_every_public_name_is_there() -> None:
-    for name in fpmonitor.__all__:
-        assert getattr(fpmonitor, name).__name__ == name
-    with pytest.raises(AttributeError, match="nothing"):
-        getattr(fpmonitor, "nothing")  # noqa: B009 -- the name is not there on purpose
 
 
 def test_commands_that_estimate_nothing_do_not_wait_for_scipy() -> None:
