@@ -48,7 +48,8 @@ from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, StoreError
 from fpmonitor.logs import ColumnMap
 from fpmonitor.monitor import Monitor
-from fpmonitor.render.trend_chart import draw_trend
+from fpmonitor.render.figures import of_trend
+from fpmonitor.render.svg import standalone
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Period
 from fpmonitor.watch import Watch, WatchSettings, post_to, run_command
@@ -142,7 +143,7 @@ def trend(
     if timeless >= k:
         note(f"{timeless:,} visits have no time and are in no window", quiet=quiet)
     if svg is not None:
-        emit(draw_trend(report), svg)
+        emit(standalone(of_trend(report, headed=True).svg), svg)
     match chosen_format(output_format, output):
         case "json":
             emit(to_json(report.to_json()), output)
