@@ -28,7 +28,7 @@ Kind = Literal[
 Cell = str | float | None | Sequence[str]
 _COLOURS = {"allow": "green", "block": "red", "undecided": "yellow", "!": "red"}
 _FILE_WIDTH = 120
-_LEAST_TEXT = 8
+_LEAST_TEXT, _ROOM_FOR_TEXT = 8, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Table:
     columns, rows
         A row may be shorter than the columns.
     sections
-        Numbers of the rows that a line follows.
+        Places of the rows that a line follows.
     headed
         Whether the names of the columns are shown.
     """
@@ -131,7 +131,7 @@ def terminal(table: Table, *, to_file: bool = False) -> str:
         no_color=bool(os.environ.get("NO_COLOR")) or not on_terminal,
         width=None if on_terminal else _FILE_WIDTH,
     )
-    drawn, least = _rich_table(table)
+    drawn, least = _rich_table(table, console.width)
     console.width = max(console.width, least)
     console.print(drawn)
     return _text_of(console)
@@ -142,36 +142,53 @@ def _text_of(console: Console) -> str:
     return file.getvalue() if isinstance(file, io.StringIO) else ""
 
 
-def _rich_table(table: Table) -> tuple[RichTable, int]:
-    """Return a table to draw, and the least width that cuts no number."""
+def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
+    """Return a table to draw in so many columns, and the least width that cuts no number."""
     from rich.table import Table as RichTable  # noqa: PLC0415 -- slow to load
 
     texts = table.texts()
+    widest = [
+        max((len(line) for row in texts for line in row[place].split("\n")), default=0)
+        for place in range(len(table.columns))
+    ]
+    names = [column.name for column in table.columns]
+    if not table.headed:
+        names = [""] * len(names)
+    if _least_width(table.columns, names, widest, _ROOM_FOR_TEXT) > width:
+        names = [
+            name.replace(" ", "\n") if column.is_number else name
+            for column, name in zip(table.columns, names, strict=True)
+        ]
     drawn = RichTable(
         title=_plain(table.title, "table.title") if table.title else None,
         caption=_plain(table.caption, "table.caption") if table.caption else None,
         caption_justify="left",
         show_header=table.headed,
     )
-    least = 1
-    for place, column in enumerate(table.columns):
-        lines = [line for row in texts for line in row[place].split("\n")]
-        widest = max(map(len, lines), default=0)
-        if not column.is_number:
-            widest = min(widest, _LEAST_TEXT)
-        least += widest + 3
+    for column, name in zip(table.columns, names, strict=True):
         drawn.add_column(
-            _plain(column.name),
+            _plain(name),
             justify="right" if column.is_number else "left",
+            no_wrap=column.is_number,
             overflow="fold",
-            min_width=widest,
         )
     for place, row in enumerate(texts):
         cells = zip(table.columns, row, strict=True)
         drawn.add_row(*(_coloured(column, text) for column, text in cells))
         if place in table.sections:
             drawn.add_section()
-    return drawn, least
+    return drawn, _least_width(table.columns, names, widest, _LEAST_TEXT)
+
+
+def _least_width(
+    columns: Sequence[Column], names: Sequence[str], widest: Sequence[int], text: int
+) -> int:
+    """Return the width of a table whose columns of text have `text` letters at most."""
+    total = 1
+    for column, name, letters in zip(columns, names, widest, strict=True):
+        whole = max(letters, *map(len, name.split("\n")))
+        total += 3 + (whole if column.is_number else min(whole, text))
+    return total
 
 
 def _plain(text: str, style: str = "") -> Text:
