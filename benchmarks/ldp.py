@@ -36,7 +36,8 @@ from fpmonitor.ldp.metrics import (
 )
 from fpmonitor.ldp.planner import PROTOCOLS, trade_off_curves
 from fpmonitor.ldp.priors import DirichletPrior
-from fpmonitor.render.ldp_chart import Line, line_chart
+from fpmonitor.render.charts import Series, line_chart
+from fpmonitor.render.svg import standalone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,12 +63,13 @@ def figure_2() -> tuple[Rows, str]:
         row["worst case"] = worst_case_privacy(RandomisedResponse(values, 2.0))
         rows.append(row)
     lines = [
-        Line(name, FIGURE_2_VALUES, [float(str(row[name])) for row in rows])
+        Series(name=name, x=FIGURE_2_VALUES, y=[float(str(row[name])) for row in rows])
         for name in (*PROTOCOLS, "worst case")
     ]
-    return rows, line_chart(
+    chart = line_chart(
         lines, title="Privacy at epsilon = 2", x_label="values", y_label="share of entropy left"
     )
+    return rows, standalone(chart)
 
 
 def figure_3() -> tuple[Rows, str]:
@@ -89,12 +91,13 @@ def figure_3() -> tuple[Rows, str]:
         for name, (privacies, utilities) in curves.items()
         for epsilon, privacy, utility in zip(epsilons, privacies, utilities, strict=True)
     ]
-    return rows, line_chart(
-        [Line(name, x, y) for name, (x, y) in curves.items()],
+    chart = line_chart(
+        [Series(name=name, x=x, y=y) for name, (x, y) in curves.items()],
         title="Trade-off, three values",
         x_label="average privacy",
         y_label="asymptotic utility, nats",
     )
+    return rows, standalone(chart)
 
 
 def table_4_1() -> Rows:
@@ -155,13 +158,14 @@ def corollary_6_8(*, quick: bool) -> tuple[Rows, str]:
             found = reports_information(mechanism, prior, users, rng=generator())
             gaps.append(found.digit_utility(prior) - math.log(users) / 2 - limit)
             rows.append({"prior": name, "users": users, "limit": limit, "gap": gaps[-1]})
-        lines.append(Line(name, [math.log10(n) for n in sizes], gaps))
-    return rows, line_chart(
+        lines.append(Series(name=name, x=[math.log10(n) for n in sizes], y=gaps))
+    chart = line_chart(
         lines,
         title="Digit utility minus its limit",
         x_label="log10 of the users",
         y_label="gap, nats",
     )
+    return rows, standalone(chart)
 
 
 def seconds(action: Callable[[], object], rounds: int = 3) -> float:

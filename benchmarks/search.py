@@ -26,7 +26,8 @@ from search_data import WORKLOADS, few_rows, many_users
 from fpmonitor.decide.search import search
 from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.render.ldp_chart import Line, line_chart
+from fpmonitor.render.charts import Series, line_chart
+from fpmonitor.render.svg import standalone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -234,17 +235,17 @@ def plot(results: Sequence[dict[str, Any]], folder: Path) -> None:
         ]
         order = np.argsort(sizes)
         lines = [
-            Line(
-                tool,
-                [float(np.log10(sizes[i])) for i in order],
-                [float(np.log10(kept[i]["tools"][tool]["cpu_seconds"])) for i in order],
+            Series(
+                name=tool,
+                x=[float(np.log10(sizes[i])) for i in order],
+                y=[float(np.log10(kept[i]["tools"][tool]["cpu_seconds"])) for i in order],
             )
             for tool in kept[0]["tools"]
         ]
         drawn = line_chart(
             lines, title=f"Search: cost and {name}", x_label=label, y_label="log10 CPU seconds"
         )
-        (folder / f"search-{name}.svg").write_text(drawn, encoding="utf-8")
+        (folder / f"search-{name}.svg").write_text(standalone(drawn), encoding="utf-8")
 
 
 def main() -> None:

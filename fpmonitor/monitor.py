@@ -17,7 +17,7 @@ from fpmonitor.answers.check import CheckReport
 from fpmonitor.answers.curve import CurveReport, report_curve
 from fpmonitor.answers.demand import DemandLine, observed_apis, unobserved_apis
 from fpmonitor.answers.exposure import ExposureReport, report_exposure
-from fpmonitor.answers.findings import gather_findings
+from fpmonitor.answers.findings import Findings, gather_findings
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.sets import (
     declared_supports,
@@ -91,7 +91,6 @@ if TYPE_CHECKING:
     from fpmonitor.answers.trust import Knowledge
     from fpmonitor.decide.decision import ApiSet, Decision, Missing, Setting, Verdict
     from fpmonitor.export.coverage import Coverage
-    from fpmonitor.render.html import Findings
 
 
 Engine = Literal["auto", "memory", "duckdb"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
-
-from fpmonitor.render.html import Findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +19,58 @@ if TYPE_CHECKING:
     from fpmonitor.answers.trust import Knowledge
     from fpmonitor.decide.decision import Decision, Missing
     from fpmonitor.export.coverage import Coverage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """All that the report tells.
+
+    Attributes
+    ----------
+    decision
+        The question and its answer.
+    alone, recommended, one_more
+        Exposure of each candidate alone; of the recommended set (null where it is empty), with the
+        price of trust; of the recommended set with each further candidate.
+    curves
+        Exposure curves of the recommended set and of the most exposing API.
+    ranking
+        Sets of one and two candidates by entropy and exposure.
+    overview
+        All observed APIs.
+    demand
+        What scripts read, if a log of it was stored.
+    coverage
+        What each export format can carry out.
+    automation
+        Users that look automated; null where the database keeps no values to tell by.
+    sources
+        APIs whose values come from several sources.
+    visits
+        Visits behind the users.
+    trend
+        The recommended set by week; null without two weeks.
+    untold
+        What these users could not be asked, in sentences.
+    made
+        When the report was made.
+    """
+
+    decision: Decision
+    alone: Sequence[ExposureReport]
+    recommended: ExposureReport | None
+    one_more: Sequence[ExposureReport]
+    curves: Sequence[CurveReport]
+    ranking: Ranking
+    overview: Sequence[ApiOverview]
+    demand: Sequence[DemandLine]
+    coverage: Coverage
+    automation: AutomationReport | None
+    sources: Sequence[str]
+    visits: int
+    trend: TrendReport | None
+    untold: Sequence[str] = ()
+    made: datetime
 
 
 class Asked(Protocol):

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from fpmonitor import vocabulary
 from fpmonitor.cli.options import (
@@ -22,7 +21,7 @@ from fpmonitor.cli.options import (
     K,
     OutputFormat,
 )
-from fpmonitor.cli.output import emit_rows, note, percent, plain, progress_line
+from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask
 from fpmonitor.cli.views import (
     DROP_AUTOMATION,
@@ -34,13 +33,11 @@ from fpmonitor.cli.views import (
 from fpmonitor.logs import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import name_exposure
+from fpmonitor.render import answers, store
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fpmonitor.answers.apis import ApiOverview
-    from fpmonitor.store.ingest import BatchReport
+    pass
 
 
 def ingest(
@@ -84,14 +81,7 @@ def ingest(
             digest_values=digest_values,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
-    rows = [report.to_json() for report in reports]
-    emit_rows(
-        rows,
-        table=lambda: batch_table(reports),
-        wanted=output_format,
-        output=output,
-        document={"batches": rows},
-    )
+    show(store.batches(reports), output_format, output)
     for report in reports:
         if report.rows_are_visits:
             note(
@@ -104,28 +94,6 @@ def ingest(
         note(f"{rejected:,} records were rejected: see `fpmonitor db rejects`", quiet=quiet)
 
 
-def batch_table(reports: Sequence[BatchReport]) -> Table:
-    """Table of what became of the logs."""
-    table = Table(title="Ingested")
-    for name in ("log", "collector"):
-        table.add_column(name, overflow="fold")
-    for name in ("read", "stored", "duplicates", "rejected", "users", "APIs", "seconds"):
-        table.add_column(name, justify="right")
-    for report in reports:
-        table.add_row(
-            plain(report.source),
-            report.collector,
-            f"{report.read:,}",
-            f"{report.stored:,}",
-            f"{report.duplicates:,}",
-            f"{report.rejected:,}",
-            f"{report.users:,}",
-            f"{report.apis:,}",
-            f"{report.seconds:.1f}",
-        )
-    return table
-
-
 def batches(
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
@@ -134,14 +102,7 @@ def batches(
     """List the stored logs and what became of their records."""
     with Monitor(db) as monitor:
         reports = monitor.batches()
-    rows = [report.to_json() for report in reports]
-    emit_rows(
-        rows,
-        table=lambda: batch_table(reports),
-        wanted=output_format,
-        output=output,
-        document={"batches": rows},
-    )
+    show(store.batches(reports), output_format, output)
 
 
 def rejects(
@@ -153,23 +114,7 @@ def rejects(
     """List the records that could not be stored, with file, line and reason."""
     with Monitor(db) as monitor:
         listed = monitor.rejects(most=most)
-
-    def table() -> Table:
-        drawn = Table(title="Rejected records")
-        for name in ("log", "line", "reason", "record begins"):
-            drawn.add_column(name, overflow="fold")
-        for reject in listed:
-            drawn.add_row(
-                plain(reject.source),
-                str(reject.line or "–"),
-                plain(reject.reason),
-                plain(reject.excerpt),
-            )
-        return drawn
-
-    emit_rows(
-        [asdict(reject) for reject in listed], table=table, wanted=output_format, output=output
-    )
+    show(store.rejects([asdict(record) for record in listed]), output_format, output)
 
 
 def apis(
@@ -201,25 +146,9 @@ def apis(
         unnamed = len(monitor.snapshot().apis) - len(overview)
         counts = [name_exposure([line.api], k) for line in overview]
         ask(monitor, reader, query_limit, [*counts, *(f"users of {x.api}" for x in overview)])
-    emit_overview(overview, unnamed, k, output_format, output)
-
-
-def emit_overview(
-    overview: Sequence[ApiOverview],
-    unnamed: int,
-    k: int,
-    output_format: OutputFormat | None,
-    output: Path | None,
-) -> None:
-    """Write the overview of all APIs that may be named, and say how many others there are."""
     if unnamed:
         note(f"{unnamed:,} APIs that fewer than {k} users have are not named")
-    emit_rows(
-        [line.to_json() for line in overview],
-        table=lambda: _overview_table(overview, k),
-        wanted=output_format,
-        output=output,
-    )
+    show(answers.overview(overview, k), output_format, output)
 
 
 def _resolve(name: str, output_format: OutputFormat | None, output: Path | None) -> None:
@@ -228,31 +157,4 @@ def _resolve(name: str, output_format: OutputFormat | None, output: Path | None)
         known = vocabulary.entry_of(resolution.api)
         entry = {"kind": known.kind, "group": known.group, "volatile": sorted(known.volatile)}
         rows.append(asdict(resolution) | entry)
-
-    def table() -> Table:
-        drawn = Table(
-            "source", "name", "API", "kind", "group", "volatile in", title="What it means"
-        )
-        for row in rows:
-            *cells, families = row.values()
-            drawn.add_row(*(plain(cell) for cell in cells), ", ".join(families) or "–")
-        return drawn
-
-    emit_rows(rows, table=table, wanted=output_format, output=output)
-
-
-def _overview_table(overview: Sequence[ApiOverview], k: int) -> Table:
-    table = Table(title=f"APIs, by the share of observed users in groups of fewer than {k}")
-    table.add_column("API", overflow="fold")
-    for name in ("users", "coverage", "values", "entropy, bits", "exposure"):
-        table.add_column(name, justify="right")
-    for line in overview:
-        table.add_row(
-            plain(line.api),
-            "–" if line.users is None else f"{line.users:,}",
-            percent(line.coverage, 1),
-            "–" if line.values is None else f"{line.values:,}",
-            "–" if line.entropy_bits is None else f"{line.entropy_bits:.3f}",
-            percent(line.exposure),
-        )
-    return table
+    show(store.meanings(rows), output_format, output)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.options import (
     DB,
@@ -21,16 +20,14 @@ from fpmonitor.cli.options import (
     K,
     split_names,
 )
-from fpmonitor.cli.output import emit_rows, note, percent, plain
+from fpmonitor.cli.output import note, show
 from fpmonitor.monitor import Monitor
+from fpmonitor.render import answers
 from fpmonitor.store.demand import By
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fpmonitor.answers.automation import AutomationReport
-    from fpmonitor.answers.demand import DemandLine
+    pass
 
 
 def demand(
@@ -62,32 +59,7 @@ def demand(
                 quiet=quiet,
             )
         lines = monitor.demand(by, k=k, population=population, delta=delta, most=most)
-    emit_rows(
-        [line.to_json() for line in lines],
-        table=lambda: _demand_table(lines, k),
-        wanted=output_format,
-        output=output,
-    )
-
-
-def _demand_table(lines: Sequence[DemandLine], k: int) -> Table:
-    table = Table(
-        title=f"What scripts read together, and the users that it puts in groups of fewer than {k}",
-        caption="Without an upper limit: the population log lacks an API of the set.",
-        caption_justify="left",
-    )
-    table.add_column("API set", overflow="fold")
-    for name in ("scripts", "sites", "lower", "plug-in", "upper"):
-        table.add_column(name, justify="right")
-    for line in lines:
-        row = line.to_json()
-        table.add_row(
-            "\n".join(map(plain, line.demand.apis)),
-            f"{line.demand.scripts:,}",
-            f"{line.demand.sites:,}",
-            *(percent(row[name]) for name in ("lower", "plug_in", "upper")),
-        )
-    return table
+    show(answers.demand(lines, k), output_format, output)
 
 
 def automation(
@@ -108,24 +80,4 @@ def automation(
         report = monitor.automation(
             [split_names(names) for names in apis or []], k=k, show_counts_below_k=unsafe_counts
         )
-    row = report.to_json()
-    emit_rows(
-        [row],
-        table=lambda: _automation_table(report),
-        wanted=output_format,
-        output=output,
-        document=row,
-    )
-
-
-def _automation_table(report: AutomationReport) -> Table:
-    table = Table("", "users", title="Users that look automated")
-    table.add_row("observed", f"{report.users:,}")
-    for name, count in (("any sign", report.automated), *report.signs.items()):
-        table.add_row(name, "–" if count is None else f"{count:,}")
-    for apis, (everybody, human) in report.exposures.items():
-        table.add_row(
-            plain(f"exposure of {', '.join(apis)}"),
-            f"{percent(everybody)}, without automation {percent(human)}",
-        )
-    return table
+    show(answers.automation(report), output_format, output)

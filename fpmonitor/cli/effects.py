@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.lists import DECISION, SITE, TARGETS
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET, SINCE, UNTIL
-from fpmonitor.cli.output import emit, emit_rows, note, percent, plain
+from fpmonitor.cli.output import emit, note, show
 from fpmonitor.decide.decision import Decision, read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.controls import effect_of
@@ -21,6 +20,7 @@ from fpmonitor.export.exporter import ExportOptions, ParsedList
 from fpmonitor.export.plan import cheapest_plan, plan_of
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+from fpmonitor.render import decisions
 from fpmonitor.safe_files import read_text
 from fpmonitor.store.snapshot import Window
 
@@ -52,7 +52,7 @@ def preview(
     )
     with Monitor(db, window=Window(since, until)) as monitor:
         rows = _exposures(monitor, decided, states)
-    emit_rows(rows, table=lambda: _exposure_table(rows), wanted=output_format, output=output)
+    show(decisions.preview(rows), output_format, output)
 
 
 def plan(
@@ -73,19 +73,7 @@ def plan(
     controls = exporter.controls(options)
     found = cheapest_plan(decided, controls, exporter.absent)
     shown = found or plan_of(decided, controls, exporter.absent)
-    answer = shown.to_json()
-
-    def drawn() -> Table:
-        rows = Table(
-            "control",
-            "changes",
-            title=f"{shown.verdict}: {', '.join(shown.left) or 'nothing'} left",
-        )
-        for control in shown.controls:
-            rows.add_row(plain(control.name), plain(", ".join(control.effects)))
-        return rows
-
-    emit_rows([answer], table=drawn, wanted=output_format, output=output, document=answer)
+    show(decisions.plan(shown), output_format, output)
     if found is None:
         note(f"{to}: no plan; with every control the verdict is {shown.verdict}", quiet=quiet)
         return EXIT_VIOLATED if shown.verdict == "block" else EXIT_UNDECIDED
@@ -119,15 +107,7 @@ def import_list(
     document = _effects(reading, exporter.absent)
     if decision is not None:
         document |= _judged(read_decision(decision), exporter, reading, site, db)
-    rows = document["apis"]
-
-    def drawn() -> Table:
-        table = Table("API", "effect", title=_title(document))
-        for row in rows:
-            table.add_row(plain(row["api"]), row["effect"])
-        return table
-
-    emit_rows(rows, table=drawn, wanted=output_format, output=output, document=document)
+    show(decisions.imported(document), output_format, output)
 
 
 def _product(name: str) -> ControlExporter:
@@ -175,16 +155,6 @@ def _exposures(
     ]
 
 
-def _exposure_table(rows: Iterable[Mapping[str, Any]]) -> Table:
-    table = Table(
-        "state", "verdict", "lower", "plug-in", "upper", "still readable", title="Exposure"
-    )
-    for row in rows:
-        shares = (percent(row[name]) for name in ("lower", "plug_in", "upper"))
-        table.add_row(row["state"], row["verdict"], *shares, plain(", ".join(row["left"])) or "–")
-    return table
-
-
 def _effects(reading: ParsedList, absent: frozenset[str]) -> dict[str, Any]:
     known = {api for control in reading.controls for api in control.effects}
     return {
@@ -213,14 +183,3 @@ def _judged(
             states = _states(decision, exporter, options, left)
             judged["exposure"] = _exposures(monitor, decision, states)
     return judged
-
-
-def _title(document: Mapping[str, Any]) -> str:
-    if "verdict" not in document:
-        return "What the list changes"
-    left = plain(", ".join(document["left"])) or "nothing"
-    exposure = "".join(
-        f"; exposure {row['state']} at most {percent(row['upper'])}"
-        for row in document.get("exposure", ())
-    )
-    return f"{document['verdict']}: it leaves {left}{exposure}"

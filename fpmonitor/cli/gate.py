@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.options import FORMAT, OUTPUT, split_names
-from fpmonitor.cli.output import emit_rows, plain
+from fpmonitor.cli.output import show
 from fpmonitor.decide.decision import read_decision
+from fpmonitor.render import decisions
 
 
 def gate(
@@ -22,11 +22,4 @@ def gate(
 ) -> None:
     """Tell whether a site that has read some APIs may read more."""
     verdict, because = read_decision(decision).verdict([*split_names(have), *split_names(want)])
-    answer = {"verdict": verdict, "because": list(because)}
-
-    def table() -> Table:
-        drawn = Table("verdict", "because of the set")
-        drawn.add_row(verdict, plain(", ".join(because)) or "–")
-        return drawn
-
-    emit_rows([answer], table=table, wanted=output_format, output=output, document=answer)
+    show(decisions.verdict(verdict, because), output_format, output)

@@ -28,6 +28,7 @@ from fpmonitor.errors import PolicyError, UnknownNameError
 from fpmonitor.ldp.matrix_file import read_matrix
 from fpmonitor.ldp.planner import (
     PROTOCOLS,
+    TRADE_OFF_EPSILONS,
     compare,
     local_hash,
     plan_api,
@@ -37,7 +38,8 @@ from fpmonitor.ldp.priors import prior_of
 from fpmonitor.ldp.summary import metrics_of
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.duckdb import DuckDBSource
-from fpmonitor.render.ldp_chart import Line, line_chart
+from fpmonitor.render.figures import of_trade_offs
+from fpmonitor.render.svg import standalone
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import Window, take_snapshot
 from fpmonitor.store.views import View, look
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.ldp.mechanisms import Mechanism, StochasticMatrix
-    from fpmonitor.ldp.priors import DirichletPrior
     from fpmonitor.ldp.summary import Metrics
 
 app = typer.Typer(
@@ -216,25 +217,14 @@ def compare_mechanisms(
         values, users, epsilon=epsilon, privacy=privacy, utility=utility, alpha=alpha, seed=seed
     )
     if plot is not None:
-        emit(_trade_off_chart(prior_of(alpha, values), seed=seed), plot)
+        curves = trade_off_curves(prior_of(alpha, values), TRADE_OFF_EPSILONS, seed=seed)
+        emit(standalone(of_trade_offs(curves, values).svg), plot)
     listed = [asdict(row) for row in rows]
     emit_rows(
         listed,
         table=lambda: _listing(f"{values} values, {users:,} users", listed),
         wanted=output_format,
         output=output,
-    )
-
-
-def _trade_off_chart(prior: DirichletPrior, *, seed: int) -> str:
-    """Return a chart of asymptotic utility against average privacy ("LDP metrics", Figure 3)."""
-    epsilons = [float(epsilon) for epsilon in np.geomspace(0.1, 8, 25)]
-    curves = trade_off_curves(prior, epsilons, seed=seed)
-    return line_chart(
-        [Line(name, privacy, utility) for name, (privacy, utility) in curves.items()],
-        title=f"{prior.values} values",
-        x_label="average privacy",
-        y_label="asymptotic utility, nats",
     )
 
 

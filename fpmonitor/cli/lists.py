@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from fpmonitor.cli.options import FORMAT, OUTPUT, QUIET, OutputFormat
-from fpmonitor.cli.output import emit, emit_rows, note, plain, to_json
-from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.cli.options import FORMAT, OUTPUT, QUIET
+from fpmonitor.cli.output import emit, note, show
+from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.coverage import coverage
 from fpmonitor.export.exporter import (
@@ -24,6 +23,8 @@ from fpmonitor.export.exporter import (
 )
 from fpmonitor.export.firefox_targets import installed_targets
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
+from fpmonitor.render import decisions
+from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import untyped
 
 EXIT_VIOLATED = 1
@@ -64,7 +65,8 @@ def export(
     """Write a decision as an allow/block list for a product."""
     decided = read_decision(decision)
     if show_coverage:
-        _print_coverage(decided, output_format, output)
+        found = coverage(decided, product_exporters())
+        show(decisions.coverage(found), output_format, output)
         return 0
     if not to:
         raise InputError("export: which format?", hint=f"--to {', '.join(plugin_names(EXPORTERS))}")
@@ -101,29 +103,6 @@ def product_exporters() -> dict[str, Exporter]:
         for name, exporter in exporters.items()
         if not isinstance(exporter, PlainExporter)
     }
-
-
-def _print_coverage(
-    decision: Decision, output_format: OutputFormat | None, output: Path | None
-) -> None:
-    found = coverage(decision, product_exporters())
-    document = found.to_json()
-
-    def table() -> Table:
-        drawn = Table(title="What each format enforces")
-        for name in ("API", "action", *found.verdicts):
-            drawn.add_column(name, overflow="fold")
-        for row in document["apis"]:
-            words = (_SHORT[row[name]] for name in found.verdicts)
-            drawn.add_row(plain(row["api"]), row["action"], *words)
-        drawn.caption = (
-            "yes: exact; yes+: over-blocking; header: header-only; -: impossible. "
-            f"Together: {', '.join(found.together) or 'nothing to do'}. "
-            f"Missed by all: {plain(', '.join(found.missed)) or 'none'}."
-        )
-        return drawn
-
-    emit_rows(document["apis"], table=table, wanted=output_format, output=output, document=document)
 
 
 def targets(

@@ -6,10 +6,9 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.table import Table
 
 from fpmonitor.answers.check import to_github, to_junit, to_sarif
 from fpmonitor.answers.trend import Against
@@ -23,20 +22,13 @@ from fpmonitor.cli.options import (
     SINCE,
     UNTIL,
     K,
-    OutputFormat,
     split_names,
 )
 from fpmonitor.cli.output import (
-    chosen_format,
     emit,
-    emit_rows,
     note,
-    percent,
-    plain,
     progress_line,
-    render,
-    to_csv,
-    to_json,
+    show,
 )
 from fpmonitor.cli.views import (
     DROP_AUTOMATION,
@@ -48,7 +40,9 @@ from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, StoreError
 from fpmonitor.logs import ColumnMap
 from fpmonitor.monitor import Monitor
-from fpmonitor.render.trend_chart import draw_trend
+from fpmonitor.render import answers
+from fpmonitor.render.figures import of_trend
+from fpmonitor.render.svg import standalone
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Period
 from fpmonitor.watch import Watch, WatchSettings, post_to, run_command
@@ -57,7 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fpmonitor.answers.check import CheckReport
-    from fpmonitor.answers.trend import TrendReport
     from fpmonitor.store.watching import Notice
 
 EXIT_VIOLATED = 1
@@ -142,102 +135,8 @@ def trend(
     if timeless >= k:
         note(f"{timeless:,} visits have no time and are in no window", quiet=quiet)
     if svg is not None:
-        emit(draw_trend(report), svg)
-    match chosen_format(output_format, output):
-        case "json":
-            emit(to_json(report.to_json()), output)
-        case "csv":
-            emit(to_csv(_trend_rows(report)), output)
-        case "table":
-            tables = [_trend_table(report), _alarm_table(report)]
-            emit("".join(render(table, to_file=output is not None) for table in tables), output)
-
-
-def _trend_rows(report: TrendReport) -> list[dict[str, Any]]:
-    rows = []
-    for window in report.to_json()["windows"]:
-        sets = window.pop("sets")
-        rows += [window | line for line in sets]
-    return rows
-
-
-def _trend_table(report: TrendReport) -> Table:
-    table = Table(
-        title=(
-            f"Share of users in groups of fewer than {report.k}, in a population of "
-            f"{report.population:,}, by {report.period}"
-        ),
-        caption=(
-            f"Each limit holds with probability {1 - report.delta:.6g}, for its window and set "
-            "alone. An ! marks users who changed against the window they are compared with."
-        ),
-        caption_justify="left",
-    )
-    for name in ("from", "users", "API set"):
-        table.add_column(name, overflow="fold", justify="right" if name == "users" else "left")
-    for name in ("values", "bits", "plug-in", "unbiased", "lower", "upper", ""):
-        table.add_column(name, justify="right")
-    changed = {(alarm.since, alarm.apis) for alarm in report.alarms}
-    for window in report.windows:
-        start = f"{window.since:%Y-%m-%d}"
-        if window.users is None:
-            table.add_row(start, f"< {report.k}")
-        for i, line in enumerate(window.sets):
-            table.add_row(
-                start if i == 0 else "",
-                f"{window.users:,}" if i == 0 else "",
-                plain(", ".join(line.apis)),
-                f"{line.values:,}",
-                f"{line.entropy_bits:.2f}",
-                *(percent(s) for s in (line.plug_in, line.unbiased, line.lower, line.upper)),
-                "[red]![/]" if (window.since, line.apis) in changed else "",
-            )
-        table.add_section()
-    return table
-
-
-def _alarm_table(report: TrendReport) -> Table:
-    table = Table(
-        title=f"What changed against the {report.against} window",
-        caption=(
-            f"{report.tests:,} tests; were all windows draws from one law, any of them would raise "
-            f"an alarm with probability {report.false_alarms:.6g} at most. `moved` estimates the "
-            "users that moved; a value is named where at least "
-            f"{report.k} users of both windows have it."
-        ),
-        caption_justify="left",
-    )
-    for name in ("from", "API set", "changed", "moved", "p-value", "values that changed for sure"):
-        table.add_column(name, overflow="fold")
-    for alarm in report.alarms:
-        values = [
-            f"{plain(_short(value.value))}: {_share(value.before, report.k)} to "
-            f"{_share(value.after, report.k)}"
-            for value in alarm.values[:_SHOWN_VALUES]
-        ]
-        if len(alarm.values) > _SHOWN_VALUES:
-            values.append("...")
-        table.add_row(
-            f"{alarm.since:%Y-%m-%d}",
-            plain(", ".join(alarm.apis)),
-            alarm.compared,
-            percent(alarm.moved),
-            f"{alarm.p_value:.1g}" if alarm.p_value > _SMALLEST_P else f"< {_SMALLEST_P:.0e}",
-            "\n".join(values) or "–",
-        )
-    if not report.alarms:
-        table.add_row("–", "no alarm")
-    return table
-
-
-def _share(share: float | None, k: int) -> str:
-    return f"fewer than {k} users" if share is None else percent(share)
-
-
-def _short(value: str | None) -> str:
-    if value is None:
-        return "(a rare or new value)"
-    return value if len(value) <= 60 else value[:59] + "…"
+        emit(standalone(of_trend(report, headed=True).svg), svg)
+    show(answers.trend(report), output_format, output)
 
 
 def check(
@@ -269,7 +168,7 @@ def emit_check(
         case "junit" | "sarif" | "github":
             emit(_FILES[output_format](report, str(decision)), output)
         case _:
-            _emit_verdicts(report, output_format, output)
+            show(answers.check(report), output_format, output)
     return _EXITS[report.outcome]
 
 
@@ -289,20 +188,6 @@ def _circumstances(report: CheckReport) -> list[str]:
             f"{place.delta:.3g} at most"
         )
     return parts
-
-
-def _emit_verdicts(
-    report: CheckReport, output_format: OutputFormat | None, output: Path | None
-) -> None:
-    rows = [{"verdict": verdict, "apis": list(apis)} for apis, verdict in report.verdicts.items()]
-
-    def table() -> Table:
-        drawn = Table("verdict now", "set on the allow list")
-        for apis, verdict in report.verdicts.items():
-            drawn.add_row(f"[{_COLOURS[verdict]}]{verdict}[/]", plain(", ".join(apis)))
-        return drawn
-
-    emit_rows(rows, table=table, wanted=output_format, output=output)
 
 
 def watch(

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import io
-import json
 import os
-import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +19,9 @@ from rich.text import Text
 
 from fpmonitor.cli.options import OutputFormat
 from fpmonitor.errors import InputError
-from fpmonitor.export.csv import csv_rows
 from fpmonitor.export.exporter import printable
-
-Row = Mapping[str, Any]
-# Besides what JSON escapes by itself: more controls, marks that turn the direction of text.
-_UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+from fpmonitor.render import numbers
+from fpmonitor.render.output import Output, Row, to_csv, to_json
 
 
 def note(text: str, *, quiet: bool = False) -> None:
@@ -66,6 +60,11 @@ def emit(text: str, output: Path | None) -> None:
         raise InputError(f"cannot write {output} ({error.strerror})") from error
 
 
+def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> None:
+    """Write an answer in the form that was asked for."""
+    emit(answer.text(chosen_format(wanted, output), to_file=output is not None), output)
+
+
 def emit_rows(
     rows: Sequence[Row],
     *,
@@ -82,34 +81,6 @@ def emit_rows(
             emit(to_csv(rows), output)
         case "table":
             emit(render(table(), to_file=output is not None), output)
-
-
-def to_json(content: Any) -> str:
-    """JSON with an end of line; not-a-number is an error rather than a word nobody can read."""
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    return _UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n"
-
-
-def to_csv(rows: Sequence[Row]) -> str:
-    """CSV with a header; lists are joined by commas, nested members named with dots.
-
-    Texts are marked as in `fpmonitor.export.csv.csv_rows`.
-    """
-    flat = [_flat(row) for row in rows]
-    header = list(dict.fromkeys(chain.from_iterable(flat)))
-    return csv_rows([header, *([row.get(name) for name in header] for row in flat)]) if flat else ""
-
-
-def _flat(row: Row, prefix: str = "") -> dict[str, Any]:
-    cells: dict[str, Any] = {}
-    for name, value in row.items():
-        if isinstance(value, Mapping):
-            cells |= _flat(value, f"{prefix}{name}.")
-        elif isinstance(value, list | tuple):
-            cells[prefix + name] = ",".join(str(item) for item in value)
-        else:
-            cells[prefix + name] = value
-    return cells
 
 
 class _Console(Console):
@@ -134,8 +105,8 @@ def render(table: Table, *, to_file: bool = False) -> str:
 
 
 def percent(share: float | None, digits: int = 2) -> str:
-    """Share as per cent; a dash where there is none."""
-    return "–" if share is None else f"{100 * share:.{digits}f} %"
+    """Return a share as per cent; a dash where there is none."""
+    return numbers.percent(share, digits)
 
 
 @contextmanager

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from fpmonitor.answers.trust import Knowledge
-from fpmonitor.cli.details import exposure_details, exposure_rows
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -26,15 +24,9 @@ from fpmonitor.cli.options import (
     split_names,
 )
 from fpmonitor.cli.output import (
-    chosen_format,
-    emit,
     note,
-    percent,
-    plain,
     progress_line,
-    render,
-    to_csv,
-    to_json,
+    show,
 )
 from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask
 from fpmonitor.cli.views import (
@@ -47,17 +39,15 @@ from fpmonitor.cli.views import (
 )
 from fpmonitor.decide.decision import Setting, read_decision
 from fpmonitor.errors import InputError
-from fpmonitor.export.exporter import printable
-from fpmonitor.export.lists import api_actions
 from fpmonitor.monitor import Engine, Monitor
 from fpmonitor.release.query_audit import name_exposure
+from fpmonitor.render import answers, decisions
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
-    from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.decide.decision import Decision
 
 _SHOWN_SETS = 5
@@ -147,59 +137,7 @@ def exposure(
             entropies=entropies,
         )
         ask(monitor, reader, query_limit, [name_exposure([*r.apis, *r.given], k) for r in reports])
-    emit_reports(reports, output_format, output)
-
-
-def emit_reports(
-    reports: Sequence[ExposureReport], output_format: OutputFormat | None, output: Path | None
-) -> None:
-    """Write reports of exposure in the form that was asked for."""
-    match chosen_format(output_format, output):
-        case "json":
-            emit(to_json([report.to_json() for report in reports]), output)
-        case "csv":
-            emit(to_csv(exposure_rows(reports)), output)
-        case "table":
-            details = [table for report in reports for table in exposure_details(report)]
-            tables = [_exposure_table(reports), *details]
-            emit("".join(render(table, to_file=output is not None) for table in tables), output)
-
-
-def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
-    first = reports[0]
-    table = Table(
-        title=(
-            f"Share of users in groups of fewer than {first.k}, in a population of "
-            f"{first.population:,}"
-        ),
-        caption=(
-            f"{first.users:,} observed users. Each limit holds with probability "
-            f"{1 - first.delta:.6g} if they are independent draws from the population. "
-            "`n/2^H`: group size by the entropy reading; `off by`: how far it overstates the "
-            "group of a typical user."
-        ),
-        caption_justify="left",
-    )
-    table.add_column("API set", overflow="fold")
-    for name in _EXPOSURE_COLUMNS:
-        table.add_column(name, justify="right")
-    for report in reports:
-        given = f"\ngiven {plain(', '.join(report.given))}" if report.given else ""
-        most = "≤ " if report.suppressed else ""
-        table.add_row(
-            "\n".join(map(plain, report.apis)) + given,
-            f"{report.values:,}",
-            *(
-                "–" if share is None else most + percent(share)
-                for share in (report.empirical, report.plug_in, report.unbiased)
-            ),
-            percent(report.lower),
-            percent(report.upper),
-            f"{report.entropy_bits:.2f}",
-            f"{report.naive_group_size:,.0f}",
-            f"{report.misleading_factor:.2g}×",
-        )
-    return table
+    show(answers.exposures(reports), output_format, output)
 
 
 def decide(
@@ -294,15 +232,10 @@ def emit_decision(
     decision: Decision, output_format: OutputFormat | None, output: Path | None, *, quiet: bool
 ) -> None:
     """Write a decision in the form that was asked for; to people also when it goes to a file."""
-    match chosen_format(output_format, output):
-        case "json":
-            emit(to_json(decision.to_json()), output)
-        case "csv":
-            emit(to_csv(_set_rows(decision)), output)
-        case "table":
-            emit(decision_text(decision), output)
+    shown = decisions.decision(decision)
+    show(shown, output_format, output)
     if output is not None:
-        note(f"{decision_text(decision, to_file=True)}written to {output}", quiet=quiet)
+        note(f"{shown.text('table', to_file=True)}written to {output}", quiet=quiet)
 
 
 def _weights(monitor: Monitor, weights: str | None) -> Mapping[str, float] | None:
@@ -322,68 +255,3 @@ def read_weights(path: Path) -> Mapping[str, float]:
                 hint=hint,
             )
     return {api: float(weight) for api, weight in content.items()}
-
-
-def _set_rows(decision: Decision) -> list[dict[str, Any]]:
-    return [
-        {"verdict": verdict, "apis": list(apis)}
-        for verdict, sets in (
-            ("recommended", [decision.recommended]),
-            ("allow", decision.allow),
-            ("block", decision.block),
-            ("undecided", decision.undecided),
-        )
-        for apis in sets
-    ]
-
-
-def decision_text(decision: Decision, *, to_file: bool = False) -> str:
-    """Decision for people: the guarantee, an action per API, and the beginning of each border."""
-    actions = Table(title="What one site may read together", caption_justify="left")
-    for name in ("API", "action", "why"):
-        actions.add_column(name, overflow="fold")
-    for entry in api_actions(decision):
-        colour = "green" if entry.action == "allow" else "red"
-        actions.add_row(plain(entry.api), f"[{colour}]{entry.action}[/]", plain(entry.reason))
-    sets = Table(title="Borders", caption=_borders_caption(decision), caption_justify="left")
-    sets.add_column("verdict", overflow="fold")
-    sets.add_column("sets", justify="right")
-    sets.add_column("for example", overflow="fold")
-    largest_first = sorted(decision.allow, key=lambda apis: -len(apis))
-    _add_examples(sets, "allow, with all subsets", map(", ".join, largest_first))
-    smallest_first = sorted(decision.block, key=len)
-    _add_examples(sets, "block, with all supersets", map(", ".join, smallest_first))
-    _add_examples(sets, "undecided", _undecided_lines(decision))
-    tables = (render(table, to_file=to_file) for table in (actions, sets))
-    return printable(decision.guarantee) + "\n\n" + "".join(tables)
-
-
-def _add_examples(table: Table, verdict: str, lines: Iterable[str]) -> None:
-    lines = list(lines)
-    shown = [plain(line) for line in lines[:_SHOWN_SETS]]
-    more = [f"... and {len(lines) - len(shown):,} more"] if len(lines) > len(shown) else []
-    table.add_row(verdict, f"{len(lines):,}", "\n".join(shown + more) or "–")
-    table.add_section()
-
-
-def _undecided_lines(decision: Decision) -> list[str]:
-    """Undecided sets, the smallest first, with the users that would decide them if known."""
-    lines = [", ".join(apis) for apis in decision.undecided]
-    if decision.users_needed is not None:
-        needed = ["above 100,000,000" if n is None else f"{n:,}" for n in decision.users_needed]
-        lines = [f"{line} (users needed: {n})" for line, n in zip(lines, needed, strict=True)]
-    order = sorted(range(len(lines)), key=lambda i: len(decision.undecided[i]))
-    return [lines[i] for i in order]
-
-
-def _borders_caption(decision: Decision) -> str:
-    ending = "" if decision.complete else " The search was stopped early: more may be allowed."
-    if not decision.complete and decision.utility is not None and decision.utility_bound:
-        ending += (
-            f" The recommended set weighs {decision.utility:.6g}; no allowed set weighs more than "
-            f"{decision.utility_bound:.6g}. --resume goes on."
-        )
-    return (
-        f"{decision.evaluated:,} sets of {len(decision.policy.candidates)} candidates evaluated in "
-        f"{decision.seconds:.1f} s{_COUNTERS.get(decision.engine or '', '')}.{ending}"
-    )

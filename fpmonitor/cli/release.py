@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.options import (
     DB,
@@ -19,15 +17,13 @@ from fpmonitor.cli.options import (
     QUIET,
     SINCE,
     UNTIL,
-    OutputFormat,
     split_names,
 )
-from fpmonitor.cli.output import emit_rows, note, percent
+from fpmonitor.cli.output import note, show
 from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask, queries
 from fpmonitor.cli.views import WHAT_IF, view_of
 from fpmonitor.errors import PolicyError
 from fpmonitor.monitor import Monitor
-from fpmonitor.release.audit import ReleaseAudit
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
 from fpmonitor.release.partial_knowledge import (
     delta_curve,
@@ -37,6 +33,7 @@ from fpmonitor.release.partial_knowledge import (
 )
 from fpmonitor.release.singling_out import baseline as fixed_baseline
 from fpmonitor.release.singling_out import dp_bound
+from fpmonitor.render import store
 from fpmonitor.safe_files import untyped
 from fpmonitor.store.snapshot import Window
 
@@ -94,7 +91,7 @@ def release(
         for part in ("published", "suppressed")
         for name, value in manifest[part].items()
     }
-    _emit_answer(manifest, shown, output_format, None)
+    show(store.members(manifest, shown), output_format, None)
     note(f"{output} may be published; {where} is for your eyes", quiet=quiet)
     if made.manifest.suppressed.users == 0:
         note(
@@ -149,7 +146,7 @@ def histogram(
         "common_from": found.certified.common_from,
         "rare_up_to": found.certified.rare_up_to,
     }
-    _emit_answer(answer, answer, output_format, output)
+    show(store.members(answer), output_format, output)
 
 
 @audit.command("partial-knowledge")
@@ -173,7 +170,7 @@ def partial_knowledge(
     answer = asdict(
         value_guarantee(users, probability, k=k, epsilon=epsilon, known=known, copies=copies)
     )
-    _emit_answer(answer, answer, output_format, output)
+    show(store.members(answer), output_format, output)
     for pitfall in pitfalls(users, probability, k=k, epsilon=epsilon):
         note(pitfall, quiet=quiet)
 
@@ -198,14 +195,7 @@ def curve(
         {"epsilon": epsilon, "delta": float(delta)}
         for epsilon, delta in zip(epsilons, deltas, strict=True)
     ]
-
-    def table() -> Table:
-        drawn = Table("epsilon", "delta")
-        for row in rows:
-            drawn.add_row(f"{row['epsilon']:.4g}", f"{row['delta']:.4g}")
-        return drawn
-
-    emit_rows(rows, table=table, wanted=output_format, output=output)
+    show(store.points(rows), output_format, output)
 
 
 @audit.command("smallest-k")
@@ -223,7 +213,7 @@ def least_threshold(
 ) -> None:
     """Smallest threshold that makes a histogram (epsilon, delta)-private; null where none does."""
     answer = {"k": smallest_k(users, probability, epsilon=epsilon, delta=delta, known=known)}
-    _emit_answer(answer, answer, output_format, output)
+    show(store.members(answer), output_format, output)
 
 
 @audit.command("baseline")
@@ -244,7 +234,7 @@ def baseline(
         None if epsilon is None else dp_bound(users, weight, epsilon=epsilon, delta=delta or 0.0)
     )
     answer = {"baseline": fixed_baseline(users, weight), "dp_bound": bound}
-    _emit_answer(answer, answer, output_format, output)
+    show(store.members(answer), output_format, output)
 
 
 @audit.command("singling-out")
@@ -278,48 +268,4 @@ def singling_out(
                 outcome = monitor.audit_release(
                     made, weight=weight, trials=trials, seed=seed, control=others
                 )
-    emit_rows(
-        [attack.to_json() for attack in outcome.attacks],
-        table=lambda: _attack_table(outcome),
-        wanted=output_format,
-        output=output,
-        document=outcome.to_json(),
-    )
-
-
-def _attack_table(outcome: ReleaseAudit) -> Table:
-    table = Table(
-        title=f"Singling out among {outcome.users:,} users",
-        caption=outcome.in_plain_words,
-        caption_justify="left",
-    )
-    table.add_column("attack", overflow="fold")
-    for name in ("weight", "success", "limits", "by luck"):
-        table.add_column(name, justify="right")
-    for attack in outcome.attacks:
-        table.add_row(
-            attack.attack,
-            f"{attack.weight:.2g}",
-            percent(attack.success, 1),
-            f"{percent(attack.lower, 1)} – {percent(attack.upper, 1)}",
-            percent(attack.baseline, 2),
-        )
-    return table
-
-
-def _emit_answer(
-    answer: Mapping[str, Any],
-    shown: Mapping[str, Any],
-    wanted: OutputFormat | None,
-    output: Path | None,
-) -> None:
-    """Write one object; as a table only what is `shown` of it."""
-
-    def table() -> Table:
-        drawn = Table("", "")
-        for name, value in shown.items():
-            number = f"{value:.6g}" if isinstance(value, float) else str(value)
-            drawn.add_row(name.replace("_", " "), "–" if value is None else number)
-        return drawn
-
-    emit_rows([answer], table=table, wanted=wanted, output=output, document=answer)
+    show(store.attacks(outcome), output_format, output)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.table import Table
 
 from fpmonitor.answers.compare import compare_decisions, compare_sets
 from fpmonitor.cli.lists import product_exporters
@@ -25,20 +24,20 @@ from fpmonitor.cli.options import (
     OutputFormat,
     split_names,
 )
-from fpmonitor.cli.output import emit, emit_rows, note, percent, plain, progress_line
+from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.cli.views import SOURCE
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.errors import InputError
 from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
+from fpmonitor.render import answers
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.html import write_html
 from fpmonitor.render.svg import standalone
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from fpmonitor.answers.compare import ComparedSet
     from fpmonitor.decide.decision import Decision
     from fpmonitor.render.figures import Figure
 
@@ -242,56 +241,11 @@ def compare(
     if len(shared) < len(earlier):
         note(f"{len(earlier) - len(shared)} sets hold APIs that the second one never saw")
     compared.sort(key=lambda line: -abs(line.difference))
-    emit_rows(
-        [line.to_json() for line in compared],
-        table=lambda: _comparison_table(compared, users, k),
-        wanted=output_format,
-        output=output,
-    )
+    show(answers.comparison(compared, population=users, k=k), output_format, output)
 
 
 def _compare_decisions(
     before: Path, after: Path, output_format: OutputFormat | None, output: Path | None
 ) -> None:
     lines = compare_decisions(read_decision(before), read_decision(after))
-
-    def table() -> Table:
-        changed = [line for line in lines if line.before != line.after]
-        drawn = Table(
-            title="Sets that two decisions tell apart",
-            caption=f"{len(lines) - len(changed):,} other listed sets get the same verdict.",
-            caption_justify="left",
-        )
-        drawn.add_column("API set", overflow="fold")
-        drawn.add_column("before")
-        drawn.add_column("after")
-        for line in changed[:_MOST_RANKED]:
-            drawn.add_row(plain(", ".join(line.apis)), line.before or "–", line.after or "–")
-        if len(changed) > _MOST_RANKED:
-            drawn.add_row(f"... and {len(changed) - _MOST_RANKED:,} more: --format csv")
-        return drawn
-
-    emit_rows([line.to_json() for line in lines], table=table, wanted=output_format, output=output)
-
-
-def _comparison_table(compared: list[ComparedSet], users: int, k: int) -> Table:
-    table = Table(
-        title=f"Share of users in groups of fewer than {k}, in a population of {users:,}",
-        caption="`more` and `less` are certain up to both deltas; what moved most comes first.",
-        caption_justify="left",
-    )
-    table.add_column("API set", overflow="fold")
-    for name in ("before", "after", "difference", "at least", "at most", "exposed"):
-        table.add_column(name, justify="right")
-    for line in compared:
-        sides = [
-            percent(side.plug_in if side.unbiased is None else side.unbiased)
-            for side in (line.before, line.after)
-        ]
-        table.add_row(
-            plain(", ".join(line.before.apis)),
-            *sides,
-            *(f"{100 * share:+.2f} %" for share in (line.difference, line.lower, line.upper)),
-            line.change,
-        )
-    return table
+    show(answers.compared_decisions(lines), output_format, output)

@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fpmonitor.cli.data import batch_table
 from fpmonitor.cli.options import QUIET
-from fpmonitor.cli.output import emit, progress_line, render, to_json
-from fpmonitor.cli.questions import decision_text
+from fpmonitor.cli.output import emit, progress_line
 from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin
+from fpmonitor.render import decisions, store
+from fpmonitor.render.output import to_json
 
 _K, _POPULATION, _BUDGET, _DELTA = 10, 20_000, 0.05, 0.05
 _CANDIDATES = 12
@@ -40,7 +40,7 @@ def quickstart(
         with Monitor(database, create=True) as monitor:
             with progress_line(quiet) as progress:
                 reports = monitor.ingest([str(logs)], progress=lambda _log, stage: progress(stage))
-            print(render(batch_table(reports)), end="")
+            emit(store.batches(reports).text("table"), None)
             candidates = [line.api for line in monitor.apis(k=_K)][:_CANDIDATES]
             console.print("2. Decide which sets of its most exposing APIs a site may read:")
             console.print(
@@ -58,7 +58,7 @@ def quickstart(
                     candidates=candidates,
                     progress=lambda sets: progress(f"{sets:,} sets evaluated"),
                 )
-    print(decision_text(decision), end="")
+    emit(decisions.decision(decision).text("table"), None)
     emit(to_json(decision.to_json()), decision_file)
     console.print("3. Write the allow/block list:")
     for name in ("json", "csv"):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.options import (
     DB,
@@ -23,7 +21,7 @@ from fpmonitor.cli.options import (
     K,
     split_names,
 )
-from fpmonitor.cli.output import emit_rows, percent, plain
+from fpmonitor.cli.output import show
 from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask
 from fpmonitor.cli.views import (
     DROP_AUTOMATION,
@@ -35,12 +33,12 @@ from fpmonitor.cli.views import (
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import name_exposure
+from fpmonitor.render import answers
 from fpmonitor.safe_files import read_text
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from fpmonitor.answers.curve import CurveReport
-    from fpmonitor.answers.rank import Ranking
+    pass
 
 _SHOWN_SETS = 40
 _SHOWN_POINTS = 30
@@ -94,13 +92,7 @@ def rank(
             missing=missing,
         )
         ask(monitor, reader, query_limit, [name_exposure(line.apis, k) for line in ranking.sets])
-    emit_rows(
-        [asdict(line) for line in ranking.sets],
-        table=lambda: _ranking_table(ranking),
-        wanted=output_format,
-        output=output,
-        document=ranking.to_json(),
-    )
+    show(answers.ranking(ranking), output_format, output)
 
 
 def _read_sets(path: Path) -> list[tuple[str, ...]]:
@@ -116,40 +108,6 @@ def _read_sets(path: Path) -> list[tuple[str, ...]]:
     if not sets:
         raise InputError(f"sets {path}: no set in it", hint="a line a set: A,B")
     return sets
-
-
-def _ranking_table(ranking: Ranking) -> Table:
-    basis = "unbiased estimate" if ranking.basis == "unbiased" else "upper limit, each for its set"
-    table = Table(
-        title=(
-            f"Share of users in groups of fewer than {ranking.k}, in a population of "
-            f"{ranking.population:,}, against entropy"
-        ),
-        caption=(
-            f"{ranking.users:,} observed users. Exposure: {basis}. Of {ranking.pairs:,} pairs of "
-            f"sets that differ, entropy orders {ranking.disagreeing_pairs:,} the other way. "
-            "`places`: how much further up the set stands by exposure than by entropy. `off by`: "
-            "how far n/2^H overstates the group of a typical user."
-        ),
-        caption_justify="left",
-    )
-    table.add_column("API set", overflow="fold")
-    for name in ("exposure", "place", "bits", "place", "places", "n/2^H", "off by"):
-        table.add_column(name, justify="right")
-    for line in ranking.sets[:_SHOWN_SETS]:
-        table.add_row(
-            plain(", ".join(line.apis)),
-            percent(line.exposure),
-            f"{line.place_by_exposure}",
-            f"{line.entropy_bits:.2f}",
-            f"{line.place_by_entropy}",
-            f"{line.places_apart:+d}" if line.places_apart else "0",
-            f"{line.naive_group_size:,.0f}",
-            f"{line.misleading_factor:.2g}×",
-        )
-    if len(ranking.sets) > _SHOWN_SETS:
-        table.add_row(f"... and {len(ranking.sets) - _SHOWN_SETS:,} more: --format csv")
-    return table
 
 
 def curve(
@@ -182,33 +140,4 @@ def curve(
         )
         points = [name_exposure(report.apis, point.threshold) for point in report.points]
         ask(monitor, reader, query_limit, points)
-    emit_rows(
-        [asdict(point) for point in report.points],
-        table=lambda: _curve_table(report),
-        wanted=output_format,
-        output=output,
-        document=report.to_json(),
-    )
-
-
-def _curve_table(report: CurveReport) -> Table:
-    step = -(-len(report.points) // _SHOWN_POINTS)
-    left_out = f" One point of {step} is shown: --format csv for all." if step > 1 else ""
-    table = Table(
-        title=plain(f"Exposure curve: {', '.join(report.apis)}"),
-        caption=(
-            f"{report.users:,} observed users. Lower and upper limit the share of the population "
-            f"whose value is rarer than the threshold, all together with probability "
-            f"{1 - report.delta:.6g}.{left_out}"
-        ),
-        caption_justify="left",
-    )
-    for name in ("groups below", "share", "observed", "lower", "upper"):
-        table.add_column(name, justify="right")
-    for point in report.points[::step]:
-        table.add_row(
-            f"{point.threshold:,}",
-            percent(point.share, 4),
-            *(percent(share) for share in (point.empirical, point.lower, point.upper)),
-        )
-    return table
+    show(answers.curve(report), output_format, output)

@@ -49,6 +49,7 @@ PROTOCOLS: dict[str, Callable[[int, float], PureMechanism]] = {
 _LEAST_EPSILON = 1e-3
 _EPSILON_TOLERANCE = 1e-9
 _PLAN_EPSILONS = np.geomspace(0.05, 16, 85)
+TRADE_OFF_EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 8, 25))
 
 
 def local_hash(values: int, epsilon: float, hash_range: int | None = None) -> LocalHash:

@@ -6,24 +6,29 @@ A notebook shows a figure by itself: `figures.of_trust(report)` at the end of a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
-from fpmonitor.render.svg import (
-    band_chart,
-    percent_label,
+from fpmonitor.render.charts import (
+    MOST_SERIES,
+    Bars,
+    Mark,
+    Series,
+    line_chart,
     range_chart,
     scatter_chart,
-    standalone,
 )
+from fpmonitor.render.numbers import percent
+from fpmonitor.render.svg import standalone
+from fpmonitor.render.tables import Table, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
 
     from fpmonitor.answers.curve import CurveReport
     from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.answers.rank import Ranking
-    from fpmonitor.answers.trend import TrendReport
+    from fpmonitor.answers.trend import TrendLine, TrendReport, TrendWindow
 
 _MOST_POINTS = 300
 _FAR = 3.0  # an entropy reading that is off by so much stands out
@@ -36,38 +41,25 @@ class Figure:
 
     Attributes
     ----------
-    title, note
-        What it shows, and how to read it.
+    note
+        How to read it.
     svg
-        The chart; colours come from the page (`svg.STYLE` has them for a file).
-    columns, rows
-        The data as text.
+        The chart; colours come from the page (`svg.chart_style` has them for a file).
+    table
+        The data, under the figure's title.
     """
 
-    title: str
     note: str
     svg: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    table: Table
+
+    @property
+    def title(self) -> str:
+        """What the figure shows."""
+        return self.table.title
 
     def _repr_svg_(self) -> str:
         return standalone(self.svg)
-
-    def table_html(self) -> str:
-        """Return the data as a table of HTML."""
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.columns)
-        body = "".join(
-            '<tr><th scope="row">'
-            + escape(row[0])
-            + "</th>"
-            + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-            + "</tr>"
-            for row in self.rows
-        )
-        return (
-            f"<table><caption>{escape(self.title)}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>"
-        )
 
 
 def of_exposures(
@@ -78,12 +70,14 @@ def of_exposures(
     beyond: Collection[str] = (),
     remark: str = "",
 ) -> Figure:
-    """Limits of some sets, the highest upper limit first.
+    """Draw the limits of some sets, the highest upper limit first.
 
     Parameters
     ----------
     reports
         At least one, all for one k and population.
+    title
+        Of the figure.
     budget
         Drawn as a line.
     beyond
@@ -97,75 +91,94 @@ def of_exposures(
     }
     ordered = sorted(reports, key=lambda report: (-report.upper, report.apis))[:_MOST_ROWS]
     first = ordered[0]
-    rows = [(names[report.apis], report.lower, report.upper, report.unbiased) for report in ordered]
     more = len(reports) - len(ordered)
     left_out = f" The first {len(ordered)} of {len(reports)} are drawn." if more else ""
-    line = "" if budget is None else f" The dashed line is the budget, {percent_label(budget)}."
+    line = "" if budget is None else f" The dashed line is the budget, {percent(budget)}."
     return Figure(
-        title=title,
         note=(
             f"Share of the users in groups of fewer than {first.k}, in a population of "
             f"{first.population:,}: bars are limits, each wrong with probability at most "
             f"{first.delta:g}; dots are unbiased estimates.{line}{left_out}{remark}"
         ),
-        svg=range_chart(rows, title=title, x_label="exposure", budget=budget),
-        columns=("APIs", "lower", "estimate", "upper", "entropy, bits", "values"),
-        rows=tuple(
-            (
-                names[report.apis],
-                percent_label(report.lower),
-                "–" if report.unbiased is None else percent_label(report.unbiased),
-                percent_label(report.upper),
-                f"{report.entropy_bits:.2f}",
-                f"{report.values:,}",
-            )
-            for report in ordered
+        svg=range_chart(
+            [
+                (names[report.apis], report.lower, report.upper, report.unbiased)
+                for report in ordered
+            ],
+            title=title,
+            x_label="exposure",
+            budget=budget,
+        ),
+        table=Table(
+            title=title,
+            columns=[
+                *columns("text", "APIs"),
+                *columns("short share", "lower", "estimate", "upper"),
+                *columns("decimal", "entropy, bits"),
+                *columns("count", "values"),
+            ],
+            rows=[
+                (
+                    names[report.apis],
+                    report.lower,
+                    report.unbiased,
+                    report.upper,
+                    report.entropy_bits,
+                    report.values,
+                )
+                for report in ordered
+            ],
         ),
     )
 
 
 def of_curve(curve: CurveReport) -> Figure:
-    """Whole exposure curve of a set, with the band that holds everywhere."""
+    """Draw the whole exposure curve of a set, with the band that holds everywhere."""
     step = -(-len(curve.points) // _MOST_POINTS)
     points = curve.points[::step]
     title = f"Exposure curve: {' + '.join(curve.apis)}"
     return Figure(
-        title=title,
         note=(
             "Share of the users whose value is rarer than a threshold. The band holds at all "
             f"thresholds together with probability {1 - curve.delta:g}."
         ),
-        svg=band_chart(
-            [float(point.threshold) for point in points],
-            [point.empirical for point in points],
-            [point.lower for point in points],
-            [point.upper for point in points],
+        svg=line_chart(
+            [
+                Series(
+                    name=title,
+                    x=[float(point.threshold) for point in points],
+                    y=[point.empirical for point in points],
+                    lower=[point.lower for point in points],
+                    upper=[point.upper for point in points],
+                )
+            ],
             title=title,
             x_label="threshold, users among those observed",
             y_label="share of the users",
+            shares=True,
             logarithmic=True,
         ),
-        columns=("groups below", "observed", "lower", "upper"),
-        rows=tuple(
-            (
-                f"{point.threshold:,}",
-                percent_label(point.empirical),
-                percent_label(point.lower),
-                percent_label(point.upper),
-            )
-            for point in points[:: -(-len(points) // _MOST_ROWS)]
+        table=Table(
+            title=title,
+            columns=[
+                *columns("count", "groups below"),
+                *columns("short share", "observed", "lower", "upper"),
+            ],
+            rows=[
+                (point.threshold, point.empirical, point.lower, point.upper)
+                for point in points[:: -(-len(points) // _MOST_ROWS)]
+            ],
         ),
     )
 
 
 def of_ranking(ranking: Ranking) -> Figure:
-    """Exposure against entropy: where the usual reading misleads, and by which factor."""
+    """Draw exposure against entropy: where the usual reading misleads, and by which factor."""
     sets = ranking.sets[:_MOST_POINTS]
     title = "Exposure against entropy"
     basis = "unbiased estimate" if ranking.basis == "unbiased" else "upper limit"
     worst = sorted(sets, key=lambda line: -line.misleading_factor)[:_MOST_ROWS]
     return Figure(
-        title=title,
         note=(
             f"Each dot is an API set: its entropy, and its exposure ({basis}). One entropy goes "
             f"with many exposures: of {ranking.pairs:,} pairs of sets, entropy orders "
@@ -180,7 +193,7 @@ def of_ranking(ranking: Ranking) -> Figure:
                     line.exposure,
                     (
                         f"{' + '.join(line.apis)}: {line.entropy_bits:.2f} bits, "
-                        f"{percent_label(line.exposure)}, off by {line.misleading_factor:.2g}"
+                        f"{percent(line.exposure)}, off by {line.misleading_factor:.2g}"
                     ),
                     line.misleading_factor >= _FAR,
                 )
@@ -190,16 +203,25 @@ def of_ranking(ranking: Ranking) -> Figure:
             x_label="entropy, bits",
             y_label="exposure",
         ),
-        columns=("APIs", "entropy, bits", "exposure", "n/2^H", "off by a factor of"),
-        rows=tuple(
-            (
-                " + ".join(line.apis),
-                f"{line.entropy_bits:.2f}",
-                percent_label(line.exposure),
-                f"{line.naive_group_size:,.0f}",
-                f"{line.misleading_factor:.2g}",
-            )
-            for line in worst
+        table=Table(
+            title=title,
+            columns=[
+                *columns("text", "APIs"),
+                *columns("decimal", "entropy, bits"),
+                *columns("short share", "exposure"),
+                *columns("decimal", "n/2^H", digits=0),
+                *columns("significant", "off by a factor of"),
+            ],
+            rows=[
+                (
+                    " + ".join(line.apis),
+                    line.entropy_bits,
+                    line.exposure,
+                    line.naive_group_size,
+                    line.misleading_factor,
+                )
+                for line in worst
+            ],
         ),
     )
 
@@ -215,65 +237,193 @@ def of_trust(report: ExposureReport) -> Figure:
     levels = report.trust or ()
     title = f"Price of trust: {' + '.join(report.apis)}"
     return Figure(
-        title=title,
         note=(
             "What one can promise who knows the APIs one by one, in pairs, or all together: the "
-            "less is known of the joint law, the higher the limit."
+            "less is known of the joint distribution, the higher the limit."
         ),
         svg=range_chart(
             [(level.knowledge, 0.0, level.upper, level.observed_upper) for level in levels],
             title=title,
             x_label="upper limit of the exposure; dots: of the observed users",
         ),
-        columns=("known", "upper limit", "by", "observed at most", "entropy at most, bits"),
-        rows=tuple(
-            (
-                level.knowledge,
-                percent_label(level.upper),
-                level.rule,
-                percent_label(level.observed_upper),
-                f"{level.entropy_upper_bits:.2f}",
-            )
-            for level in levels
-        ),
-    )
-
-
-def of_trend(trend: TrendReport) -> Figure:
-    """Exposure of one set from window to window; at least one window has users."""
-    windows = [window for window in trend.windows if window.users is not None and window.sets]
-    lines = [window.sets[0] for window in windows]
-    first = windows[0].since
-    changed = sorted({f"{alarm.since:%Y-%m-%d}" for alarm in trend.alarms})
-    said = (
-        f"The users changed, beyond chance, in the windows from {', '.join(changed)}."
-        if changed
-        else "No window differs from the one before by more than chance."
-    )
-    estimates = [line.plug_in if line.unbiased is None else line.unbiased for line in lines]
-    title = f"Exposure by {trend.period}"
-    return Figure(
-        title=title,
-        note=f"{' + '.join(lines[0].apis)}. {said} Each band holds for its window alone.",
-        svg=band_chart(
-            [(window.since - first).total_seconds() / 86400 for window in windows],
-            estimates,
-            [line.lower for line in lines],
-            [line.upper for line in lines],
+        table=Table(
             title=title,
-            x_label=f"days after {first:%Y-%m-%d}",
-            y_label="exposure",
+            columns=[
+                *columns("text", "known"),
+                *columns("short share", "upper limit"),
+                *columns("text", "by"),
+                *columns("short share", "observed at most"),
+                *columns("decimal", "entropy at most, bits"),
+            ],
+            rows=[
+                (
+                    level.knowledge,
+                    level.upper,
+                    level.rule,
+                    level.observed_upper,
+                    level.entropy_upper_bits,
+                )
+                for level in levels
+            ],
         ),
-        columns=(f"{trend.period} from", "users", "lower", "estimate", "upper", "entropy, bits"),
-        rows=tuple(
-            (
-                f"{window.since:%Y-%m-%d}",
-                f"{window.users:,}",
-                percent_label(line.lower),
-                percent_label(estimate),
-                percent_label(line.upper),
-                f"{line.entropy_bits:.2f}",
+    )
+
+
+def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
+    """Draw exposure from window to window: the most exposing sets, the users, what changed.
+
+    Parameters
+    ----------
+    trend
+        At least one window has users.
+    headed
+        Write title and note into the chart, for a file of its own.
+    """
+    windows = [window for window in trend.windows if window.users is not None and window.sets]
+    shown = _most_exposing(windows)
+    title = f"Exposure by {trend.period}"
+    said = _changes(trend)
+    note = (
+        f"Share of the users in groups of fewer than {trend.k}, in a population of "
+        f"{trend.population:,}. {said} Each limit is wrong with probability at most "
+        f"{trend.delta:g}, for its window and set alone."
+    )
+    changed = len({alarm.since for alarm in trend.alarms})
+    described = (
+        f"population {trend.population:,}; shaded: limits, each {1 - trend.delta:.4g} sure; "
+        f"users changed in {changed} of {len(trend.windows)} windows"
+    )
+    lines = [(window, line) for window in windows for line in window.sets if line.apis in shown]
+    return Figure(
+        note=note,
+        svg=line_chart(
+            [_trend_series(apis, lines) for apis in shown],
+            title=f"{title}: {said}",
+            heading=(
+                f"Share of users in groups of fewer than {trend.k}, by {trend.period}",
+                described,
             )
-            for window, line, estimate in zip(windows, lines, estimates, strict=True)
+            if headed
+            else (),
+            x_label=f"{trend.period} from",
+            y_label="exposure",
+            shares=True,
+            names=[(window.since.timestamp(), f"{window.since:%Y-%m-%d}") for window in windows],
+            marks=_trend_marks(trend, windows),
+            bars=Bars(
+                x=[window.since.timestamp() for window in windows],
+                heights=[window.users or 0 for window in windows],
+                notes=[f"{window.since:%Y-%m-%d}: {window.users:,} users" for window in windows],
+                name="users",
+            ),
+        ),
+        table=Table(
+            title=title,
+            columns=[
+                *columns("text", f"{trend.period} from", "APIs"),
+                *columns("count", "users"),
+                *columns("short share", "lower", "estimate", "upper"),
+                *columns("decimal", "entropy, bits"),
+            ],
+            rows=[
+                (
+                    f"{window.since:%Y-%m-%d}",
+                    " + ".join(line.apis),
+                    window.users,
+                    line.lower,
+                    _estimate(line),
+                    line.upper,
+                    line.entropy_bits,
+                )
+                for window, line in lines
+            ],
+        ),
+    )
+
+
+def _changes(trend: TrendReport) -> str:
+    changed = sorted({f"{alarm.since:%Y-%m-%d}" for alarm in trend.alarms})
+    if not changed:
+        return "No window differs from the one before by more than chance."
+    return f"The users changed, beyond chance, in the windows from {', '.join(changed)}."
+
+
+def _most_exposing(windows: Sequence[TrendWindow]) -> list[tuple[str, ...]]:
+    largest: dict[tuple[str, ...], float] = {}
+    for window in windows:
+        for line in window.sets:
+            largest[line.apis] = max(largest.get(line.apis, 0), line.plug_in)
+    return sorted(largest, key=lambda apis: -largest[apis])[:MOST_SERIES]
+
+
+def _estimate(line: TrendLine) -> float:
+    return line.plug_in if line.unbiased is None else line.unbiased
+
+
+def _trend_series(apis: tuple[str, ...], lines: Sequence[tuple[TrendWindow, TrendLine]]) -> Series:
+    held = [(window, line) for window, line in lines if line.apis == apis]
+    return Series(
+        name=", ".join(apis),
+        x=[window.since.timestamp() for window, _ in held],
+        y=[_estimate(line) for _, line in held],
+        lower=[line.lower for _, line in held],
+        upper=[line.upper for _, line in held],
+        notes=[
+            f"{window.since:%Y-%m-%d}, {', '.join(apis)}: {percent(line.lower)} to "
+            f"{percent(line.upper)}"
+            for window, line in held
+        ],
+    )
+
+
+def _trend_marks(trend: TrendReport, windows: Sequence[TrendWindow]) -> list[Mark]:
+    apis_of: dict[datetime, set[str]] = {}
+    for alarm in trend.alarms:
+        apis_of.setdefault(alarm.since, set()).update(alarm.apis)
+    return [
+        Mark(
+            x=window.since.timestamp(),
+            word="users changed",
+            note=f"{window.since:%Y-%m-%d}: {', '.join(sorted(apis_of[window.since]))}",
+        )
+        for window in windows
+        if window.since in apis_of
+    ]
+
+
+def of_trade_offs(
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], values: int
+) -> Figure:
+    """Draw the utility of mechanisms against their privacy ("LDP metrics", Figure 3).
+
+    Parameters
+    ----------
+    curves
+        Average privacy and asymptotic utility of each mechanism, by epsilon.
+    values
+        How many values a user can have.
+    """
+    title = f"Utility against privacy, {values} values"
+    return Figure(
+        note="Asymptotic utility that a mechanism has at an average privacy.",
+        svg=line_chart(
+            [
+                Series(name=name, x=privacy, y=utility)
+                for name, (privacy, utility) in curves.items()
+            ],
+            title=title,
+            heading=(title,),
+            x_label="average privacy",
+            y_label="asymptotic utility, nats",
+        ),
+        table=Table(
+            title=title,
+            columns=[
+                *columns("text", "mechanism"),
+                *columns("significant", "average privacy", "asymptotic utility, nats", digits=4),
+            ],
+            rows=[
+                (name, *point) for name, both in curves.items() for point in zip(*both, strict=True)
+            ],
         ),
     )

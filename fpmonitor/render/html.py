@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
-from fpmonitor.render.svg import percent_label
+from fpmonitor.render.svg import chart_style
+from fpmonitor.render.tables import Column, Table, columns, html
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
-    from fpmonitor.answers.apis import ApiOverview
-    from fpmonitor.answers.automation import AutomationReport
-    from fpmonitor.answers.curve import CurveReport
     from fpmonitor.answers.demand import DemandLine
-    from fpmonitor.answers.exposure import ExposureReport
-    from fpmonitor.answers.rank import Ranking
+    from fpmonitor.answers.findings import Findings
     from fpmonitor.answers.trend import TrendReport
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.coverage import Coverage
@@ -36,61 +31,10 @@ _MOST_LINES = 40
 _MARKS = {"exact": "✓", "over-blocking": "✓ and more", "header-only": "header", "impossible": "–"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """All that the report tells.
-
-    Attributes
-    ----------
-    decision
-        The question and its answer.
-    alone, recommended, one_more
-        Exposure of each candidate alone; of the recommended set (null where it is empty), with the
-        price of trust; of the recommended set with each further candidate.
-    curves
-        Exposure curves of the recommended set and of the most exposing API.
-    ranking
-        Sets of one and two candidates by entropy and exposure.
-    overview
-        All observed APIs.
-    demand
-        What scripts read, if a log of it was stored.
-    coverage
-        What each export format can carry out.
-    automation
-        Users that look automated; null where the database keeps no values to tell by.
-    sources
-        APIs whose values come from several sources.
-    visits
-        Visits behind the users.
-    trend
-        The recommended set by week; null without two weeks.
-    untold
-        What these users could not be asked, in sentences.
-    made
-        When the report was made.
-    """
-
-    decision: Decision
-    alone: Sequence[ExposureReport]
-    recommended: ExposureReport | None
-    one_more: Sequence[ExposureReport]
-    curves: Sequence[CurveReport]
-    ranking: Ranking
-    overview: Sequence[ApiOverview]
-    demand: Sequence[DemandLine]
-    coverage: Coverage
-    automation: AutomationReport | None
-    sources: Sequence[str]
-    visits: int
-    trend: TrendReport | None
-    untold: Sequence[str] = ()
-    made: datetime
-
-
 def write_html(findings: Findings) -> str:
     """Write the report, an HTML document of its own."""
-    style, script = _static("report.css"), _static("report.js")
+    style = f"{_static('report.css')}\n{chart_style()}"
+    script = _static("report.js")
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -166,27 +110,44 @@ def _recommended(findings: Findings) -> str:
         }[verdict]
         alone = decision.verdict([api])[0]
         rows.append((api, "allow" if allowed else "block", together, alone))
-    return _table("An action for each API", ("API", "action", "why", "alone"), rows, marked=1)
+    return _table(
+        Table(
+            title="An action for each API",
+            columns=[Column("API"), Column("action", "verdict"), Column("why"), Column("alone")],
+            rows=rows,
+        )
+    )
 
 
 def _apis(findings: Findings) -> str:
     figure = of_exposures(
         findings.alone, title="Exposure of each API alone", budget=findings.decision.policy.budget
     )
-    rows = [
-        (
-            line.api,
-            "–" if line.users is None else f"{line.users:,}",
-            "–" if line.coverage is None else percent_label(line.coverage),
-            "–" if line.values is None else f"{line.values:,}",
-            "–" if line.entropy_bits is None else f"{line.entropy_bits:.2f}",
-            "–" if line.exposure is None else percent_label(line.exposure),
-            {True: "yes", False: "no", None: "–"}[line.volatile],
-        )
-        for line in findings.overview
-    ]
-    columns = ("API", "users", "coverage", "values", "entropy, bits", "exposed users", "volatile")
-    return _figure(figure) + _table("All observed APIs", columns, rows)
+    overview = Table(
+        title="All observed APIs",
+        columns=[
+            *columns("text", "API"),
+            *columns("count", "users"),
+            *columns("short share", "coverage"),
+            *columns("count", "values"),
+            *columns("decimal", "entropy, bits"),
+            *columns("short share", "exposed users"),
+            *columns("text", "volatile"),
+        ],
+        rows=[
+            (
+                line.api,
+                line.users,
+                line.coverage,
+                line.values,
+                line.entropy_bits,
+                line.exposure,
+                {True: "yes", False: "no", None: None}[line.volatile],
+            )
+            for line in findings.overview
+        ],
+    )
+    return _figure(figure) + _table(overview)
 
 
 def _entropy(findings: Findings) -> str:
@@ -259,21 +220,27 @@ def _trend(trend: TrendReport | None) -> str:
 def _demand(lines: Sequence[DemandLine]) -> str:
     if not lines:
         return ""
-    rows = [
-        (
-            " + ".join(line.demand.apis),
-            f"{line.demand.sites:,}",
-            f"{line.demand.scripts:,}",
-            "–" if line.exposure is None else percent_label(line.exposure.lower),
-            "–" if line.exposure is None else percent_label(line.exposure.upper),
-            ", ".join(line.unobserved) or "–",
-        )
-        for line in lines[:_MOST_LINES]
-    ]
-    columns = ("APIs read together", "sites", "scripts", "lower", "upper", "never observed")
-    return "<p>Sets that scripts were seen to read, and what they expose here.</p>" + _table(
-        "Sets that scripts read, the most exposing first", columns, rows
+    table = Table(
+        title="Sets that scripts read, the most exposing first",
+        columns=[
+            *columns("text", "APIs read together"),
+            *columns("count", "sites", "scripts"),
+            *columns("short share", "lower", "upper"),
+            *columns("text", "never observed"),
+        ],
+        rows=[
+            (
+                " + ".join(line.demand.apis),
+                line.demand.sites,
+                line.demand.scripts,
+                None if line.exposure is None else line.exposure.lower,
+                None if line.exposure is None else line.exposure.upper,
+                ", ".join(line.unobserved) or None,
+            )
+            for line in lines[:_MOST_LINES]
+        ],
     )
+    return f"<p>Sets that scripts were seen to read, and what they expose here.</p>{_table(table)}"
 
 
 def _coverage(coverage: Coverage) -> str:
@@ -292,7 +259,13 @@ def _coverage(coverage: Coverage) -> str:
     return (
         f"<p>The fewest formats that hide all that can be hidden: {escape(together)}."
         f"{escape(missed)}</p>"
-        + _table("What each export format does", ("API", "action", *formats), rows, marked=1)
+        + _table(
+            Table(
+                title="What each export format does",
+                columns=[Column("API"), Column("action", "verdict"), *columns("text", *formats)],
+                rows=rows,
+            )
+        )
     )
 
 
@@ -341,34 +314,16 @@ def _limits(findings: Findings) -> str:
 def _figure(figure: Figure) -> str:
     return (
         f"<figure><figcaption><strong>{escape(figure.title)}.</strong> {escape(figure.note)}"
-        f"</figcaption>{figure.svg}<details><summary>Data</summary>"
-        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(figure.title)}">'
-        f"{figure.table_html()}</div></details></figure>"
+        f"</figcaption>{figure.svg}<details><summary>Data</summary>{_table(figure.table)}"
+        "</details></figure>"
     )
 
 
-def _table(
-    caption: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    marked: int | None = None,
-) -> str:
-    """Return rows as a table; cells of the column `marked` get the class of their word."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
-    lines = []
-    for row in rows:
-        cells = "".join(
-            f'<td class="{escape(cell)}">{escape(cell)}</td>'
-            if place == marked
-            else f"<td>{escape(cell)}</td>"
-            for place, cell in enumerate(row[1:], start=1)
-        )
-        lines.append(f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>')
+def _table(table: Table) -> str:
+    """Return a table that scrolls on narrow screens."""
     return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
-        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f"{html(table)}</div>"
     )
 
 

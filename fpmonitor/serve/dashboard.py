@@ -25,9 +25,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from fpmonitor.errors import FpmonitorError, UnknownNameError
-from fpmonitor.render.dashboard_charts import LimitsBar, draw_history, draw_limits, percent
+from fpmonitor.render.charts import Series, line_chart, range_chart
+from fpmonitor.render.numbers import percent
+from fpmonitor.render.svg import chart_style
 from fpmonitor.serve.auth import AuthGuard
-from fpmonitor.serve.overview import History, Overview, take_overview
+from fpmonitor.serve.overview import History, Measurement, Overview, take_overview
 from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class Answer:
     """What the explorer shows of the ticked APIs; `verdict` is null without a decision."""
 
     explored: IndexedExposure
-    bar: LimitsBar
+    chart: str
     verdict: Verdict | None
     because: tuple[str, ...]
 
@@ -104,6 +106,52 @@ def routes(service: Service) -> list[Route]:
         *(Route(f"/dashboard/{name}", partial(_static, name)) for name in _STATIC),
         *(Route(f"/v1/{name}", partial(_script, name)) for name in SCRIPTS),
     ]
+
+
+def draw_limits(explored: IndexedExposure, budget: float | None) -> str:
+    """Draw the limits and the estimate of one set, and the budget."""
+    return range_chart(
+        [("", explored.lower, explored.upper, explored.unbiased)],
+        title=f"Exposure from {percent(explored.lower)} to {percent(explored.upper)}",
+        x_label="exposure",
+        budget=budget,
+    )
+
+
+def draw_history(readings: Sequence[Measurement], budget: float | None, *, k: int) -> str:
+    """Draw the exposure over time: the estimate where there is one, else the upper limit."""
+    last = readings[-1]
+    heights = [
+        reading.upper if reading.estimate is None else reading.estimate for reading in readings
+    ]
+    limit = "" if budget is None else f", budget {percent(budget)}"
+    return line_chart(
+        [
+            Series(
+                name=", ".join(last.apis),
+                x=[reading.time.timestamp() for reading in readings],
+                y=heights,
+                lower=[reading.lower for reading in readings],
+                upper=[reading.upper for reading in readings],
+                notes=[
+                    f"{reading.time:%Y-%m-%d %H:%M}: {percent(height)}"
+                    for reading, height in zip(readings, heights, strict=True)
+                ],
+            )
+        ],
+        title=(
+            f"Share of users in groups of fewer than {k} over time; limits now "
+            f"{percent(last.lower)} to {percent(last.upper)}{limit}"
+        ),
+        x_label="UTC",
+        y_label="exposure",
+        shares=True,
+        names=[
+            (reading.time.timestamp(), f"{reading.time:%Y-%m-%d %H:%M}") for reading in readings
+        ],
+        budget=budget,
+        low=True,
+    )
 
 
 class _DashboardViews:
@@ -169,7 +217,7 @@ class _DashboardViews:
         verdict, because = (None, ()) if decision is None else decision.verdict(explored.apis)
         return Answer(
             explored=explored,
-            bar=draw_limits(explored, overview.question.budget),
+            chart=draw_limits(explored, overview.question.budget),
             verdict=verdict,
             because=because,
         )
@@ -179,7 +227,9 @@ class _DashboardViews:
         return {
             "overview": overview,
             "readings": readings,
-            "history": draw_history(readings, overview.question.budget) if readings else None,
+            "history": draw_history(readings, overview.question.budget, k=overview.question.k)
+            if readings
+            else None,
         }
 
 
@@ -281,7 +331,10 @@ _STATIC = {"dashboard.css": "text/css", "dashboard.js": "text/javascript"}
 
 @cache
 def _static_file(name: str) -> Script:
-    return Script(name, (resources.files("fpmonitor.serve") / "static" / name).read_bytes())
+    content = (resources.files("fpmonitor.serve") / "static" / name).read_bytes()
+    if name.endswith(".css"):
+        content += chart_style().encode()
+    return Script(name, content)
 
 
 def _static_path(name: str) -> str:

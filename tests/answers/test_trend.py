@@ -14,7 +14,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
-from fpmonitor.render.trend_chart import draw_trend
+from fpmonitor.render.figures import of_trend
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import read_transforms
 from fpmonitor.store.views import View
@@ -229,6 +229,6 @@ def test_picture_shows_the_most_exposing_sets_and_escapes_names(tmp_path: Path) 
     ]
     with Monitor(tmp_path / "db", create=True) as monitor:
         monitor.ingest([str(write(tmp_path / "log.jsonl", records))])
-        root = ET.fromstring(draw_trend(monitor.trend(by="day")))
+        root = ET.fromstring(of_trend(monitor.trend(by="day")).svg)
     names = {text.text for text in root.findall(".//{*}text")} & {f"a<{api}>" for api in range(10)}
     assert names == {f"a<{api}>" for api in range(2, 10)}

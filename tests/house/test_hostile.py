@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from fpmonitor.cli import run
 from fpmonitor.cli.ldp import _matrix
-from fpmonitor.cli.questions import decision_text, read_weights
+from fpmonitor.cli.questions import read_weights
 from fpmonitor.cli.statistics import _read_sets
 from fpmonitor.decide.decision import Decision, read_decision
 from fpmonitor.errors import InputError
@@ -42,6 +42,7 @@ from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.transport import read_token
 from fpmonitor.private.wire import decode_batch, decode_report, decode_uploads
 from fpmonitor.release.histogram import manifest_path, read_release
+from fpmonitor.render import decisions
 from fpmonitor.safe_files import read_text
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.keys import read_keys
@@ -642,7 +643,7 @@ def test_no_decision_commands_the_terminal(
     content |= {"allow": [[name] for name in names], "block": [], "recommended": names[:1]}
     path = tmp_path / "decision.json"
     path.write_text(json.dumps(content), encoding="utf-8")
-    assert_harmless(decision_text(read_decision(path)))
+    assert_harmless(decisions.decision(read_decision(path)).text("table"))
     for name in plugin_names(EXPORTERS):
         run(["export", str(path), "--to", name, "-o", str(tmp_path / "list")])
     assert_harmless(capsys.readouterr().err)

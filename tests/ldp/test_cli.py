@@ -136,7 +136,7 @@ def test_compare_lists_the_protocols_and_draws_them(
     assert [row["mechanism"] for row in rows] == ["grr", "rappor", "oue", "blh", "lh"]
     assert [row["average_privacy"] for row in rows] == pytest.approx([0.7] * 5, abs=1e-6)
     drawn = ElementTree.parse(chart).getroot()
-    assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 5
+    assert len(drawn.findall(".//{http://www.w3.org/2000/svg}polyline")) == 5
 
 
 def test_compare_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.testclient import TestClient
 
 from fpmonitor.monitor import Monitor
-from fpmonitor.render.dashboard_charts import draw_history, draw_limits, nice_ceiling, percent
+from fpmonitor.render.numbers import percent
 from fpmonitor.serve.dashboard import routes
-from fpmonitor.serve.overview import History, Reading, take_overview
+from fpmonitor.serve.overview import History, Measurement, take_overview
 from fpmonitor.serve.snippet import script_named
 
 if TYPE_CHECKING:
@@ -229,8 +228,8 @@ def test_scripts_are_cached_for_ever_under_their_content_and_checked_otherwise(
     assert client.get(f"/v1/{name}", headers={"If-None-Match": '"old"'}).status_code == 200
 
 
-def reading(hour: int, upper: float) -> Reading:
-    return Reading(
+def reading(hour: int, upper: float) -> Measurement:
+    return Measurement(
         time=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hour), apis=("a",), k=10,
         population=1000, users=100, estimate=upper / 2, lower=upper / 4, upper=upper,
     )  # fmt: skip
@@ -249,39 +248,6 @@ def test_history_keeps_to_the_question_and_survives_a_torn_line(tmp_path: Path) 
     assert History(path, most=1000).readings(reading(94, 0.1)) == [
         reading(hour, 0.1) for hour in range(95)
     ]
-
-
-def test_figures_place_limits_in_order_and_inside_the_frame() -> None:
-    figure = draw_history([reading(hour, 0.02 + 0.01 * hour) for hour in range(5)], 0.03)
-    places = [tuple(map(float, point.split(","))) for point in figure.band.split()]
-    assert len(places) == 10
-    assert all(figure.left <= x <= figure.right and 0 <= y <= figure.height for x, y in places)
-    assert [x for x, _ in figure.dots] == sorted({x for x, _ in figure.dots})
-    assert places[0][1] < figure.dots[0][1] < places[-1][1], "upper limit above, lower below"
-    assert figure.budget is not None
-    assert figure.estimated
-
-
-def test_without_an_estimate_the_upper_limit_is_drawn() -> None:
-    readings = [replace(reading(hour, 0.2), estimate=None) for hour in range(3)]
-    figure = draw_history(readings, None)
-    assert not figure.estimated
-    assert figure.band.startswith(figure.line)
-
-
-def test_the_bar_of_limits_is_ordered(monitor: Monitor) -> None:
-    explored = monitor.explorer(["Screen.width"], k=10).explore(["Screen.width"])
-    bar = draw_limits(explored, 0.1)
-    assert bar.budget is not None
-    assert bar.estimate is not None
-    assert 0 <= bar.budget < bar.lower <= bar.estimate <= bar.upper <= 100
-
-
-@pytest.mark.parametrize(
-    ("share", "top"), [(0, 1e-6), (0.03, 0.05), (0.05, 0.05), (0.051, 0.1), (0.7, 1), (1, 1)]
-)
-def test_scales_end_at_round_shares(share: float, top: float) -> None:
-    assert nice_ceiling(share) == pytest.approx(top)
 
 
 def test_an_overview_names_apis_that_change_at_will(monitor: Monitor, tmp_path: Path) -> None:

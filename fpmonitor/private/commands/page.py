@@ -9,11 +9,12 @@ from urllib.parse import urlsplit
 import typer
 
 from fpmonitor.cli.options import FORMAT, OUTPUT, split_names
-from fpmonitor.cli.output import emit, to_json
+from fpmonitor.cli.output import emit
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.private.page import SealedAnswers, sealing_lines
 from fpmonitor.private.study import MAX_FILE_BYTES
+from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import read_bytes
 from fpmonitor.serve.snippet import SCRIPTS, SEALED, page_lines, script_named
 

@@ -1,0 +1,496 @@
+"""Answers on the exposure of users, for people and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.render.numbers import count, percent
+from fpmonitor.render.output import Output
+from fpmonitor.render.tables import Column, Table, columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fpmonitor.answers.apis import ApiOverview
+    from fpmonitor.answers.automation import AutomationReport
+    from fpmonitor.answers.check import CheckReport
+    from fpmonitor.answers.cohorts import Cohort, CohortReport
+    from fpmonitor.answers.compare import ComparedDecision, ComparedSet
+    from fpmonitor.answers.curve import CurveReport
+    from fpmonitor.answers.demand import DemandLine
+    from fpmonitor.answers.exposure import BoundsReport, EntropyLine, ExposureReport
+    from fpmonitor.answers.rank import Ranking
+    from fpmonitor.answers.trend import TrendReport
+    from fpmonitor.answers.trust import TrustLevel
+    from fpmonitor.render.tables import Cell
+
+_SHOWN_SETS = 40
+_SHOWN_POINTS = 30
+_SHOWN_COHORTS = 20
+_SHOWN_VALUES = 3
+_SMALLEST_P = 1e-99
+# Members of an exposure that CSV can hold one of, and the options that ask for them.
+_DETAILS = {"bounds": "bounds", "trust": "trust", "entropies": "entropies", "cohorts": "given"}
+
+
+def exposures(reports: Sequence[ExposureReport]) -> Output:
+    """Exposure of some sets, and all that was asked for beside it.
+
+    As CSV, a row is a set, or a line of the one detail that was asked for.
+    """
+    rows: list[Mapping[str, Any]] = [report.to_json() for report in reports]
+    details = [member for member in _DETAILS if member in rows[0]]
+    no_csv = ("", "")
+    if len(details) > 1:
+        options = ", ".join(f"--{_DETAILS[member]}" for member in details)
+        no_csv = (f"CSV holds one of {options}", "ask for one, or for JSON")
+    lines = rows
+    if len(details) == 1:
+        lines = [{"apis": row["apis"]} | line for row in rows for line in row[details[0]]]
+    tables = [table for report in reports for table in _detail_tables(report)]
+    return Output(
+        tables=[_exposure_table(reports), *tables], rows=lines, document=rows, no_csv=no_csv
+    )
+
+
+def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
+    first = reports[0]
+    return Table(
+        title=(
+            f"Share of users in groups of fewer than {first.k}, in a population of "
+            f"{first.population:,}"
+        ),
+        caption=(
+            f"{first.users:,} observed users. Each limit holds with probability "
+            f"{1 - first.delta:.6g} if they are independent draws from the population. "
+            "`n/2^H`: group size by the entropy reading; `off by`: how far it overstates the "
+            "group of a typical user."
+        ),
+        columns=[
+            *columns("text", "API set"),
+            *columns("count", "values"),
+            *columns("share", "observed", "plug-in", "unbiased", "lower", "upper"),
+            *columns("decimal", "bits"),
+            *columns("decimal", "n/2^H", digits=0),
+            *columns("right", "off by"),
+        ],
+        rows=list(map(_exposure_row, reports)),
+    )
+
+
+def _exposure_row(report: ExposureReport) -> tuple[Cell, ...]:
+    given = [f"given {', '.join(report.given)}"] if report.given else []
+    most = "≤ " if report.suppressed else ""
+    estimates = (
+        None if share is None else most + percent(share, 2)
+        for share in (report.empirical, report.plug_in, report.unbiased)
+    )
+    return (
+        [*report.apis, *given],
+        report.values,
+        *estimates,
+        report.lower,
+        report.upper,
+        report.entropy_bits,
+        report.naive_group_size,
+        f"{report.misleading_factor:.2g}×",
+    )
+
+
+def _detail_tables(report: ExposureReport) -> Iterator[Table]:
+    given = f" given {', '.join(report.given)}" if report.given else ""
+    of = ", ".join(report.apis) + given
+    if report.bounds is not None:
+        yield _bounds_table(of, report.bounds)
+    if report.trust:
+        yield _trust_table(of, report.trust)
+    if report.cohorts is not None:
+        yield _cohort_table(of, report.given, report.cohorts, report.delta)
+    if report.entropies:
+        yield _entropy_table(of, report.entropies)
+
+
+def _bounds_table(of: str, report: BoundsReport) -> Table:
+    floor = report.theorem6_floor
+    support = "not declared" if report.support is None else f"{report.support:,}"
+    return Table(
+        title=f"Bounds: {of}",
+        caption=(
+            f"Possible values: {support}. Theorem 6: no estimator of the whole curve has a "
+            f"worst-case error below {'–' if floor is None else f'{floor:.2g}'}."
+        ),
+        columns=[
+            *columns("text", "bound", "of", "why it says nothing"),
+            *columns("share", "lower", "upper", "width"),
+        ],
+        rows=[
+            (
+                line.bound,
+                line.concerns,
+                line.interval.reason,
+                line.interval.lower,
+                line.interval.upper,
+                line.interval.width,
+            )
+            for line in report.bounds
+        ],
+    )
+
+
+def _trust_table(of: str, levels: Sequence[TrustLevel]) -> Table:
+    return Table(
+        title=f"Price of trust: {of}",
+        caption=(
+            "`upper` limits the statistical exposure, with probability 1 - delta, whatever the "
+            "joint distribution; `observed` bounds the share among the observed users; `bits` "
+            "their entropy."
+        ),
+        columns=[
+            *columns("text", "known", "rule", "rule (observed)"),
+            *columns("share", "upper", "observed"),
+            *columns("decimal", "bits"),
+        ],
+        rows=[
+            (
+                level.knowledge,
+                level.rule,
+                level.observed_rule,
+                level.upper,
+                level.observed_upper,
+                level.entropy_upper_bits,
+            )
+            for level in levels
+        ],
+    )
+
+
+def _cohort_table(of: str, given: Sequence[str], report: CohortReport, delta: float) -> Table:
+    others = report.others
+    caption = f"All upper limits hold together with probability {1 - delta:.6g}; so do the lower. "
+    if len(report.cohorts) > _SHOWN_COHORTS:
+        caption += f"The {_SHOWN_COHORTS} highest of {len(report.cohorts):,} cohorts. "
+    if others is not None:
+        caption += (
+            f"Others: {others.cohorts:,} cohorts of {others.users:,} users together, "
+            f"{percent(others.empirical, 2)} observed in small groups. "
+        )
+    caption += f"The set adds {report.conditional_entropy_bits:.2f} bits."
+    return Table(
+        title=f"By cohort: {of}",
+        caption=caption,
+        columns=[
+            *columns("text", *given),
+            *columns("count", "users"),
+            *columns("share", "observed", "lower", "upper"),
+        ],
+        rows=list(map(_cohort_row, report.cohorts[:_SHOWN_COHORTS])),
+    )
+
+
+def _cohort_row(cohort: Cohort) -> tuple[Cell, ...]:
+    values = ("(absent)" if value is None else value for value in cohort.given.values())
+    return (*values, cohort.users, cohort.empirical, cohort.lower, cohort.upper)
+
+
+def _entropy_table(of: str, lines: Sequence[EntropyLine]) -> Table:
+    return Table(
+        title=f"Entropy: {of}",
+        columns=[
+            *columns("text", "measure", "estimator", "unit"),
+            *columns("decimal", "value", digits=4),
+        ],
+        rows=[(line.measure, line.estimator, line.unit, line.value) for line in lines],
+    )
+
+
+def ranking(found: Ranking) -> Output:
+    """Return sets by entropy and by exposure."""
+    basis = "unbiased estimate" if found.basis == "unbiased" else "upper limit, each for its set"
+    rows: list[Sequence[Cell]] = [
+        (
+            ", ".join(line.apis),
+            line.exposure,
+            line.place_by_exposure,
+            line.entropy_bits,
+            line.place_by_entropy,
+            f"{line.places_apart:+d}" if line.places_apart else "0",
+            line.naive_group_size,
+            f"{line.misleading_factor:.2g}×",
+        )
+        for line in found.sets[:_SHOWN_SETS]
+    ]
+    table = Table(
+        title=(
+            f"Share of users in groups of fewer than {found.k}, in a population of "
+            f"{found.population:,}, against entropy"
+        ),
+        caption=(
+            f"{found.users:,} observed users. Exposure: {basis}. Of {found.pairs:,} pairs of "
+            f"sets that differ, entropy orders {found.disagreeing_pairs:,} the other way. "
+            "`places`: how much further up the set stands by exposure than by entropy. `off by`: "
+            "how far n/2^H overstates the group of a typical user."
+        ),
+        columns=[
+            *columns("text", "API set"),
+            *columns("share", "exposure"),
+            *columns("count", "place"),
+            *columns("decimal", "bits"),
+            *columns("count", "place"),
+            *columns("right", "places"),
+            *columns("decimal", "n/2^H", digits=0),
+            *columns("right", "off by"),
+        ],
+        rows=rows + _more(len(found.sets)),
+    )
+    return Output(
+        tables=[table], rows=[asdict(line) for line in found.sets], document=found.to_json()
+    )
+
+
+def _more(number: int) -> list[Sequence[Cell]]:
+    """Return a row that says how many rows are left out, if any."""
+    left_out = number - _SHOWN_SETS
+    return [(f"... and {left_out:,} more: --format csv",)] if left_out > 0 else []
+
+
+def curve(report: CurveReport) -> Output:
+    """Return the whole exposure curve of a set."""
+    step = -(-len(report.points) // _SHOWN_POINTS)
+    left_out = f" One point of {step} is shown: --format csv for all." if step > 1 else ""
+    table = Table(
+        title=f"Exposure curve: {', '.join(report.apis)}",
+        caption=(
+            f"{report.users:,} observed users. Lower and upper limit the share of the population "
+            f"whose value is rarer than the threshold, all together with probability "
+            f"{1 - report.delta:.6g}.{left_out}"
+        ),
+        columns=[
+            *columns("count", "groups below"),
+            *columns("share", "share", digits=4),
+            *columns("share", "observed", "lower", "upper"),
+        ],
+        rows=[
+            (point.threshold, point.share, point.empirical, point.lower, point.upper)
+            for point in report.points[::step]
+        ],
+    )
+    return Output(
+        tables=[table],
+        rows=[asdict(point) for point in report.points],
+        document=report.to_json(),
+    )
+
+
+def overview(lines: Sequence[ApiOverview], k: int) -> Output:
+    """Return every API alone."""
+    table = Table(
+        title=f"APIs, by the share of observed users in groups of fewer than {k}",
+        columns=[
+            *columns("text", "API"),
+            *columns("count", "users"),
+            *columns("share", "coverage", digits=1),
+            *columns("count", "values"),
+            *columns("decimal", "entropy, bits", digits=3),
+            *columns("share", "exposure"),
+        ],
+        rows=[
+            (line.api, line.users, line.coverage, line.values, line.entropy_bits, line.exposure)
+            for line in lines
+        ],
+    )
+    return Output(tables=[table], rows=[line.to_json() for line in lines])
+
+
+def demand(lines: Sequence[DemandLine], k: int) -> Output:
+    """Return the sets that scripts read, and what they expose."""
+    rows = [line.to_json() for line in lines]
+    table = Table(
+        title=f"What scripts read together, and the users that it puts in groups of fewer than {k}",
+        caption="Without an upper limit: the population log lacks an API of the set.",
+        columns=[
+            *columns("text", "API set"),
+            *columns("count", "scripts", "sites"),
+            *columns("share", "lower", "plug-in", "upper"),
+        ],
+        rows=[
+            (
+                line.demand.apis,
+                line.demand.scripts,
+                line.demand.sites,
+                *(row[name] for name in ("lower", "plug_in", "upper")),
+            )
+            for line, row in zip(lines, rows, strict=True)
+        ],
+    )
+    return Output(tables=[table], rows=rows)
+
+
+def automation(report: AutomationReport) -> Output:
+    """Users that look automated, and exposure without them."""
+    signs = [("any sign", report.automated), *report.signs.items()]
+    shares = [
+        (
+            f"exposure of {', '.join(apis)}",
+            f"{percent(everybody, 2)}, without automation {percent(human, 2)}",
+        )
+        for apis, (everybody, human) in report.exposures.items()
+    ]
+    table = Table(
+        title="Users that look automated",
+        columns=columns("text", "", "users"),
+        rows=[
+            ("observed", count(report.users)),
+            *((name, count(users)) for name, users in signs),
+            *shares,
+        ],
+    )
+    row = report.to_json()
+    return Output(tables=[table], rows=[row], document=row)
+
+
+def trend(report: TrendReport) -> Output:
+    """Exposure from window to window, and what changed."""
+    document = report.to_json()
+    rows = [
+        {name: value for name, value in window.items() if name != "sets"} | line
+        for window in document["windows"]
+        for line in window["sets"]
+    ]
+    return Output(tables=[_trend_table(report), _alarm_table(report)], rows=rows, document=document)
+
+
+def _trend_table(report: TrendReport) -> Table:
+    changed = {(alarm.since, alarm.apis) for alarm in report.alarms}
+    rows: list[Sequence[Cell]] = []
+    sections = []
+    for window in report.windows:
+        start: Cell = f"{window.since:%Y-%m-%d}"
+        users: Cell = f"< {report.k}" if window.users is None else window.users
+        if window.users is None:
+            rows.append((start, users))
+        for line in window.sets:
+            mark = "!" if (window.since, line.apis) in changed else ""
+            shares = (line.plug_in, line.unbiased, line.lower, line.upper)
+            rows.append(
+                (start, users, ", ".join(line.apis), line.values, line.entropy_bits, *shares, mark)
+            )
+            start = users = ""
+        sections.append(len(rows) - 1)
+    return Table(
+        title=(
+            f"Share of users in groups of fewer than {report.k}, in a population of "
+            f"{report.population:,}, by {report.period}"
+        ),
+        caption=(
+            f"Each limit holds with probability {1 - report.delta:.6g}, for its window and set "
+            "alone. An ! marks users who changed against the window they are compared with."
+        ),
+        columns=[
+            *columns("text", "from"),
+            *columns("count", "users"),
+            *columns("text", "API set"),
+            *columns("count", "values"),
+            *columns("decimal", "bits"),
+            *columns("share", "plug-in", "unbiased", "lower", "upper"),
+            *columns("verdict", ""),
+        ],
+        rows=rows,
+        sections=frozenset(sections),
+    )
+
+
+def _alarm_table(report: TrendReport) -> Table:
+    rows: list[Sequence[Cell]] = []
+    for alarm in report.alarms:
+        values = [
+            f"{_short(value.value)}: {_moved(value.before, report.k)} to "
+            f"{_moved(value.after, report.k)}"
+            for value in alarm.values[:_SHOWN_VALUES]
+        ]
+        more = ["..."] if len(alarm.values) > _SHOWN_VALUES else []
+        p_value = f"{alarm.p_value:.1g}" if alarm.p_value > _SMALLEST_P else f"< {_SMALLEST_P:.0e}"
+        rows.append(
+            (
+                f"{alarm.since:%Y-%m-%d}",
+                ", ".join(alarm.apis),
+                alarm.compared,
+                percent(alarm.moved, 2),
+                p_value,
+                values + more,
+            )
+        )
+    return Table(
+        title=f"What changed against the {report.against} window",
+        caption=(
+            f"{report.tests:,} tests; were all windows draws from one distribution, any of them "
+            f"would raise an alarm with probability {report.false_alarms:.6g} at most. `moved` "
+            "estimates the users that moved; a value is named where at least "
+            f"{report.k} users of both windows have it."
+        ),
+        columns=columns(
+            "text", "from", "API set", "changed", "moved", "p-value", "values that changed for sure"
+        ),
+        rows=rows or [("–", "no alarm")],
+    )
+
+
+def _moved(share: float | None, k: int) -> str:
+    return f"fewer than {k} users" if share is None else percent(share, 2)
+
+
+def _short(value: str | None) -> str:
+    if value is None:
+        return "(a rare or new value)"
+    return value if len(value) <= 60 else value[:59] + "…"
+
+
+def check(report: CheckReport) -> Output:
+    """Return verdicts of now on the allow list of a decision."""
+    table = Table(
+        columns=[Column("verdict now", "verdict"), Column("set on the allow list")],
+        rows=[(verdict, ", ".join(apis)) for apis, verdict in report.verdicts.items()],
+    )
+    rows = [{"verdict": verdict, "apis": list(apis)} for apis, verdict in report.verdicts.items()]
+    return Output(tables=[table], rows=rows)
+
+
+def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> Output:
+    """Exposure before and after."""
+    table = Table(
+        title=f"Share of users in groups of fewer than {k}, in a population of {population:,}",
+        caption="`more` and `less` are certain up to both deltas; what moved most comes first.",
+        columns=[
+            *columns("text", "API set"),
+            *columns("share", "before", "after"),
+            *columns("right", "difference", "at least", "at most", "exposed"),
+        ],
+        rows=[
+            (
+                ", ".join(line.before.apis),
+                *(
+                    side.plug_in if side.unbiased is None else side.unbiased
+                    for side in (line.before, line.after)
+                ),
+                *(f"{100 * share:+.2f} %" for share in (line.difference, line.lower, line.upper)),
+                line.change,
+            )
+            for line in compared
+        ],
+    )
+    return Output(tables=[table], rows=[line.to_json() for line in compared])
+
+
+def compared_decisions(lines: Sequence[ComparedDecision]) -> Output:
+    """Return the sets that two decisions tell apart."""
+    changed = [line for line in lines if line.before != line.after]
+    shown: list[Sequence[Cell]] = [
+        (", ".join(line.apis), line.before, line.after) for line in changed[:_SHOWN_SETS]
+    ]
+    table = Table(
+        title="Sets that two decisions tell apart",
+        caption=f"{len(lines) - len(changed):,} other listed sets get the same verdict.",
+        columns=columns("text", "API set", "before", "after"),
+        rows=shown + _more(len(changed)),
+    )
+    return Output(tables=[table], rows=[line.to_json() for line in lines])

@@ -1,0 +1,167 @@
+"""Decisions and what is made of them, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.export.lists import api_actions
+from fpmonitor.render.numbers import percent
+from fpmonitor.render.output import Output
+from fpmonitor.render.tables import Column, Table, columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.export.coverage import Coverage
+    from fpmonitor.export.plan import Plan
+    from fpmonitor.render.tables import Cell
+
+_SHOWN_SETS = 5
+_COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
+_SHORT = {"exact": "yes", "over-blocking": "yes+", "header-only": "header", "impossible": "-"}
+
+
+def decision(decided: Decision) -> Output:
+    """Return the guarantee, an action per API, and the beginning of each border."""
+    actions = Table(
+        title="What one site may read together",
+        columns=[Column("API"), Column("action", "verdict"), Column("why")],
+        rows=[(entry.api, entry.action, entry.reason) for entry in api_actions(decided)],
+    )
+    allowed = sorted(decided.allow, key=lambda apis: -len(apis))
+    blocked = sorted(decided.block, key=len)
+    borders = [
+        _border("allow, with all subsets", list(map(", ".join, allowed))),
+        _border("block, with all supersets", list(map(", ".join, blocked))),
+        _border("undecided", _undecided_lines(decided)),
+    ]
+    sets = Table(
+        title="Borders",
+        caption=_borders_caption(decided),
+        columns=[Column("verdict"), Column("sets", "count"), Column("for example")],
+        rows=borders,
+        sections=frozenset(range(len(borders))),
+    )
+    listed = (
+        ("recommended", [decided.recommended]),
+        ("allow", decided.allow),
+        ("block", decided.block),
+        ("undecided", decided.undecided),
+    )
+    return Output(
+        preface=decided.guarantee,
+        tables=[actions, sets],
+        rows=[{"verdict": word, "apis": list(apis)} for word, found in listed for apis in found],
+        document=decided.to_json(),
+    )
+
+
+def _border(verdict: str, lines: Sequence[str]) -> tuple[Cell, ...]:
+    left_out = len(lines) - _SHOWN_SETS
+    more = [f"... and {left_out:,} more"] if left_out > 0 else []
+    return verdict, len(lines), [*lines[:_SHOWN_SETS], *more]
+
+
+def _undecided_lines(decided: Decision) -> list[str]:
+    """Undecided sets, the smallest first, with the users that would decide them if known."""
+    lines = [", ".join(apis) for apis in decided.undecided]
+    if decided.users_needed is not None:
+        needed = ["above 100,000,000" if n is None else f"{n:,}" for n in decided.users_needed]
+        lines = [f"{line} (users needed: {n})" for line, n in zip(lines, needed, strict=True)]
+    order = sorted(range(len(lines)), key=lambda i: len(decided.undecided[i]))
+    return [lines[i] for i in order]
+
+
+def _borders_caption(decided: Decision) -> str:
+    ending = "" if decided.complete else " The search was stopped early: more may be allowed."
+    if not decided.complete and decided.utility is not None and decided.utility_bound:
+        ending += (
+            f" The recommended set weighs {decided.utility:.6g}; no allowed set weighs more than "
+            f"{decided.utility_bound:.6g}. --resume goes on."
+        )
+    return (
+        f"{decided.evaluated:,} sets of {len(decided.policy.candidates)} candidates evaluated in "
+        f"{decided.seconds:.1f} s{_COUNTERS.get(decided.engine or '', '')}.{ending}"
+    )
+
+
+def verdict(word: str, because: Sequence[str]) -> Output:
+    """Answer whether a site may read more."""
+    answer = {"verdict": word, "because": list(because)}
+    table = Table(
+        columns=columns("text", "verdict", "because of the set"),
+        rows=[(word, ", ".join(because) or None)],
+    )
+    return Output(tables=[table], rows=[answer], document=answer)
+
+
+def coverage(found: Coverage) -> Output:
+    """Return what each format enforces."""
+    document = found.to_json()
+    table = Table(
+        title="What each format enforces",
+        caption=(
+            "yes: exact; yes+: over-blocking; header: header-only; -: impossible. "
+            f"Together: {', '.join(found.together) or 'nothing to do'}. "
+            f"Missed by all: {', '.join(found.missed) or 'none'}."
+        ),
+        columns=columns("text", "API", "action", *found.verdicts),
+        rows=[
+            (row["api"], row["action"], *(_SHORT[row[name]] for name in found.verdicts))
+            for row in document["apis"]
+        ],
+    )
+    return Output(tables=[table], rows=document["apis"], document=document)
+
+
+def plan(found: Plan) -> Output:
+    """Return the controls of a format, and what they leave."""
+    answer = found.to_json()
+    table = Table(
+        title=f"{found.verdict}: {', '.join(found.left) or 'nothing'} left",
+        columns=columns("text", "control", "changes"),
+        rows=[(control.name, ", ".join(control.effects)) for control in found.controls],
+    )
+    return Output(tables=[table], rows=[answer], document=answer)
+
+
+def preview(rows: Sequence[Mapping[str, Any]]) -> Output:
+    """Exposure before a list, after it, and at best."""
+    table = Table(
+        title="Exposure",
+        columns=[
+            *columns("text", "state", "verdict"),
+            *columns("share", "lower", "plug-in", "upper"),
+            *columns("text", "still readable"),
+        ],
+        rows=[
+            (
+                row["state"],
+                row["verdict"],
+                *(row[name] for name in ("lower", "plug_in", "upper")),
+                ", ".join(row["left"]) or None,
+            )
+            for row in rows
+        ],
+    )
+    return Output(tables=[table], rows=rows)
+
+
+def imported(document: Mapping[str, Any]) -> Output:
+    """Return what a list that is in use changes, and what it leaves exposed."""
+    rows = document["apis"]
+    title = "What the list changes"
+    if "verdict" in document:
+        exposure = "".join(
+            f"; exposure {row['state']} at most {percent(row['upper'], 2)}"
+            for row in document.get("exposure", ())
+        )
+        left = ", ".join(document["left"]) or "nothing"
+        title = f"{document['verdict']}: it leaves {left}{exposure}"
+    table = Table(
+        title=title,
+        columns=columns("text", "API", "effect"),
+        rows=[(row["api"], row["effect"]) for row in rows],
+    )
+    return Output(tables=[table], rows=rows, document=document)

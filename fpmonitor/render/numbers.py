@@ -1,0 +1,45 @@
+"""Numbers as people read them, in tables, charts and sentences."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+DASH = "–"
+
+
+def percent(share: float | None, decimals: int | None = None) -> str:
+    """Return a share as per cent; a dash where there is none.
+
+    Parameters
+    ----------
+    share
+        From 0 to 1.
+    decimals
+        Digits after the point, for columns of a table; by default three significant digits.
+    """
+    if share is None:
+        return DASH
+    if decimals is not None:
+        return f"{100 * share:.{decimals}f} %"
+    # The format `g` alone writes small numbers with an exponent.
+    return f"{Decimal(f'{100 * share:.3g}'):f} %"
+
+
+def count(number: int | None) -> str:
+    """Return a whole number with commas; a dash where there is none."""
+    return DASH if number is None else f"{number:,}"
+
+
+def decimal(number: float | None, decimals: int = 2) -> str:
+    """Return a number with so many digits after the point; a dash where there is none."""
+    return DASH if number is None else f"{number:,.{decimals}f}"
+
+
+def label(number: float) -> str:
+    """Return a number as a short label of an axis."""
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.6g}"
+
+
+def significant(number: float | None, digits: int = 3) -> str:
+    """Return a number with so many significant digits; a dash where there is none."""
+    return DASH if number is None else f"{number:.{digits}g}"

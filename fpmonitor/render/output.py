@@ -1,0 +1,97 @@
+"""An answer in every form: tables for people, rows of CSV and a document of JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal
+
+from fpmonitor.errors import InputError
+from fpmonitor.export.csv import csv_rows
+from fpmonitor.export.exporter import printable
+from fpmonitor.render.tables import Table, html, terminal
+
+Row = Mapping[str, Any]
+Form = Literal["table", "json", "csv"]
+# Besides what JSON escapes by itself: more controls, marks that turn the direction of text.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """One answer in every form.
+
+    Attributes
+    ----------
+    tables
+        For people.
+    rows
+        For CSV, and for JSON without a document.
+    document
+        For JSON.
+    preface
+        A sentence above the tables.
+    no_csv
+        Why rows cannot hold the answer, and what to ask for instead; empty if they can.
+    """
+
+    tables: Sequence[Table]
+    rows: Sequence[Row]
+    document: Any = None
+    preface: str = ""
+    no_csv: tuple[str, str] = ("", "")
+
+    def text(self, form: Form, *, to_file: bool = False) -> str:
+        """Return the answer in one form.
+
+        Raises
+        ------
+        InputError
+            CSV cannot hold the answer.
+        """
+        match form:
+            case "json":
+                return to_json(self.rows if self.document is None else self.document)
+            case "csv":
+                message, hint = self.no_csv
+                if message:
+                    raise InputError(message, hint=hint)
+                return to_csv(self.rows)
+            case "table":
+                preface = f"{printable(self.preface)}\n\n" if self.preface else ""
+                return preface + "".join(terminal(one, to_file=to_file) for one in self.tables)
+
+    def html(self) -> str:
+        """Return the tables as HTML, as a notebook shows them."""
+        return "".join(html(table) for table in self.tables)
+
+
+def to_json(content: Any) -> str:
+    """JSON with an end of line; not-a-number is an error rather than a word nobody can read."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    return _UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n"
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """CSV with a header; lists are joined by commas, nested members named with dots.
+
+    Texts are marked as in `fpmonitor.export.csv.csv_rows`.
+    """
+    flat = [_flat(row) for row in rows]
+    header = list(dict.fromkeys(chain.from_iterable(flat)))
+    return csv_rows([header, *([row.get(name) for name in header] for row in flat)]) if flat else ""
+
+
+def _flat(row: Row, prefix: str = "") -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            cells |= _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list | tuple):
+            cells[prefix + name] = ",".join(str(item) for item in value)
+        else:
+            cells[prefix + name] = value
+    return cells

@@ -1,0 +1,223 @@
+"""The one model of a table, drawn for terminals and as HTML.
+
+Cells are numbers, which their column says how to write, or texts, which are taken as they are: what
+draws a table escapes them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Literal
+
+from fpmonitor.export.exporter import printable
+from fpmonitor.render.numbers import count, decimal, percent, significant
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+Kind = Literal[
+    "text", "verdict", "right", "count", "share", "short share", "decimal", "significant"
+]
+Cell = str | float | None | Sequence[str]
+_COLOURS = {"allow": "green", "block": "red", "undecided": "yellow", "!": "red"}
+_FILE_WIDTH = 120
+_LEAST_TEXT, _ROOM_FOR_TEXT = 8, 24
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    name
+        Its header.
+    kind
+        Text, a verdict by its colour, text at the right, or how numbers are written: counts with
+        commas, shares per cent, with fixed decimals, or with significant digits.
+    digits
+        Decimals, or significant digits.
+    """
+
+    name: str
+    kind: Kind = "text"
+    digits: int = 2
+
+    @property
+    def is_number(self) -> bool:
+        """Whether cells stand at the right and are never cut."""
+        return self.kind not in {"text", "verdict"}
+
+    def written(self, cell: Cell) -> str:
+        """Return a cell as text: several lines for several texts, a dash for none."""
+        match cell:
+            case str():
+                return cell
+            case None | int() | float():
+                return self._number(cell)
+            case _:
+                return "\n".join(cell) or self._number(None)
+
+    def _number(self, number: float | None) -> str:
+        match self.kind:
+            case "share":
+                return percent(number, self.digits)
+            case "short share":
+                return percent(number)
+            case "decimal":
+                return decimal(number, self.digits)
+            case "significant":
+                return significant(number, self.digits)
+            case _:
+                return count(None if number is None else int(number))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under named columns.
+
+    Attributes
+    ----------
+    title, caption
+        Above and below; empty for none.
+    columns, rows
+        A row may be shorter than the columns.
+    sections
+        Places of the rows that a line follows.
+    headed
+        Whether the names of the columns are shown.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    caption: str = ""
+    sections: frozenset[int] = frozenset()
+    headed: bool = True
+
+    def texts(self) -> list[list[str]]:
+        """Return all cells as text, as many in each row as there are columns."""
+        missing = [""] * len(self.columns)
+        return [
+            [column.written(cell) for column, cell in zip(self.columns, row, strict=False)]
+            + missing[len(row) :]
+            for row in self.rows
+        ]
+
+
+def columns(kind: Kind, *names: str, digits: int = 2) -> list[Column]:
+    """Return columns of one kind."""
+    return [Column(name, kind, digits) for name in names]
+
+
+def terminal(table: Table, *, to_file: bool = False) -> str:
+    """Draw a table; as wide as the terminal, in colour only on one.
+
+    No number is cut: where the terminal is too narrow, the table is wider than it.
+    """
+    from rich.console import Console  # noqa: PLC0415 -- slow to load
+
+    on_terminal = sys.stdout.isatty() and not to_file
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=on_terminal,
+        no_color=bool(os.environ.get("NO_COLOR")) or not on_terminal,
+        width=None if on_terminal else _FILE_WIDTH,
+    )
+    drawn, least = _rich_table(table, console.width)
+    console.width = max(console.width, least)
+    console.print(drawn)
+    return _text_of(console)
+
+
+def _text_of(console: Console) -> str:
+    file = console.file
+    return file.getvalue() if isinstance(file, io.StringIO) else ""
+
+
+def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
+    """Return a table to draw in so many columns, and the least width that cuts no number."""
+    from rich.table import Table as RichTable  # noqa: PLC0415 -- slow to load
+
+    texts = table.texts()
+    widest = [
+        max((len(line) for row in texts for line in row[place].split("\n")), default=0)
+        for place in range(len(table.columns))
+    ]
+    names = [column.name for column in table.columns]
+    if not table.headed:
+        names = [""] * len(names)
+    if _least_width(table.columns, names, widest, _ROOM_FOR_TEXT) > width:
+        names = [
+            name.replace(" ", "\n") if column.is_number else name
+            for column, name in zip(table.columns, names, strict=True)
+        ]
+    drawn = RichTable(
+        title=_plain(table.title, "table.title") if table.title else None,
+        caption=_plain(table.caption, "table.caption") if table.caption else None,
+        caption_justify="left",
+        show_header=table.headed,
+    )
+    for column, name in zip(table.columns, names, strict=True):
+        drawn.add_column(
+            _plain(name),
+            justify="right" if column.is_number else "left",
+            no_wrap=column.is_number,
+            overflow="fold",
+        )
+    for place, row in enumerate(texts):
+        cells = zip(table.columns, row, strict=True)
+        drawn.add_row(*(_coloured(column, text) for column, text in cells))
+        if place in table.sections:
+            drawn.add_section()
+    return drawn, _least_width(table.columns, names, widest, _LEAST_TEXT)
+
+
+def _least_width(
+    columns: Sequence[Column], names: Sequence[str], widest: Sequence[int], text: int
+) -> int:
+    """Return the width of a table whose columns of text have `text` letters at most."""
+    total = 1
+    for column, name, letters in zip(columns, names, widest, strict=True):
+        whole = max(letters, *map(len, name.split("\n")))
+        total += 3 + (whole if column.is_number else min(whole, text))
+    return total
+
+
+def _plain(text: str, style: str = "") -> Text:
+    """Return text that cannot command the terminal, wherever it comes from."""
+    from rich.text import Text  # noqa: PLC0415 -- slow to load
+
+    return Text("\n".join(map(printable, text.split("\n"))), style=style)
+
+
+def _coloured(column: Column, text: str) -> Text:
+    return _plain(text, _COLOURS.get(text, "") if column.kind == "verdict" else "")
+
+
+def html(table: Table) -> str:
+    """Draw a table as HTML; a verdict is the class of its cell."""
+    head = "".join(f'<th scope="col">{escape(column.name)}</th>' for column in table.columns)
+    lines = []
+    for row in table.texts():
+        cells = "".join(map(_html_cell, table.columns[1:], row[1:]))
+        lines.append(f'<tr><th scope="row">{_html_text(row[0])}</th>{cells}</tr>')
+    caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
+    header = f"<thead><tr>{head}</tr></thead>" if table.headed else ""
+    return f"<table>{caption}{header}<tbody>{''.join(lines)}</tbody></table>"
+
+
+def _html_cell(column: Column, text: str) -> str:
+    kind = f' class="{escape(text)}"' if column.kind == "verdict" else ""
+    return f"<td{kind}>{_html_text(text)}</td>"
+
+
+def _html_text(text: str) -> str:
+    return escape(text).replace("\n", "<br/>")
