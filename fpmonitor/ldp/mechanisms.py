@@ -391,7 +391,7 @@ class LocalHash:
         """Hash functions and noisy hashes for the values `codes`."""
         held = check_codes(codes, self.values)
         seeds = rng.integers(2**64, size=held.shape, dtype=np.uint64)
-        truth = _hash(seeds, held, self.hash_range)
+        truth = hashed(seeds, held, self.hash_range)
         noise = RandomisedResponse(self.hash_range, self.epsilon)
         return HashedReports(seeds, noise.sample(truth, rng))
 
@@ -400,7 +400,7 @@ class LocalHash:
         counts = np.zeros(self.values, dtype=np.int64)
         for value in range(self.values):
             code = np.full(reports.seeds.shape, value)
-            matches = _hash(reports.seeds, code, self.hash_range) == reports.hashes
+            matches = hashed(reports.seeds, code, self.hash_range) == reports.hashes
             counts[value] = np.count_nonzero(matches)
         return counts
 
@@ -512,9 +512,9 @@ def _all_bits(width: int) -> NDArray[np.bool_]:
     return np.asarray((numbers >> np.arange(width)) & 1, dtype=np.bool_)
 
 
-def _hash(
+def hashed(
     seeds: NDArray[np.uint64], codes: NDArray[np.int64], hash_range: int
 ) -> NDArray[np.int64]:
-    """Keyed hash into `range(hash_range)`: the finaliser of SplitMix64 (Steele et al. 2014)."""
+    """Return keyed hashes in `range(hash_range)`: the finaliser of SplitMix64."""
     mixed = splitmix64(seeds + (codes.astype(np.uint64) + np.uint64(1)) * GOLDEN)
     return np.asarray(mixed % np.uint64(hash_range), dtype=np.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.private.wire import WireError
+from fpmonitor.private.wire import Reader, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -110,22 +110,8 @@ def _sections(fields: Iterable[tuple[str, str]], content: bytes) -> bytes:
     return _opaque(lines) + _opaque(content) + _opaque(b"")
 
 
-class _Reader:
-    """Takes parts from the front of a message."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    @property
-    def left(self) -> int:
-        return len(self._data) - self._at
-
-    def take(self, length: int) -> bytes:
-        if length > self.left:
-            raise WireError("binary HTTP: cut short")
-        self._at += length
-        return self._data[self._at - length : self._at]
+class _Reader(Reader):
+    kind = "binary HTTP"
 
     def number(self) -> int:
         first = self.take(1)

@@ -7,6 +7,9 @@ import math
 import secrets
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from fpmonitor.ldp.mechanisms import hashed
 from fpmonitor.private.keys import seal
 from fpmonitor.private.study import MATRIX_BITS, check_ask
 from fpmonitor.private.tokens import ABSENT, REDACTED, fitting
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from fpmonitor.private.wire import HpkeCiphertext, HpkeConfig
 
 _RANDOM = secrets.SystemRandom()
-_WORD = 2**64 - 1
 
 
 def answer(
@@ -78,7 +80,8 @@ def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
         return "=" + "".join(str(int(rng.random() < chance)) for chance in chances)
     if plan.hash_range is not None:
         seed = rng.getrandbits(64)
-        told = _response(_hash(seed, held, plan.hash_range), plan.hash_range, plan.level, rng)
+        truth = hashed(np.array([seed], dtype=np.uint64), np.array([held]), plan.hash_range)
+        told = _response(int(truth[0]), plan.hash_range, plan.level, rng)
         return f"={seed:016x}.{told}"
     return plan.values[_response(held, size, plan.level, rng)]
 
@@ -107,14 +110,6 @@ def _response(held: int, size: int, epsilon: float, rng: random.Random) -> int:
         return held
     other = rng.randrange(size - 1)
     return other + (other >= held)
-
-
-def _hash(seed: int, code: int, hash_range: int) -> int:
-    """Finaliser of SplitMix64, the hash of `ldp.mechanisms.LocalHash`."""
-    mixed = (seed + (code + 1) * 0x9E3779B97F4A7C15) & _WORD
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 & _WORD
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB & _WORD
-    return (mixed ^ (mixed >> 31)) % hash_range
 
 
 def seal_answers(

@@ -7,14 +7,13 @@ The only module that touches HPKE (RFC 9180, base mode, one message a context), 
 from __future__ import annotations
 
 import base64
-import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from fpmonitor.errors import InputError
-from fpmonitor.private.files import decode, encode
+from fpmonitor.private.files import decode, encode, write_bytes
 from fpmonitor.private.study import Role  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.private.wire import (
     HpkeCiphertext,
@@ -125,6 +124,17 @@ class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-ke
             raise InputError("keys: the last key stays", hint="rotate first")
         return replace(self, keys=left)
 
+    def check_role(self, role: Role) -> None:
+        """Check whose keys these are.
+
+        Raises
+        ------
+        InputError
+            They are another role's.
+        """
+        if self.role != role:
+            raise InputError(f"keys: of the {self.role}, not of the {role}")
+
     @property
     def configs(self) -> bytes:
         """`HpkeConfigList` to be published."""
@@ -211,13 +221,7 @@ def expected_form(plaintext: int) -> tuple[int, bytes, bytes]:
 
 def write_keys(path: Path, ring: KeyRing) -> None:
     """Write the secret keys, readable by the owner alone, whole or not at all."""
-    new = path.with_name(f"{path.name}.new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(encode(ring, _text_of_key))
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    write_bytes(path, [encode(ring, _text_of_key)], mode=0o600)
 
 
 def read_keys(path: Path) -> KeyRing:

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.ldp.exposure import exposure_limits
-from fpmonitor.ldp.frequency import (
-    estimate_frequencies,
-    estimate_from_reports,
-    frequency_limits,
-    limits_from_reports,
-)
+from fpmonitor.ldp.exposure import ApiReports, exposure_limits
 from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, StochasticMatrix
 from fpmonitor.ldp.planner import PROTOCOLS, plan_api
 from fpmonitor.private.study import (
@@ -175,13 +169,11 @@ def _frequencies(
     by_token = {token: users for (token,), users in counts.items()}
     mechanism = mechanism_of(plan)
     if isinstance(mechanism, StochasticMatrix):
-        reports = _report_counts(plan, by_token, len(mechanism.probabilities))
-        low, high = limits_from_reports(mechanism, reports, delta=delta)
-        return estimate_from_reports(mechanism, reports).frequencies, low, high
-    users = sum(by_token.values())
-    support = _support_counts(study, plan, by_token)
-    low, high = frequency_limits(mechanism, support, users, delta=delta)
-    return estimate_frequencies(mechanism, support, users).frequencies, low, high
+        support = _report_counts(plan, by_token, len(mechanism.probabilities))
+    else:
+        support = _support_counts(study, plan, by_token)
+    reports = ApiReports(mechanism=mechanism, support_counts=support, users=sum(by_token.values()))
+    return reports.estimate().frequencies, *reports.limits(delta)
 
 
 def _report_counts(

@@ -100,8 +100,7 @@ class Recipient:
         InputError
             They are another role's.
         """
-        if ring.role != self.ring.role:
-            raise InputError(f"keys: of the {ring.role}, not of the {self.ring.role}")
+        ring.check_role(self.ring.role)
         self.ring, self._keys = ring, ring.by_id()
 
     def add_ask(self, ask: CollectionRequest) -> None:

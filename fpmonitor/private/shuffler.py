@@ -102,8 +102,7 @@ class Shuffler:
         InputError
             They are another role's.
         """
-        if ring.role != "shuffler":
-            raise InputError(f"keys: of the {ring.role}, not of the shuffler")
+        ring.check_role("shuffler")
         self.ring, self._keys = ring, ring.by_id()
 
     def add_ask(self, ask: CollectionRequest) -> None:

@@ -164,6 +164,14 @@ class Store:
             except sqlite3.Error as error:
                 raise StoreError(f"{self.path}: cannot be written ({error})") from error
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            with self._lock:
+                yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: cannot be read ({error})") from error
+
     def run(self, name: str, **values: Any) -> int:
         """Run a statement that changes something; the number of rows that it changed."""
         return self._connection.execute(_sql(name), values).rowcount
@@ -185,11 +193,8 @@ class Store:
         StoreError
             The file cannot be read.
         """
-        try:
-            with self._lock:
-                return self._connection.execute(_sql(name), values).fetchall()
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: cannot be read ({error})") from error
+        with self._reading():
+            return self._connection.execute(_sql(name), values).fetchall()
 
     def used_bytes(self) -> int:
         """Bytes of the file that hold something.
@@ -199,14 +204,11 @@ class Store:
         StoreError
             The file cannot be read.
         """
-        try:
-            with self._lock:
-                pages, free, size = (
-                    self._connection.execute(f"PRAGMA {name}").fetchone()[0]
-                    for name in ("page_count", "freelist_count", "page_size")
-                )
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: cannot be read ({error})") from error
+        with self._reading():
+            pages, free, size = (
+                self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
         return int((pages - free) * size)
 
     def wipe_log(self) -> None:

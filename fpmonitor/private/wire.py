@@ -237,10 +237,10 @@ def token_limit(report_bytes: int, apis: Sequence[str]) -> int:
     return (report_bytes - NONCE_BYTES - 3) // max(1, len(apis)) - 2
 
 
-class _Reader:
-    """Takes fields from the front of bytes and says so where they end too early."""
+class Reader:
+    """Takes parts from the front of a message, and refuses one that ends too early."""
 
-    __slots__ = ("_at", "_data")
+    kind = "message"
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -248,15 +248,24 @@ class _Reader:
 
     @property
     def left(self) -> int:
+        """Bytes that are not taken yet."""
         return len(self._data) - self._at
 
     def take(self, length: int) -> bytes:
-        start = self._at
-        self._at += length
-        if self._at > len(self._data):
-            raise WireError("message: cut short")
-        return self._data[start : self._at]
+        """Take bytes.
 
+        Raises
+        ------
+        WireError
+            There are fewer.
+        """
+        if length > self.left:
+            raise WireError(f"{self.kind}: cut short")
+        self._at += length
+        return self._data[self._at - length : self._at]
+
+
+class _Reader(Reader):
     def numbers(self, form: str) -> tuple[int, ...]:
         return struct.unpack(form, self.take(struct.calcsize(form)))
 

@@ -13,7 +13,7 @@ from fpmonitor.cli.output import emit, note
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import roles, selection, users
 from fpmonitor.private.commands.options import BUDGET, EPOCH
-from fpmonitor.private.commands.output import write_bytes
+from fpmonitor.private.files import write_bytes
 from fpmonitor.private.study import Role, Study, first_ask
 
 app = typer.Typer(

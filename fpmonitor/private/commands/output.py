@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,29 +10,12 @@ from rich.table import Table
 
 from fpmonitor.cli.options import OutputFormat
 from fpmonitor.cli.output import emit_rows, percent, plain
-from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_json, typed
 
 if TYPE_CHECKING:
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.selection import JointComparison, PromisedSet
     from fpmonitor.private.study import CollectionRequest
-
-
-def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
-    """Write a file that is there whole, and on disk, or not at all."""
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path} ({error.strerror})") from error
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def by_round(role: Recipient) -> list[CollectionRequest]:

@@ -21,8 +21,8 @@ from fpmonitor.private.commands.output import (
     emit_counts,
     promised,
     shown,
-    write_bytes,
 )
+from fpmonitor.private.files import write_bytes
 from fpmonitor.private.status import RoleStatus
 from fpmonitor.private.study import RecipientRole, Role, read_ask, read_study
 from fpmonitor.private.wire import MAX_BATCH_BYTES

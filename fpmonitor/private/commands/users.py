@@ -14,7 +14,8 @@ from fpmonitor.cli.output import emit_rows, note, progress_line
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.private.commands.options import ASK, STUDY
-from fpmonitor.private.commands.output import counts_table, write_bytes
+from fpmonitor.private.commands.output import counts_table
+from fpmonitor.private.files import write_bytes
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.table import read_tokens
 from fpmonitor.store.database import Database
