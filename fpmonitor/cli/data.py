@@ -11,6 +11,8 @@ from rich.table import Table
 
 from fpmonitor import vocabulary
 from fpmonitor.cli.options import (
+    COLLECTOR,
+    COLUMNS,
     DB,
     DEFAULT_DB,
     FORMAT,
@@ -45,27 +47,24 @@ if TYPE_CHECKING:
 
 def ingest(
     paths: Annotated[
-        list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for stdin.")
+        list[str],
+        typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input."),
     ],
     db: DB = DEFAULT_DB,
-    collector: Annotated[
-        str | None, typer.Option("--collector", help="Read with this collector.", metavar="NAME")
-    ] = None,
-    columns: Annotated[
-        Path | None,
-        typer.Option("--columns", help="Column map in TOML for foreign names.", metavar="MAP.toml"),
-    ] = None,
+    collector: COLLECTOR = None,
+    columns: COLUMNS = None,
     user: Annotated[
-        str | None, typer.Option("--user", help="Column that names the user.", metavar="COLUMN")
+        str | None, typer.Option("--user", help="Column with the user id.", metavar="COLUMN")
     ] = None,
     time: Annotated[
-        str | None, typer.Option("--time", help="Column that holds the time.", metavar="COLUMN")
+        str | None, typer.Option("--time", help="Column with the time.", metavar="COLUMN")
     ] = None,
     digest_values: Annotated[
         bool,
         typer.Option(
             "--digest-values",
-            help="Keep keyed digests instead of values; for a new database, and all that follows.",
+            help="Store keyed digests instead of values. Only for a new database, and then for "
+            "good.",
         ),
     ] = False,
     output_format: FORMAT = None,
@@ -95,8 +94,8 @@ def ingest(
     for report in reports:
         if report.rows_are_visits:
             note(
-                f"{report.source}: no users are named, so rows are visits, and so is what is "
-                "counted; --user FIELD names users",
+                f"{report.source}: no column names the users, so each row counts as a user; "
+                "--user COLUMN names one",
                 quiet=quiet,
             )
     rejected = sum(report.rejected for report in reports)
@@ -146,7 +145,9 @@ def batches(
 
 def rejects(
     db: DB = DEFAULT_DB,
-    most: Annotated[int, typer.Option("--most", help="How many to list.", min=1)] = 100,
+    most: Annotated[
+        int, typer.Option("--most", help="Largest number of records to list.", min=1)
+    ] = 100,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
@@ -175,7 +176,11 @@ def rejects(
 def apis(
     resolve: Annotated[
         str | None,
-        typer.Option("--resolve", help="Only tell what this name of an API means.", metavar="NAME"),
+        typer.Option(
+            "--resolve",
+            help="Look up this API name in the vocabulary, and nothing else.",
+            metavar="NAME",
+        ),
     ] = None,
     reader: READER = None,
     query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
@@ -213,7 +218,7 @@ def emit_overview(
 ) -> None:
     """Write the overview of all APIs that may be named, and say how many others there are."""
     if unnamed:
-        note(f"{unnamed:,} APIs that fewer than {k} users have are not named")
+        note(f"{unnamed:,} APIs with fewer than {k} users are not listed")
     emit_rows(
         [line.to_json() for line in overview],
         table=lambda: _overview_table(overview, k),

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from fpmonitor.cli.options import (
+    COLLECTOR,
     DB,
     DEFAULT_DB,
     DELTA,
@@ -36,18 +37,20 @@ if TYPE_CHECKING:
 def demand(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(help="Logs of API calls to store first: files, folders, patterns, or -."),
+        typer.Argument(
+            help="Logs of API calls to store first: files, folders, glob patterns, or -."
+        ),
     ] = None,
     by: Annotated[
-        By, typer.Option("--by", help="Read together by one script, or by all scripts of a site.")
+        By, typer.Option("--by", help="Group the calls by script, or by site.")
     ] = "script",
-    most: Annotated[int, typer.Option("--most", help="How many sets to list.", min=1)] = 50,
+    most: Annotated[
+        int, typer.Option("--most", help="Largest number of sets to list.", min=1)
+    ] = 50,
     k: K = 10,
     population: POPULATION = None,
     delta: DELTA = 0.05,
-    collector: Annotated[
-        str | None, typer.Option("--collector", help="Read with this collector.", metavar="NAME")
-    ] = None,
+    collector: COLLECTOR = None,
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
     output: OUTPUT = None,
@@ -93,7 +96,7 @@ def _demand_table(lines: Sequence[DemandLine], k: int) -> Table:
 def automation(
     apis: Annotated[
         list[str] | None,
-        typer.Option("--apis", help="API set whose exposure to compare; again for another."),
+        typer.Option("--apis", help="API set whose exposure to compare; repeat for further sets."),
     ] = None,
     k: K = 10,
     db: DB = DEFAULT_DB,

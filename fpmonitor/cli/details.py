@@ -32,7 +32,9 @@ def exposure_rows(reports: Sequence[ExposureReport]) -> list[Mapping[str, Any]]:
     details = [member for member in _DETAILS if member in rows[0]]
     if len(details) > 1:
         options = ", ".join(f"--{_DETAILS[member]}" for member in details)
-        raise InputError(f"CSV holds one of {options}", hint="ask for one, or for JSON")
+        raise InputError(
+            f"CSV can hold only one of {options}", hint="ask for one of them, or for JSON"
+        )
     if not details:
         return rows
     return [{"apis": row["apis"]} | line for row in rows for line in row[details[0]]]

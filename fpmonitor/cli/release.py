@@ -43,12 +43,14 @@ from fpmonitor.store.snapshot import Window
 _LARGEST_CURVE = 10_000
 
 
-USERS = Annotated[int, typer.Option("--users", "-n", help="Users in the release.")]
-EPSILON = Annotated[float, typer.Option("--epsilon", help="Privacy loss, nats.")]
-KNOWN = Annotated[int, typer.Option("--known", help="Users whose records an attacker knows.")]
+USERS = Annotated[int, typer.Option("--users", "-n", help="Number of users in the release.")]
+EPSILON = Annotated[float, typer.Option("--epsilon", help="Privacy loss, in nats.")]
+KNOWN = Annotated[
+    int, typer.Option("--known", help="Number of users whose records an attacker knows.")
+]
 THRESHOLD = Annotated[int, typer.Option("--k", help="Counts below K are not published.")]
 PROBABILITY = Annotated[
-    float, typer.Option("--probability", "-p", help="That another user has the value.")
+    float, typer.Option("--probability", "-p", help="Probability that another user has the value.")
 ]
 
 audit = typer.Typer(
@@ -63,14 +65,16 @@ def release(
     apis: Annotated[str, typer.Option("--apis", help="APIs of the table, separated by commas.")],
     k: THRESHOLD,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="The table, Parquet.", metavar="FILE")
+        Path, typer.Option("-o", "--output", help="Parquet file to write.", metavar="FILE")
     ],
     mechanism: Annotated[
         Mechanism,
-        typer.Option("--mechanism", help="Withhold rare rows whole, or suppress single cells."),
+        typer.Option(
+            "--mechanism", help="Withhold rare rows as a whole, or suppress single cells."
+        ),
     ] = "histogram",
     budget: Annotated[
-        float, typer.Option("--budget", help="Largest share of users withheld by `cells`.")
+        float, typer.Option("--budget", help="Largest share of users that `cells` may withhold.")
     ] = 0.05,
     what_if: WHAT_IF = None,
     reader: READER = None,
@@ -95,7 +99,7 @@ def release(
         for name, value in manifest[part].items()
     }
     _emit_answer(manifest, shown, output_format, None)
-    note(f"{output} may be published; {where} is for your eyes", quiet=quiet)
+    note(f"{output} may be published; keep {where} to yourself", quiet=quiet)
     if made.manifest.suppressed.users == 0:
         note(
             "nobody lacks a value and nothing was suppressed: with a known number of users the "
@@ -121,11 +125,20 @@ def histogram(
     k: THRESHOLD,
     epsilon: EPSILON,
     users: Annotated[
-        int | None, typer.Option("--users", "-n", help="Users in the release. [default: observed]")
+        int | None,
+        typer.Option(
+            "--users",
+            "-n",
+            help="Number of users in the release.",
+            show_default="the observed users",
+        ),
     ] = None,
     known: KNOWN = 0,
     alpha: Annotated[
-        float, typer.Option("--alpha", help="Tolerated probability that the law is another.")
+        float,
+        typer.Option(
+            "--alpha", help="Probability with which the estimated distribution may be wrong."
+        ),
     ] = 0.05,
     what_if: WHAT_IF = None,
     db: DB = DEFAULT_DB,
@@ -162,7 +175,7 @@ def partial_knowledge(
     copies: Annotated[
         int | None,
         typer.Option(
-            "--copies", help="How many of the known records have the value. [default: the average]"
+            "--copies", help="Number of known records with the value.", show_default="the average"
         ),
     ] = None,
     output_format: FORMAT = None,
@@ -184,9 +197,12 @@ def curve(
     probability: PROBABILITY,
     k: THRESHOLD,
     known: KNOWN = 0,
-    most: Annotated[float, typer.Option("--most", help="Largest epsilon, nats.")] = 3.0,
+    most: Annotated[float, typer.Option("--most", help="Largest epsilon, in nats.")] = 3.0,
     points: Annotated[
-        int, typer.Option("--points", help="Epsilons, evenly spaced.", min=2, max=_LARGEST_CURVE)
+        int,
+        typer.Option(
+            "--points", help="Number of evenly spaced epsilons.", min=2, max=_LARGEST_CURVE
+        ),
     ] = 31,
     output_format: FORMAT = None,
     output: OUTPUT = None,
@@ -213,10 +229,12 @@ def least_threshold(
     users: USERS,
     probability: Annotated[
         list[float],
-        typer.Option("--probability", "-p", help="Of a value; again for each other value."),
+        typer.Option(
+            "--probability", "-p", help="Probability of a value; repeat for each further value."
+        ),
     ],
     epsilon: EPSILON,
-    delta: Annotated[float, typer.Option("--delta", help="Wanted delta.")],
+    delta: Annotated[float, typer.Option("--delta", help="Delta to reach.")],
     known: KNOWN = 0,
     output_format: FORMAT = None,
     output: OUTPUT = None,
@@ -231,9 +249,12 @@ def baseline(
     users: USERS,
     weight: Annotated[float, typer.Option("--weight", "-w", help="Weight of a predicate.")],
     epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="Of a differentially private release, nats.")
+        float | None,
+        typer.Option("--epsilon", help="Epsilon of a differentially private release, in nats."),
     ] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="Its delta. [default: 0]")] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="Delta of the release.", show_default="0")
+    ] = None,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
@@ -250,19 +271,24 @@ def baseline(
 @audit.command("singling-out")
 def singling_out(
     release_file: Annotated[
-        Path, typer.Option("--release", help="Table of `fpmonitor release`.", metavar="FILE")
+        Path,
+        typer.Option("--release", help="Table written by `fpmonitor release`.", metavar="FILE"),
     ],
     db: DB = DEFAULT_DB,
     weight: Annotated[
         float | None,
-        typer.Option("--weight", "-w", help="Largest weight of a predicate. [default: 1/(100 n)]"),
+        typer.Option(
+            "--weight", "-w", help="Largest weight of a predicate.", show_default="1/(100 n)"
+        ),
     ] = None,
-    trials: Annotated[int, typer.Option("--trials", help="Runs of the attack.", min=1)] = 1000,
+    trials: Annotated[
+        int, typer.Option("--trials", help="Number of runs of the attack.", min=1)
+    ] = 1000,
     control: Annotated[
         Path | None,
-        typer.Option("--control", help="Database of other users, to weigh predicates by."),
+        typer.Option("--control", help="Database of other users, for the weights of predicates."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the attack's draws.", min=0)] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.", min=0)] = 0,
     since: SINCE = None,
     until: UNTIL = None,
     output_format: FORMAT = None,
