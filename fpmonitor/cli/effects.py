@@ -1,4 +1,4 @@
-"""Commands that say what a list buys: preview, plan, import."""
+"""Commands on the effect of a list: preview, plan, import."""
 
 from __future__ import annotations
 

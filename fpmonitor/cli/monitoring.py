@@ -279,7 +279,7 @@ def check(
 def emit_check(
     report: CheckReport, decision: Path, output_format: CheckFormat | None, output: Path | None
 ) -> int:
-    """Write a check in the form that was asked for, and give its exit code."""
+    """Write a check in the chosen format, and return its exit code."""
     match output_format:
         case "junit" | "sarif" | "github":
             emit(_FILES[output_format](report, str(decision)), output)
@@ -289,7 +289,7 @@ def emit_check(
 
 
 def _circumstances(report: CheckReport) -> list[str]:
-    """Say who was looked at, and which check of how many it is."""
+    """Describe which users were checked, and which check of how many this is."""
     users = (
         f"fewer than {report.decision.policy.k}" if report.users is None else f"{report.users:,}"
     )

@@ -154,7 +154,7 @@ DEFAULT_DB = Path("fpmonitor.duckdb")
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Split API names separated by commas; a name with a comma stands in double quotes."""
+    """Split API names separated by commas; put a name with a comma in double quotes."""
     names: list[str] = []
     name, quoted = "", False
     for character in text:

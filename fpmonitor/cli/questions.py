@@ -160,7 +160,7 @@ def exposure(
 def emit_reports(
     reports: Sequence[ExposureReport], output_format: OutputFormat | None, output: Path | None
 ) -> None:
-    """Write reports of exposure in the form that was asked for."""
+    """Write reports of exposure in the chosen format."""
     match chosen_format(output_format, output):
         case "json":
             emit(to_json([report.to_json() for report in reports]), output)
@@ -308,7 +308,7 @@ def decide(
 def emit_decision(
     decision: Decision, output_format: OutputFormat | None, output: Path | None, *, quiet: bool
 ) -> None:
-    """Write a decision in the form that was asked for; to people also when it goes to a file."""
+    """Write a decision in the chosen format; if it goes to a file, also show it on stderr."""
     match chosen_format(output_format, output):
         case "json":
             emit(to_json(decision.to_json()), output)

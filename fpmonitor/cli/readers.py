@@ -1,4 +1,4 @@
-"""Exact counts are counted: how many a reader may have answered, and the command that tells."""
+"""Limits on the exact counts that a reader may receive, and the command that lists readers."""
 
 from __future__ import annotations
 

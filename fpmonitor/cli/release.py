@@ -1,4 +1,4 @@
-"""Commands on releases: release, and audit of what a release gives away."""
+"""Commands on releases: release, and audit of what a release reveals."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def histogram(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Delta of a histogram for the law that a database tells, estimated and certified."""
+    """Compute the delta of a histogram of the users of a database, estimated and certified."""
     with Monitor(db, window=Window(since, until), view=view_of(what_if=what_if)) as monitor:
         found = monitor.histogram_guarantee(
             split_names(apis), k=k, epsilon=epsilon, users=users, known=known, alpha=alpha
@@ -182,7 +182,7 @@ def partial_knowledge(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Deltas of a histogram for a user with one value, when only probabilities are known."""
+    """Compute the deltas of a histogram for a user with one value, from probabilities alone."""
     answer = asdict(
         value_guarantee(users, probability, k=k, epsilon=epsilon, known=known, copies=copies)
     )
@@ -207,7 +207,7 @@ def curve(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Delta of `partial-knowledge` for epsilons from 0 on."""
+    """Compute the delta of `partial-knowledge` for a range of epsilons."""
     epsilons = [float(epsilon) for epsilon in np.linspace(0, most, points)]
     deltas = delta_curve(users, probability, k=k, epsilons=epsilons, known=known)
     rows = [
@@ -239,7 +239,7 @@ def least_threshold(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Smallest threshold that makes a histogram (epsilon, delta)-private; null where none does."""
+    """Find the smallest threshold that makes a histogram (epsilon, delta)-private, if any."""
     answer = {"k": smallest_k(users, probability, epsilon=epsilon, delta=delta, known=known)}
     _emit_answer(answer, answer, output_format, output)
 
@@ -258,7 +258,7 @@ def baseline(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Success of singling out without a release, and its bound after a private one."""
+    """Compute the chance of singling out without a release, and its bound after a private one."""
     if delta is not None and epsilon is None:
         raise PolicyError("epsilon", "is missing", hint="a delta goes with an epsilon")
     bound = (
@@ -294,7 +294,7 @@ def singling_out(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Attack a release, to see whether it singles out users more often than chance does."""
+    """Attack a release, to test whether it singles out users more often than chance."""
     made = read_release(release_file)
     with Monitor(db, window=Window(since, until)) as monitor:
         if control is None:

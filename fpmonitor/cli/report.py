@@ -181,7 +181,7 @@ def figure_of(
     population: int | None,
     delta: float,
 ) -> Figure:
-    """Draw what was asked for, of some API sets.
+    """Draw one figure of some API sets.
 
     Raises
     ------

@@ -82,7 +82,7 @@ def serve(
 
 @keys.command("add")
 def add(kind: KIND, name: NAME, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = None) -> None:
-    """Make a key and print it: it is shown once, and kept as a hash."""
+    """Create a key and print it. It is shown only once; a hash of it is stored."""
     from fpmonitor.serve.keys import add_key  # noqa: PLC0415 -- for this command only
 
     secret = add_key(_file(db, keys_file), kind, name)
@@ -105,7 +105,7 @@ def list_keys(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """List the keys by what they allow and their names."""
+    """List the keys: what each allows, and its name."""
     from fpmonitor.serve.keys import read_keys  # noqa: PLC0415 -- for this command only
 
     ring = read_keys(_file(db, keys_file))

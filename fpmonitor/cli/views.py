@@ -1,4 +1,4 @@
-"""Options on how questions look at the users: volatile values, automation, coarser values."""
+"""Preprocessing options: volatile values, automation, value transforms."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def view_of(
 
 
 def note_view(monitor: Monitor, k: int) -> None:
-    """Say on stderr who was left out, what was changed, and which values are pooled."""
+    """Note on stderr who was excluded, what was transformed, and which sources are mixed."""
     view = monitor.view
     if view.drop_automation:
         dropped = publishable_count(monitor.dropped, k)
