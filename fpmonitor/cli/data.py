@@ -10,6 +10,8 @@ import typer
 
 from fpmonitor import vocabulary
 from fpmonitor.cli.options import (
+    COLLECTOR,
+    COLUMNS,
     DB,
     DEFAULT_DB,
     FORMAT,
@@ -42,27 +44,24 @@ if TYPE_CHECKING:
 
 def ingest(
     paths: Annotated[
-        list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for stdin.")
+        list[str],
+        typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input."),
     ],
     db: DB = DEFAULT_DB,
-    collector: Annotated[
-        str | None, typer.Option("--collector", help="Read with this collector.", metavar="NAME")
-    ] = None,
-    columns: Annotated[
-        Path | None,
-        typer.Option("--columns", help="Column map in TOML for foreign names.", metavar="MAP.toml"),
-    ] = None,
+    collector: COLLECTOR = None,
+    columns: COLUMNS = None,
     user: Annotated[
-        str | None, typer.Option("--user", help="Column that names the user.", metavar="COLUMN")
+        str | None, typer.Option("--user", help="Column with the user id.", metavar="COLUMN")
     ] = None,
     time: Annotated[
-        str | None, typer.Option("--time", help="Column that holds the time.", metavar="COLUMN")
+        str | None, typer.Option("--time", help="Column with the time.", metavar="COLUMN")
     ] = None,
     digest_values: Annotated[
         bool,
         typer.Option(
             "--digest-values",
-            help="Keep keyed digests instead of values; for a new database, and all that follows.",
+            help="Store keyed digests instead of values. Only for a new database, and then for "
+            "good.",
         ),
     ] = False,
     output_format: FORMAT = None,
@@ -85,8 +84,8 @@ def ingest(
     for report in reports:
         if report.rows_are_visits:
             note(
-                f"{report.source}: no users are named, so rows are visits, and so is what is "
-                "counted; --user FIELD names users",
+                f"{report.source}: no column names the users, so each row counts as a user; "
+                "--user COLUMN names one",
                 quiet=quiet,
             )
     rejected = sum(report.rejected for report in reports)
@@ -107,7 +106,9 @@ def batches(
 
 def rejects(
     db: DB = DEFAULT_DB,
-    most: Annotated[int, typer.Option("--most", help="How many to list.", min=1)] = 100,
+    most: Annotated[
+        int, typer.Option("--most", help="Largest number of records to list.", min=1)
+    ] = 100,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
@@ -120,7 +121,11 @@ def rejects(
 def apis(
     resolve: Annotated[
         str | None,
-        typer.Option("--resolve", help="Only tell what this name of an API means.", metavar="NAME"),
+        typer.Option(
+            "--resolve",
+            help="Look up this API name in the vocabulary, and nothing else.",
+            metavar="NAME",
+        ),
     ] = None,
     reader: READER = None,
     query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
@@ -147,7 +152,7 @@ def apis(
         counts = [name_exposure([line.api], k) for line in overview]
         ask(monitor, reader, query_limit, [*counts, *(f"users of {x.api}" for x in overview)])
     if unnamed:
-        note(f"{unnamed:,} APIs that fewer than {k} users have are not named")
+        note(f"{unnamed:,} APIs with fewer than {k} users are not listed")
     show(answers.overview(overview, k), output_format, output)
 
 

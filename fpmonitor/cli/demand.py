@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor.cli.options import (
+    COLLECTOR,
     DB,
     DEFAULT_DB,
     DELTA,
@@ -33,18 +34,20 @@ if TYPE_CHECKING:
 def demand(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(help="Logs of API calls to store first: files, folders, patterns, or -."),
+        typer.Argument(
+            help="Logs of API calls to store first: files, folders, glob patterns, or -."
+        ),
     ] = None,
     by: Annotated[
-        By, typer.Option("--by", help="Read together by one script, or by all scripts of a site.")
+        By, typer.Option("--by", help="Group the calls by script, or by site.")
     ] = "script",
-    most: Annotated[int, typer.Option("--most", help="How many sets to list.", min=1)] = 50,
+    most: Annotated[
+        int, typer.Option("--most", help="Largest number of sets to list.", min=1)
+    ] = 50,
     k: K = 10,
     population: POPULATION = None,
     delta: DELTA = 0.05,
-    collector: Annotated[
-        str | None, typer.Option("--collector", help="Read with this collector.", metavar="NAME")
-    ] = None,
+    collector: COLLECTOR = None,
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
     output: OUTPUT = None,
@@ -65,7 +68,7 @@ def demand(
 def automation(
     apis: Annotated[
         list[str] | None,
-        typer.Option("--apis", help="API set whose exposure to compare; again for another."),
+        typer.Option("--apis", help="API set whose exposure to compare; repeat for further sets."),
     ] = None,
     k: K = 10,
     db: DB = DEFAULT_DB,

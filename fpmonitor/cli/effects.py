@@ -1,4 +1,4 @@
-"""Commands that say what a list buys: preview, plan, import."""
+"""Commands on the effect of a list: preview, plan, import."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from fpmonitor.store.snapshot import Window
 
 EXIT_VIOLATED = 1
 EXIT_UNDECIDED = 3
-TO = Annotated[str, typer.Option("--to", help="Format of the list: ublock, firefox-policies, ...")]
+TO = Annotated[
+    str, typer.Option("--to", help="Format of the list, such as ublock or firefox-policies.")
+]
 
 
 def preview(
@@ -61,7 +63,10 @@ def plan(
     site: SITE = None,
     table: TARGETS = "153",
     write: Annotated[
-        Path | None, typer.Option("--write", help="Write the list of the plan.", metavar="FILE")
+        Path | None,
+        typer.Option(
+            "--write", help="Also write the list of the plan to this file.", metavar="FILE"
+        ),
     ] = None,
     output_format: FORMAT = None,
     output: OUTPUT = None,
@@ -83,15 +88,20 @@ def plan(
 
 
 def import_list(
-    source: Annotated[Path, typer.Argument(help="The list that is in use.", metavar="LIST")],
-    product: Annotated[str, typer.Option("--from", help="Its format: ublock, ...")],
+    source: Annotated[Path, typer.Argument(help="List that is in use.", metavar="LIST")],
+    product: Annotated[str, typer.Option("--from", help="Format of the list, such as ublock.")],
     decision: Annotated[
-        Path | None, typer.Option("--decision", help="Judge what is left.", metavar="DECISION.json")
+        Path | None,
+        typer.Option(
+            "--decision",
+            help="Judge by this decision what stays readable.",
+            metavar="DECISION.json",
+        ),
     ] = None,
     site: SITE = None,
     db: Annotated[
         Path | None,
-        typer.Option("--db", help="Estimate the exposure on this database.", metavar="PATH"),
+        typer.Option("--db", help="Database to estimate the exposure with.", metavar="PATH"),
     ] = None,
     output_format: FORMAT = None,
     output: OUTPUT = None,
@@ -99,7 +109,9 @@ def import_list(
 ) -> None:
     """Read a list that is already in use, and show what it leaves exposed."""
     if db is not None and decision is None:
-        raise InputError("import: exposure of what?", hint="name a decision by --decision")
+        raise InputError(
+            "import: --db needs --decision", hint="name the decision whose candidates are measured"
+        )
     exporter = _product(product)
     reading = exporter.read(read_text(source, "list"), site)
     for problem in reading.problems:
@@ -118,9 +130,7 @@ def _product(name: str) -> ControlExporter:
             for other in plugin_names(EXPORTERS)
             if isinstance(load_plugin(EXPORTERS, other), ControlExporter)
         ]
-        raise InputError(
-            f"{name} sets no controls in a product", hint=f"formats: {', '.join(known)}"
-        )
+        raise InputError(f"{name} does not control a product", hint=f"formats: {', '.join(known)}")
     return exporter
 
 

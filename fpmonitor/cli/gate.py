@@ -14,9 +14,13 @@ from fpmonitor.render import decisions
 
 
 def gate(
-    decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
-    want: Annotated[str, typer.Option("--want", help="APIs that the site asks for now.")],
-    have: Annotated[str, typer.Option("--have", help="APIs that it has read before.")] = "",
+    decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
+    want: Annotated[
+        str, typer.Option("--want", help="APIs that the site asks for, separated by commas.")
+    ],
+    have: Annotated[
+        str, typer.Option("--have", help="APIs that the site has read before, separated by commas.")
+    ] = "",
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:

@@ -72,7 +72,7 @@ def metrics(
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="LDP level, nats.")] = None,
     hash_range: Annotated[
         int | None,
-        typer.Option("--hash-range", help="Number of hashes of lh. [default: e^epsilon + 1]"),
+        typer.Option("--hash-range", help="Number of hashes of lh.", show_default="e^epsilon + 1"),
     ] = None,
     prior: PRIOR = "jeffreys",
     users: Annotated[
@@ -191,7 +191,9 @@ def compare_mechanisms(
     users: Annotated[int, typer.Option("--users", help="Users who report.")],
     epsilon: Annotated[
         float | None,
-        typer.Option("--epsilon", help="At this LDP level: equal worst-case privacy. [default: 1]"),
+        typer.Option(
+            "--epsilon", help="At this LDP level: equal worst-case privacy.", show_default="1"
+        ),
     ] = None,
     privacy: Annotated[
         float | None, typer.Option("--privacy", help="At this average privacy, a share.")
@@ -235,13 +237,14 @@ def plan(
         typer.Option("--accuracy", help="Wanted accuracy of the exposure: half the limits' gap."),
     ],
     users: Annotated[
-        int | None, typer.Option("--users", help="Users who will report. [default: as observed]")
+        int | None,
+        typer.Option("--users", help="Users who will report.", show_default="as observed"),
     ] = None,
     k: K = 10,
     population: POPULATION = None,
     delta: DELTA = 0.05,
     candidates: Annotated[
-        str | None, typer.Option("--candidates", help="Plan for these APIs. [default: all]")
+        str | None, typer.Option("--candidates", help="Plan for these APIs.", show_default="all")
     ] = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,

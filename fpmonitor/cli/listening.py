@@ -12,7 +12,7 @@ from fpmonitor.errors import InputError
 
 
 def run_application(application: Any, host: str, port: int) -> None:
-    """Serve at an address, and tell it; port 0 takes a free one.
+    """Serve at an address, and print it; port 0 takes a free one.
 
     Raises
     ------

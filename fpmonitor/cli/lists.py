@@ -29,34 +29,49 @@ from fpmonitor.safe_files import untyped
 
 EXIT_VIOLATED = 1
 _SHORT = {"exact": "yes", "over-blocking": "yes+", "header-only": "header", "impossible": "-"}
-DECISION = Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")]
+DECISION = Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")]
 SITE = Annotated[
-    str | None, typer.Option("--site", help="Restrict the list to a site, as in example.com.")
+    str | None,
+    typer.Option("--site", help="Restrict the list to this site, for example example.com."),
 ]
 TARGETS = Annotated[
     str,
-    typer.Option("--targets", help="Firefox: a major version, or a file of `fpmonitor targets`."),
+    typer.Option(
+        "--targets", help="For Firefox: a major version, or a file written by `fpmonitor targets`."
+    ),
 ]
 
 
 def export(
     decision: DECISION,
-    to: Annotated[str, typer.Option("--to", help="Format: json, csv, ublock, ...")] = "",
+    to: Annotated[
+        str, typer.Option("--to", help="Format of the list, such as json, csv or ublock.")
+    ] = "",
     site: SITE = None,
-    variant: Annotated[str, typer.Option("--variant", help="Form of the list: nginx, ...")] = "",
+    variant: Annotated[
+        str, typer.Option("--variant", help="Variant of the format, such as nginx.")
+    ] = "",
     table: TARGETS = "153",
     report_to: Annotated[
-        str, typer.Option("--report-to", help="https address for --variant report-only.")
+        str,
+        typer.Option(
+            "--report-to", help="Address that reports go to (https), for --variant report-only."
+        ),
     ] = "",
     strict: Annotated[
-        bool, typer.Option("--strict", help="Write nothing, exit 1, if a block cannot be enforced.")
+        bool,
+        typer.Option(
+            "--strict", help="If an API cannot be blocked, write nothing and exit with 1."
+        ),
     ] = False,
     verdicts: Annotated[
         Path | None,
-        typer.Option("--verdicts", help="Write the verdict on each API as JSON.", metavar="FILE"),
+        typer.Option(
+            "--verdicts", help="Also write how well each API is enforced, as JSON.", metavar="FILE"
+        ),
     ] = None,
     show_coverage: Annotated[
-        bool, typer.Option("--coverage", help="Compare what all formats can enforce.")
+        bool, typer.Option("--coverage", help="Compare what each format can enforce.")
     ] = False,
     output_format: FORMAT = None,
     output: OUTPUT = None,
@@ -69,7 +84,9 @@ def export(
         show(decisions.coverage(found), output_format, output)
         return 0
     if not to:
-        raise InputError("export: which format?", hint=f"--to {', '.join(plugin_names(EXPORTERS))}")
+        raise InputError(
+            "export: no format given", hint=f"--to {', '.join(plugin_names(EXPORTERS))}"
+        )
     options = ExportOptions(site=site, variant=variant, targets=table, report_to=report_to)
     exporter: Exporter = load_plugin(EXPORTERS, to)
     result = exporter.export(decided, options)
@@ -107,7 +124,7 @@ def product_exporters() -> dict[str, Exporter]:
 
 def targets(
     source: Annotated[
-        Path, typer.Option("--from", help="Folder or omni.ja of an installed Firefox.")
+        Path, typer.Option("--from", help="Folder of an installed Firefox, or its omni.ja.")
     ] = Path("/usr/lib/firefox"),
     output: OUTPUT = None,
 ) -> None:

@@ -12,7 +12,7 @@ from fpmonitor.collectors.accesslog import log_line as make_log_line
 
 
 def log_line(
-    server: Annotated[Literal["nginx", "apache"], typer.Argument(help="Web server.")],
+    server: Annotated[Literal["nginx", "apache"], typer.Argument(help="The web server.")],
     output: OUTPUT = None,
 ) -> None:
     """Print the nginx or Apache log format that records fingerprintable request headers."""

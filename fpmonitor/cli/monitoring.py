@@ -13,6 +13,8 @@ import typer
 from fpmonitor.answers.check import to_github, to_junit, to_sarif
 from fpmonitor.answers.trend import Against
 from fpmonitor.cli.options import (
+    COLLECTOR,
+    COLUMNS,
     DB,
     DEFAULT_DB,
     DELTA,
@@ -67,40 +69,50 @@ _SMALLEST_P = 1e-99
 CheckFormat = Literal["table", "json", "csv", "junit", "sarif", "github"]
 CHECK_FORMAT = Annotated[
     CheckFormat | None,
-    typer.Option("--format", help="Form of output: a table on a terminal, JSON when piped."),
+    typer.Option(
+        "--format", help="Output format.", show_default="a table on a terminal, JSON when piped"
+    ),
 ]
 _FILES = {"junit": to_junit, "sarif": to_sarif, "github": to_github}
 HORIZON = Annotated[
     int | None,
     typer.Option(
-        "--horizon", help="Number of checks, on new data each, that share the decision's delta."
+        "--horizon",
+        help="Number of checks, each on new data, that share the delta of the decision.",
     ),
 ]
 NEWEST = Annotated[
-    Period | None, typer.Option("--by", help="Look at the newest day, week or month only.")
+    Period | None, typer.Option("--by", help="Only check the newest day, week or month.")
 ]
 
 
 def trend(
     apis: Annotated[
         list[str] | None,
-        typer.Option("--apis", help="APIs read together; again for another set. [default: each]"),
+        typer.Option(
+            "--apis",
+            help="APIs read together, separated by commas; repeat for further sets.",
+            show_default="each API alone",
+        ),
     ] = None,
-    by: Annotated[Period, typer.Option("--by", help="Length of the windows, UTC.")] = "week",
+    by: Annotated[Period, typer.Option("--by", help="Length of the time windows (UTC).")] = "week",
     k: K = 10,
     population: Annotated[
         int | None,
         typer.Option(
-            "--population", "-n", help="Users that sites will see. [default: of the median window]"
+            "--population",
+            "-n",
+            help="Size of the population that sites will see.",
+            show_default="the users of the median window",
         ),
     ] = None,
     delta: DELTA = 0.05,
     against: Annotated[
-        Against, typer.Option("--against", help="Window that each is compared with.")
+        Against, typer.Option("--against", help="Which window each is compared with.")
     ] = "previous",
     false_alarms: Annotated[
         float,
-        typer.Option("--false-alarms", help="Tolerated probability of any false alarm at all."),
+        typer.Option("--false-alarms", help="Probability of any false alarm, if nothing changed."),
     ] = 0.01,
     volatile: VOLATILE = "shared",
     drop_automation: DROP_AUTOMATION = False,
@@ -109,7 +121,10 @@ def trend(
     since: SINCE = None,
     until: UNTIL = None,
     svg: Annotated[
-        Path | None, typer.Option("--svg", help="Draw the exposure here as well.", metavar="FILE")
+        Path | None,
+        typer.Option(
+            "--svg", help="Also draw the exposure over time to this file.", metavar="FILE"
+        ),
     ] = None,
     output_format: FORMAT = None,
     output: OUTPUT = None,
@@ -133,14 +148,14 @@ def trend(
         )
         timeless = monitor.timeless
     if timeless >= k:
-        note(f"{timeless:,} visits have no time and are in no window", quiet=quiet)
+        note(f"{timeless:,} visits have no time and belong to no window", quiet=quiet)
     if svg is not None:
         emit(standalone(of_trend(report, headed=True).svg), svg)
     show(answers.trend(report), output_format, output)
 
 
 def check(
-    decision: Annotated[Path, typer.Argument(help="A decision file.", metavar="DECISION.json")],
+    decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
     by: NEWEST = None,
     horizon: HORIZON = None,
     db: DB = DEFAULT_DB,
@@ -163,7 +178,7 @@ def check(
 def emit_check(
     report: CheckReport, decision: Path, output_format: CheckFormat | None, output: Path | None
 ) -> int:
-    """Write a check in the form that was asked for, and give its exit code."""
+    """Write a check in the chosen format, and return its exit code."""
     match output_format:
         case "junit" | "sarif" | "github":
             emit(_FILES[output_format](report, str(decision)), output)
@@ -173,7 +188,7 @@ def emit_check(
 
 
 def _circumstances(report: CheckReport) -> list[str]:
-    """Say who was looked at, and which check of how many it is."""
+    """Describe which users were checked, and which check of how many this is."""
     users = (
         f"fewer than {report.decision.policy.k}" if report.users is None else f"{report.users:,}"
     )
@@ -191,41 +206,45 @@ def _circumstances(report: CheckReport) -> list[str]:
 
 
 def watch(
-    folder: Annotated[Path, typer.Argument(help="Folder in which logs arrive.", metavar="DIR")],
+    folder: Annotated[Path, typer.Argument(help="Folder that receives the logs.", metavar="DIR")],
     decision: Annotated[
-        Path, typer.Option("--decision", help="The decision to check.", metavar="DECISION.json")
+        Path, typer.Option("--decision", help="Decision to check.", metavar="DECISION.json")
     ],
     command: Annotated[
         str | None,
-        typer.Option("--command", help="Run this when a verdict changes; JSON on its stdin."),
+        typer.Option(
+            "--command",
+            help="Command to run when a verdict changes; it gets JSON on standard input.",
+        ),
     ] = None,
     webhook: Annotated[
         str | None,
         typer.Option(
             "--webhook",
             envvar="FPMONITOR_WEBHOOK",
-            help="Post JSON to this address when a verdict changes; a secret one by environment.",
+            help="Address to post JSON to when a verdict changes; if it is secret, set the "
+            "variable instead.",
             metavar="URL",
         ),
     ] = None,
     by: NEWEST = None,
     horizon: HORIZON = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Do what there is to do and end, for cron.")
+        bool, typer.Option("--once", help="Check the folder once and exit, for cron.")
     ] = False,
     every: Annotated[
-        float, typer.Option("--every", help="Seconds between looks at the folder.", min=0.1)
+        float, typer.Option("--every", help="Seconds between checks of the folder.", min=0.1)
     ] = 10,
     settle: Annotated[
-        float, typer.Option("--settle", help="Read files unchanged for so many seconds.", min=0)
+        float,
+        typer.Option(
+            "--settle",
+            help="Seconds for which a file must not have changed before it is read.",
+            min=0,
+        ),
     ] = 2,
-    collector: Annotated[
-        str | None, typer.Option("--collector", help="Read with this collector.", metavar="NAME")
-    ] = None,
-    columns: Annotated[
-        Path | None,
-        typer.Option("--columns", help="Column map in TOML for foreign names.", metavar="MAP.toml"),
-    ] = None,
+    collector: COLLECTOR = None,
+    columns: COLUMNS = None,
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,
 ) -> int:

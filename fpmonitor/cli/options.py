@@ -24,7 +24,7 @@ WAIT = Annotated[
     typer.Option(
         "--wait",
         envvar="FPMONITOR_WAIT",
-        help="Wait so long for a database that another process has open.",
+        help="Seconds to wait for a database that another process holds; 0 does not wait.",
         metavar="SECONDS",
         min=0,
     ),
@@ -34,7 +34,7 @@ KEY_FILE_OPTION = Annotated[
     typer.Option(
         "--key-file",
         envvar="FPMONITOR_KEY_FILE",
-        help="The database is encrypted, with the key in this file, mode 600.",
+        help="Key file of an encrypted database (mode 600).",
         metavar="FILE",
     ),
 ]
@@ -42,53 +42,119 @@ FOR_OTHERS_OPTION = Annotated[
     bool,
     typer.Option(
         "--for-others",
-        help="Withhold also what gives counts below k away, as reports and the service do.",
+        help="Also hide exposures and names that reveal counts below k; for output that you "
+        "pass on.",
     ),
 ]
 VERSION = Annotated[
     bool,
-    typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+    typer.Option(
+        "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+    ),
 ]
 DB = Annotated[
-    Path, typer.Option("--db", envvar="FPMONITOR_DB", help="The database file.", metavar="PATH")
+    Path,
+    typer.Option(
+        "--db", envvar="FPMONITOR_DB", help="Database file.", metavar="PATH", rich_help_panel="Data"
+    ),
 ]
 FORMAT = Annotated[
     OutputFormat | None,
-    typer.Option("--format", help="Form of output: a table on a terminal, JSON when piped."),
+    typer.Option(
+        "--format",
+        help="Output format.",
+        show_default="a table on a terminal, JSON when piped",
+        rich_help_panel="Output",
+    ),
 ]
 OUTPUT = Annotated[
     Path | None,
-    typer.Option("-o", "--output", help="Write to this file.", metavar="FILE"),
+    typer.Option(
+        "-o",
+        "--output",
+        help="Write to this file instead of stdout.",
+        metavar="FILE",
+        rich_help_panel="Output",
+    ),
 ]
-QUIET = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
-K = Annotated[int, typer.Option("--k", help="A user is exposed in a group of fewer than K users.")]
+QUIET = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Show no progress and no notes.", rich_help_panel="Output"),
+]
+K = Annotated[
+    int,
+    typer.Option(
+        "--k",
+        help="Smallest safe group: users in groups of fewer than K are exposed.",
+        rich_help_panel="Question",
+    ),
+]
 POPULATION = Annotated[
     int | None,
     typer.Option(
-        "--population", "-n", help="Users that sites will see. [default: the observed users]"
+        "--population",
+        "-n",
+        help="Size of the population that sites will see.",
+        show_default="the number of observed users",
+        rich_help_panel="Question",
     ),
 ]
 DELTA = Annotated[
-    float, typer.Option("--delta", help="Tolerated probability that a guarantee fails.")
+    float,
+    typer.Option(
+        "--delta",
+        help="Probability with which a limit may be wrong: the confidence level is 1 - DELTA.",
+        rich_help_panel="Question",
+    ),
 ]
 MISSING = Annotated[
     Literal["value", "drop"],
-    typer.Option("--missing", help="An absent observation is a value; or drop such users."),
+    typer.Option(
+        "--missing",
+        help="Users without an observation of an API: count absence as a value, or drop them.",
+        rich_help_panel="Question",
+    ),
 ]
 SINCE = Annotated[
-    datetime | None, typer.Option("--since", help="Only observations from this time on (UTC).")
+    datetime | None,
+    typer.Option(
+        "--since", help="Only observations at or after this time (UTC).", rich_help_panel="Data"
+    ),
 ]
 UNTIL = Annotated[
-    datetime | None, typer.Option("--until", help="Only observations before this time (UTC).")
+    datetime | None,
+    typer.Option(
+        "--until", help="Only observations before this time (UTC).", rich_help_panel="Data"
+    ),
 ]
 UNSAFE_COUNTS = Annotated[
-    bool, typer.Option("--unsafe-counts", help="Show counts below k as well.")
+    bool,
+    typer.Option("--unsafe-counts", help="Also show counts below k.", rich_help_panel="Output"),
+]
+COLLECTOR = Annotated[
+    str | None,
+    typer.Option(
+        "--collector",
+        help="Parse the logs with this collector.",
+        show_default="recognised by content",
+        metavar="NAME",
+        rich_help_panel="Data",
+    ),
+]
+COLUMNS = Annotated[
+    Path | None,
+    typer.Option(
+        "--columns",
+        help="TOML file that maps the columns of foreign logs.",
+        metavar="MAP.toml",
+        rich_help_panel="Data",
+    ),
 ]
 DEFAULT_DB = Path("fpmonitor.duckdb")
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Split API names separated by commas; a name with a comma stands in double quotes."""
+    """Split API names separated by commas; put a name with a comma in double quotes."""
     names: list[str] = []
     name, quoted = "", False
     for character in text:

@@ -68,27 +68,34 @@ _EXPOSURE_COLUMNS = (
 GIVEN = Annotated[
     str,
     typer.Option(
-        "--given", help="APIs that cannot be hidden: exposure also per cohort of their values."
+        "--given",
+        help="APIs that cannot be hidden: also show the exposure within each cohort of their"
+        " values.",
     ),
 ]
 BOUNDS = Annotated[
-    bool, typer.Option("--bounds", help="The certificate beside all bounds of the paper.")
+    bool, typer.Option("--bounds", help="Compare the certificate with the published bounds.")
 ]
 SUPPORT = Annotated[
     list[int] | None,
     typer.Option(
-        "--support", help="Number of values that users can have, known beforehand; one per set."
+        "--support",
+        help="Number of possible values, if known before looking at the data; repeat for each set.",
     ),
 ]
 TRUST = Annotated[
     Knowledge | None,
-    typer.Option("--trust", help="The price of trust: what all knowledge up to this can promise."),
+    typer.Option(
+        "--trust",
+        help="Price of trust: what can be guaranteed from single APIs, pairs or joint data, "
+        "up to this level.",
+    ),
 ]
 ENTROPIES = Annotated[
-    bool, typer.Option("--entropies", help="Every measure and estimator of the entropy.")
+    bool, typer.Option("--entropies", help="Show all measures and estimators of entropy.")
 ]
 COUNTER = Annotated[
-    Engine, typer.Option("--engine", help="What counts groups: rows in memory, or DuckDB.")
+    Engine, typer.Option("--engine", help="Where groups are counted: in memory, or in DuckDB.")
 ]
 
 
@@ -96,7 +103,7 @@ def exposure(
     apis: Annotated[
         list[str],
         typer.Option(
-            "--apis", help="APIs read together, separated by commas; again for another set."
+            "--apis", help="APIs read together, separated by commas; repeat for further sets."
         ),
     ],
     k: K = 10,
@@ -142,45 +149,53 @@ def exposure(
 
 def decide(
     budget: Annotated[
-        float, typer.Option("--budget", help="Largest tolerated exposure, a share of the users.")
+        float, typer.Option("--budget", help="Largest tolerated exposure, as a share of the users.")
     ],
     k: K = 10,
     population: POPULATION = None,
     delta: DELTA = 0.05,
     candidates: Annotated[
         str | None,
-        typer.Option("--candidates", help="APIs to decide on, separated by commas. [default: all]"),
+        typer.Option(
+            "--candidates", help="APIs to decide on, separated by commas.", show_default="all"
+        ),
     ] = None,
     setting: Annotated[
         Setting,
-        typer.Option("--setting", help="Certify for a population, or count the observed users."),
+        typer.Option(
+            "--setting",
+            help="Certify the exposure of a population, or count the observed users only.",
+        ),
     ] = "population",
     missing: MISSING = "value",
-    must: Annotated[str, typer.Option("--must", help="APIs that every set must hold.")] = "",
-    never: Annotated[str, typer.Option("--never", help="APIs that no set may hold.")] = "",
+    must: Annotated[str, typer.Option("--must", help="APIs that every set must contain.")] = "",
+    never: Annotated[str, typer.Option("--never", help="APIs that no set may contain.")] = "",
     weights: Annotated[
         str | None,
         typer.Option(
             "--weights",
-            help="TOML file: utility of each API; or `demand`: sites on which scripts read it.",
+            help="TOML file with the utility of each API; or `demand`, the number of sites that "
+            "read it.",
             metavar="FILE|demand",
         ),
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option("--time-limit", help="Stop the search after these seconds.")
+        float | None, typer.Option("--time-limit", help="Seconds after which the search stops.")
     ] = None,
     forecast: Annotated[
         bool,
-        typer.Option("--forecast", help="How many users would decide each undecided set (slow)."),
+        typer.Option(
+            "--forecast", help="Estimate how many users would decide each undecided set (slow)."
+        ),
     ] = False,
     max_size: Annotated[
-        int | None, typer.Option("--max-size", help="Only sets of at most so many APIs.")
+        int | None, typer.Option("--max-size", help="Only search sets of at most this many APIs.")
     ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
             "--resume",
-            help="Go on from this decision of the same question, which was stopped early.",
+            help="Continue the search of this decision, which was stopped early.",
             metavar="DECISION.json",
         ),
     ] = None,
@@ -231,7 +246,7 @@ def decide(
 def emit_decision(
     decision: Decision, output_format: OutputFormat | None, output: Path | None, *, quiet: bool
 ) -> None:
-    """Write a decision in the form that was asked for; to people also when it goes to a file."""
+    """Write a decision in the chosen format; if it goes to a file, also show it on stderr."""
     shown = decisions.decision(decision)
     show(shown, output_format, output)
     if output is not None:
@@ -246,12 +261,12 @@ def _weights(monitor: Monitor, weights: str | None) -> Mapping[str, float] | Non
 
 def read_weights(path: Path) -> Mapping[str, float]:
     """Read the utility of each API from a TOML file."""
-    hint = 'a line an API, for example "Navigator.language" = 2'
+    hint = 'one line per API, for example "Navigator.language" = 2'
     content = read_toml(path, "weights", hint=hint)
     for api, weight in content.items():
         if type(weight) not in {int, float} or not 0 <= weight <= _MAX_WEIGHT:
             raise InputError(
-                f"weights {path}: the weight of {api!r} is no number from 0 to {_MAX_WEIGHT:g}",
+                f"weights {path}: the weight of {api!r} is not a number from 0 to {_MAX_WEIGHT:g}",
                 hint=hint,
             )
     return {api: float(weight) for api, weight in content.items()}

@@ -1,4 +1,4 @@
-"""Exact counts are counted: how many a reader may have answered, and the command that tells."""
+"""Limits on the exact counts that a reader may receive, and the command that lists readers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ READER = Annotated[
     typer.Option(
         "--reader",
         envvar="FPMONITOR_READER",
-        help="Who gets the answer: its exact counts are limited. [default: you, without limit]",
+        help="Who receives the answer; each reader may receive a limited number of exact counts.",
+        show_default="you, without a limit",
         metavar="NAME",
+        rich_help_panel="Output",
     ),
 ]
 QUERY_LIMIT = Annotated[
     str,
     typer.Option(
         "--query-limit",
-        help="Exact counts that a reader may have: a number, or log2 of the users.",
+        help="Largest number of exact counts per reader: a number, or log2 of the users.",
         metavar="N|log2",
+        rich_help_panel="Output",
     ),
 ]
 DEFAULT_LIMIT = "log2"
@@ -61,7 +64,10 @@ def queries(
     limit: QUERY_LIMIT = DEFAULT_LIMIT,
     forget: Annotated[
         str | None,
-        typer.Option("--forget", help="Start again for this reader: only if users are others."),
+        typer.Option(
+            "--forget",
+            help="Reset the count of this reader; safe only if the users have been replaced.",
+        ),
     ] = None,
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,

@@ -1,4 +1,4 @@
-"""Commands on releases: release, and audit of what a release gives away."""
+"""Commands on releases: release, and audit of what a release reveals."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ from fpmonitor.store.snapshot import Window
 _LARGEST_CURVE = 10_000
 
 
-USERS = Annotated[int, typer.Option("--users", "-n", help="Users in the release.")]
-EPSILON = Annotated[float, typer.Option("--epsilon", help="Privacy loss, nats.")]
-KNOWN = Annotated[int, typer.Option("--known", help="Users whose records an attacker knows.")]
+USERS = Annotated[int, typer.Option("--users", "-n", help="Number of users in the release.")]
+EPSILON = Annotated[float, typer.Option("--epsilon", help="Privacy loss, in nats.")]
+KNOWN = Annotated[
+    int, typer.Option("--known", help="Number of users whose records an attacker knows.")
+]
 THRESHOLD = Annotated[int, typer.Option("--k", help="Counts below K are not published.")]
 PROBABILITY = Annotated[
-    float, typer.Option("--probability", "-p", help="That another user has the value.")
+    float, typer.Option("--probability", "-p", help="Probability that another user has the value.")
 ]
 
 audit = typer.Typer(
@@ -60,14 +62,16 @@ def release(
     apis: Annotated[str, typer.Option("--apis", help="APIs of the table, separated by commas.")],
     k: THRESHOLD,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="The table, Parquet.", metavar="FILE")
+        Path, typer.Option("-o", "--output", help="Parquet file to write.", metavar="FILE")
     ],
     mechanism: Annotated[
         Mechanism,
-        typer.Option("--mechanism", help="Withhold rare rows whole, or suppress single cells."),
+        typer.Option(
+            "--mechanism", help="Withhold rare rows as a whole, or suppress single cells."
+        ),
     ] = "histogram",
     budget: Annotated[
-        float, typer.Option("--budget", help="Largest share of users withheld by `cells`.")
+        float, typer.Option("--budget", help="Largest share of users that `cells` may withhold.")
     ] = 0.05,
     what_if: WHAT_IF = None,
     reader: READER = None,
@@ -92,7 +96,7 @@ def release(
         for name, value in manifest[part].items()
     }
     show(store.members(manifest, shown), output_format, None)
-    note(f"{output} may be published; {where} is for your eyes", quiet=quiet)
+    note(f"{output} may be published; keep {where} to yourself", quiet=quiet)
     if made.manifest.suppressed.users == 0:
         note(
             "nobody lacks a value and nothing was suppressed: with a known number of users the "
@@ -118,11 +122,20 @@ def histogram(
     k: THRESHOLD,
     epsilon: EPSILON,
     users: Annotated[
-        int | None, typer.Option("--users", "-n", help="Users in the release. [default: observed]")
+        int | None,
+        typer.Option(
+            "--users",
+            "-n",
+            help="Number of users in the release.",
+            show_default="the observed users",
+        ),
     ] = None,
     known: KNOWN = 0,
     alpha: Annotated[
-        float, typer.Option("--alpha", help="Tolerated probability that the law is another.")
+        float,
+        typer.Option(
+            "--alpha", help="Probability with which the estimated distribution may be wrong."
+        ),
     ] = 0.05,
     what_if: WHAT_IF = None,
     db: DB = DEFAULT_DB,
@@ -131,7 +144,7 @@ def histogram(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Delta of a histogram for the law that a database tells, estimated and certified."""
+    """Compute the delta of a histogram of the users of a database, estimated and certified."""
     with Monitor(db, window=Window(since, until), view=view_of(what_if=what_if)) as monitor:
         found = monitor.histogram_guarantee(
             split_names(apis), k=k, epsilon=epsilon, users=users, known=known, alpha=alpha
@@ -159,14 +172,14 @@ def partial_knowledge(
     copies: Annotated[
         int | None,
         typer.Option(
-            "--copies", help="How many of the known records have the value. [default: the average]"
+            "--copies", help="Number of known records with the value.", show_default="the average"
         ),
     ] = None,
     output_format: FORMAT = None,
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Deltas of a histogram for a user with one value, when only probabilities are known."""
+    """Compute the deltas of a histogram for a user with one value, from probabilities alone."""
     answer = asdict(
         value_guarantee(users, probability, k=k, epsilon=epsilon, known=known, copies=copies)
     )
@@ -181,14 +194,17 @@ def curve(
     probability: PROBABILITY,
     k: THRESHOLD,
     known: KNOWN = 0,
-    most: Annotated[float, typer.Option("--most", help="Largest epsilon, nats.")] = 3.0,
+    most: Annotated[float, typer.Option("--most", help="Largest epsilon, in nats.")] = 3.0,
     points: Annotated[
-        int, typer.Option("--points", help="Epsilons, evenly spaced.", min=2, max=_LARGEST_CURVE)
+        int,
+        typer.Option(
+            "--points", help="Number of evenly spaced epsilons.", min=2, max=_LARGEST_CURVE
+        ),
     ] = 31,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Delta of `partial-knowledge` for epsilons from 0 on."""
+    """Compute the delta of `partial-knowledge` for a range of epsilons."""
     epsilons = [float(epsilon) for epsilon in np.linspace(0, most, points)]
     deltas = delta_curve(users, probability, k=k, epsilons=epsilons, known=known)
     rows = [
@@ -203,15 +219,17 @@ def least_threshold(
     users: USERS,
     probability: Annotated[
         list[float],
-        typer.Option("--probability", "-p", help="Of a value; again for each other value."),
+        typer.Option(
+            "--probability", "-p", help="Probability of a value; repeat for each further value."
+        ),
     ],
     epsilon: EPSILON,
-    delta: Annotated[float, typer.Option("--delta", help="Wanted delta.")],
+    delta: Annotated[float, typer.Option("--delta", help="Delta to reach.")],
     known: KNOWN = 0,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Smallest threshold that makes a histogram (epsilon, delta)-private; null where none does."""
+    """Find the smallest threshold that makes a histogram (epsilon, delta)-private, if any."""
     answer = {"k": smallest_k(users, probability, epsilon=epsilon, delta=delta, known=known)}
     show(store.members(answer), output_format, output)
 
@@ -221,13 +239,16 @@ def baseline(
     users: USERS,
     weight: Annotated[float, typer.Option("--weight", "-w", help="Weight of a predicate.")],
     epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="Of a differentially private release, nats.")
+        float | None,
+        typer.Option("--epsilon", help="Epsilon of a differentially private release, in nats."),
     ] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="Its delta. [default: 0]")] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="Delta of the release.", show_default="0")
+    ] = None,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Success of singling out without a release, and its bound after a private one."""
+    """Compute the chance of singling out without a release, and its bound after a private one."""
     if delta is not None and epsilon is None:
         raise PolicyError("epsilon", "is missing", hint="a delta goes with an epsilon")
     bound = (
@@ -240,25 +261,30 @@ def baseline(
 @audit.command("singling-out")
 def singling_out(
     release_file: Annotated[
-        Path, typer.Option("--release", help="Table of `fpmonitor release`.", metavar="FILE")
+        Path,
+        typer.Option("--release", help="Table written by `fpmonitor release`.", metavar="FILE"),
     ],
     db: DB = DEFAULT_DB,
     weight: Annotated[
         float | None,
-        typer.Option("--weight", "-w", help="Largest weight of a predicate. [default: 1/(100 n)]"),
+        typer.Option(
+            "--weight", "-w", help="Largest weight of a predicate.", show_default="1/(100 n)"
+        ),
     ] = None,
-    trials: Annotated[int, typer.Option("--trials", help="Runs of the attack.", min=1)] = 1000,
+    trials: Annotated[
+        int, typer.Option("--trials", help="Number of runs of the attack.", min=1)
+    ] = 1000,
     control: Annotated[
         Path | None,
-        typer.Option("--control", help="Database of other users, to weigh predicates by."),
+        typer.Option("--control", help="Database of other users, for the weights of predicates."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the attack's draws.", min=0)] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.", min=0)] = 0,
     since: SINCE = None,
     until: UNTIL = None,
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """Attack a release, to see whether it singles out users more often than chance does."""
+    """Attack a release, to test whether it singles out users more often than chance."""
     made = read_release(release_file)
     with Monitor(db, window=Window(since, until)) as monitor:
         if control is None:

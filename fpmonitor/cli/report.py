@@ -46,22 +46,31 @@ _MOST_RANKED = 40
 
 PLOTTED = Annotated[
     list[str] | None,
-    typer.Option("--apis", help="APIs read together; again for another set. [default: each]"),
+    typer.Option(
+        "--apis",
+        help="APIs read together, separated by commas; repeat for further sets.",
+        show_default="each API alone",
+    ),
 ]
 
 
 def report(
     decision: Annotated[
         Path | None,
-        typer.Argument(help="A decision file. [default: decide now]", metavar="DECISION.json"),
+        typer.Argument(
+            help="Decision file.", show_default="make a decision now", metavar="DECISION.json"
+        ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="The report, HTML.", metavar="FILE")
+        Path, typer.Option("-o", "--output", help="HTML file to write.", metavar="FILE")
     ] = Path("report.html"),
     k: K = 10,
     population: POPULATION = None,
     budget: Annotated[
-        float, typer.Option("--budget", help="Largest tolerated exposure, without a decision file.")
+        float,
+        typer.Option(
+            "--budget", help="Largest tolerated exposure, as a share; without a decision file only."
+        ),
     ] = 0.05,
     delta: DELTA = 0.05,
     source: SOURCE = None,
@@ -101,7 +110,7 @@ def page_of(monitor: Monitor, decision: Decision) -> str:
 def plot(
     kind: Annotated[Plot, typer.Argument(help="What to draw.")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="An SVG or PNG file.", metavar="FILE")
+        Path, typer.Option("-o", "--output", help="SVG or PNG file to write.", metavar="FILE")
     ],
     apis: PLOTTED = None,
     k: K = 10,
@@ -130,7 +139,7 @@ def check_image(output: Path) -> None:
         The file is neither SVG nor PNG by its name.
     """
     if output.suffix not in {".svg", ".png"}:
-        raise InputError(f"{output}: only .svg and .png are written")
+        raise InputError(f"{output}: not an .svg or .png file")
 
 
 def emit_figure(figure: Figure, output: Path, *, quiet: bool) -> None:
@@ -171,7 +180,7 @@ def figure_of(
     population: int | None,
     delta: float,
 ) -> Figure:
-    """Draw what was asked for, of some API sets.
+    """Draw one figure of some API sets.
 
     Raises
     ------
@@ -186,7 +195,7 @@ def figure_of(
         reports = monitor.exposure(wanted, k=k, population=population, delta=delta)
         return of_exposures(reports, title="Exposure")
     if len(sets) != 1:
-        raise InputError(f"plot {kind}: name one set by --apis")
+        raise InputError(f"plot {kind}: name exactly one set with --apis")
     if kind == "curve":
         return of_curve(monitor.curve(sets[0], k=k, delta=delta))
     [found] = monitor.exposure(sets, k=k, population=population, delta=delta, trust="joint")
@@ -195,21 +204,27 @@ def figure_of(
 
 def compare(
     before: Annotated[
-        Path, typer.Argument(help="A database, or a decision file (.json).", metavar="BEFORE")
+        Path, typer.Argument(help="Database, or decision file (.json).", metavar="BEFORE")
     ],
     after: Annotated[
-        Path, typer.Argument(help="Another, or the same with --split.", metavar="AFTER")
+        Path, typer.Argument(help="Another one, or the same with --split.", metavar="AFTER")
     ],
     apis: Annotated[
         list[str] | None,
-        typer.Option("--apis", help="APIs read together; again for another set. [default: each]"),
+        typer.Option(
+            "--apis",
+            help="APIs read together, separated by commas; repeat for further sets.",
+            show_default="each API alone",
+        ),
     ] = None,
     decision: Annotated[
         Path | None,
-        typer.Option("--decision", help="Compare its allowed sets.", metavar="DECISION.json"),
+        typer.Option(
+            "--decision", help="Compare the allowed sets of this decision.", metavar="DECISION.json"
+        ),
     ] = None,
     split: Annotated[
-        datetime | None, typer.Option("--split", help="Before and after this time (UTC).")
+        datetime | None, typer.Option("--split", help="Compare before and after this time (UTC).")
     ] = None,
     k: K = 10,
     population: POPULATION = None,
@@ -239,7 +254,7 @@ def compare(
         later = second.exposure([apis for _, apis in shared], k=k, population=users, delta=delta)
     compared = [compare_sets(a, b) for (a, _), b in zip(shared, later, strict=True)]
     if len(shared) < len(earlier):
-        note(f"{len(earlier) - len(shared)} sets hold APIs that the second one never saw")
+        note(f"{len(earlier) - len(shared)} sets contain APIs that the second one never saw")
     compared.sort(key=lambda line: -abs(line.difference))
     show(answers.comparison(compared, population=users, k=k), output_format, output)
 

@@ -13,43 +13,43 @@ from fpmonitor.sealing import make_key_file, open_file, seal_file
 from fpmonitor.store.encryption import make_key_file as make_database_key
 
 KEY_FILE = Annotated[
-    Path, typer.Option("--key-file", help="File of the secret key, mode 600.", metavar="FILE")
+    Path, typer.Option("--key-file", help="File with the secret key (mode 600).", metavar="FILE")
 ]
-OUTPUT = Annotated[Path, typer.Option("-o", "--output", help="Write here.", metavar="FILE")]
+OUTPUT = Annotated[Path, typer.Option("-o", "--output", help="File to write.", metavar="FILE")]
 
 
 def make_key(
-    path: Annotated[Path, typer.Argument(help="The file to make.", metavar="FILE")],
+    path: Annotated[Path, typer.Argument(help="Key file to create.", metavar="FILE")],
     quiet: QUIET = False,
 ) -> None:
     """Make the key of an encrypted database, for `fpmonitor --key-file`."""
     make_database_key(path)
-    note(f"what {path} encrypts is lost without it: keep a copy elsewhere", quiet=quiet)
+    note(f"data encrypted with {path} are lost without it: keep a copy elsewhere", quiet=quiet)
 
 
 def seal(
-    source: Annotated[Path, typer.Argument(help="A database, or any file.", metavar="FILE")],
+    source: Annotated[Path, typer.Argument(help="Database, or any other file.", metavar="FILE")],
     seal_key: KEY_FILE,
     output: OUTPUT,
     make_key: Annotated[
-        bool, typer.Option("--make-key", help="Make the key file, which must not be there yet.")
+        bool, typer.Option("--make-key", help="Create the key file, which must not exist yet.")
     ] = False,
     quiet: QUIET = False,
 ) -> None:
     """Encrypt a file in the age format; the original stays."""
     if make_key:
         make_key_file(seal_key)
-        note(f"{seal_key} opens what is sealed: keep it elsewhere, and a copy of it", quiet=quiet)
+        note(f"{seal_key} opens the sealed file: keep it, and a copy of it, elsewhere", quiet=quiet)
     seal_file(source, output, seal_key)
-    note(f"sealed in {output}; {source} is as it was", quiet=quiet)
+    note(f"sealed to {output}; {source} is unchanged", quiet=quiet)
 
 
 def open_sealed(
-    source: Annotated[Path, typer.Argument(help="A sealed file.", metavar="FILE")],
+    source: Annotated[Path, typer.Argument(help="Sealed file.", metavar="FILE")],
     seal_key: KEY_FILE,
     output: OUTPUT,
     quiet: QUIET = False,
 ) -> None:
     """Decrypt a file made by `db seal` or by age."""
     open_file(source, output, seal_key)
-    note(f"opened in {output}", quiet=quiet)
+    note(f"decrypted to {output}", quiet=quiet)

@@ -23,32 +23,48 @@ keys = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-KIND = Annotated[Literal["write", "read"], typer.Argument(help="Send records, or read answers.")]
-NAME = Annotated[str, typer.Argument(help="Source of the records, or who reads.")]
+KIND = Annotated[
+    Literal["write", "read"], typer.Argument(help="Whether the key sends records or reads answers.")
+]
+NAME = Annotated[str, typer.Argument(help="Name of the sender or of the reader.")]
 KEYS_FILE = Annotated[
     Path | None,
-    typer.Option("--keys", help="File of hashes. [default: beside the database]", metavar="FILE"),
+    typer.Option(
+        "--keys",
+        help="File with the hashes of the keys.",
+        show_default="next to the database",
+        metavar="FILE",
+    ),
 ]
 
 
 def serve(
     config: Annotated[
         Path | None,
-        typer.Option("--config", help="Settings of the service, TOML.", metavar="FILE"),
+        typer.Option(
+            "--config", help="TOML file with the settings of the service.", metavar="FILE"
+        ),
     ] = None,
     decision: Annotated[
         Path | None,
-        typer.Option("--decision", help="Decision to serve and to show.", metavar="DECISION.json"),
+        typer.Option(
+            "--decision",
+            help="Decision to serve and to show on the dashboard.",
+            metavar="DECISION.json",
+        ),
     ] = None,
     host: Annotated[
-        str | None, typer.Option("--host", help="Where to listen. [default: 127.0.0.1]")
+        str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", help="Port; 0 chooses one. [default: 8017]", min=0)
+        int | None,
+        typer.Option(
+            "--port", help="Port to listen on; 0 picks a free one.", show_default="8017", min=0
+        ),
     ] = None,
     db: Annotated[
         Path | None,
-        typer.Option("--db", envvar="FPMONITOR_DB", help="The database file.", metavar="PATH"),
+        typer.Option("--db", envvar="FPMONITOR_DB", help="Database file.", metavar="PATH"),
     ] = None,
 ) -> None:
     """Collect records over HTTP, answer questions, and show a dashboard."""
@@ -66,12 +82,12 @@ def serve(
 
 @keys.command("add")
 def add(kind: KIND, name: NAME, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = None) -> None:
-    """Make a key and print it: it is shown once, and kept as a hash."""
+    """Create a key and print it. It is shown only once; a hash of it is stored."""
     from fpmonitor.serve.keys import add_key  # noqa: PLC0415 -- for this command only
 
     secret = add_key(_file(db, keys_file), kind, name)
     emit(f"{secret}\n", None)
-    note("keep it: it is not shown again")
+    note("store it now: it is not shown again")
 
 
 @keys.command("remove")
@@ -89,7 +105,7 @@ def list_keys(
     output_format: FORMAT = None,
     output: OUTPUT = None,
 ) -> None:
-    """List the keys by what they allow and their names."""
+    """List the keys: what each allows, and its name."""
     from fpmonitor.serve.keys import read_keys  # noqa: PLC0415 -- for this command only
 
     ring = read_keys(_file(db, keys_file))

@@ -23,14 +23,12 @@ _CANDIDATES = 12
 
 
 def quickstart(
-    folder: Annotated[Path, typer.Argument(help="Folder to make.")] = Path("quickstart"),
+    folder: Annotated[Path, typer.Argument(help="Folder to create.")] = Path("quickstart"),
     quiet: QUIET = False,
 ) -> None:
     """Run ingest, decide and export on bundled synthetic logs, into a new folder."""
     if folder.exists() and any(folder.iterdir()):
-        raise InputError(
-            f"{folder} is there and not empty", hint="name another folder, or remove this one"
-        )
+        raise InputError(f"{folder} is not empty", hint="name another folder, or remove it")
     folder.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True, quiet=quiet)
     database, decision_file = folder / "fpmonitor.duckdb", folder / "decision.json"

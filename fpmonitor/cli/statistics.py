@@ -47,18 +47,20 @@ _SHOWN_POINTS = 30
 def rank(
     apis: Annotated[
         list[str] | None,
-        typer.Option("--apis", help="A set to rank, separated by commas; again for another."),
+        typer.Option(
+            "--apis", help="APIs of a set to rank, separated by commas; repeat for further sets."
+        ),
     ] = None,
     sets: Annotated[
         Path | None,
-        typer.Option("--sets", help="File with a set a line, names separated by commas."),
+        typer.Option("--sets", help="File with one set per line, names separated by commas."),
     ] = None,
     candidates: Annotated[
         str | None,
-        typer.Option("--candidates", help="Rank sets of these APIs. [default: all]"),
+        typer.Option("--candidates", help="Rank sets of these APIs.", show_default="all"),
     ] = None,
     size: Annotated[
-        int, typer.Option("--size", help="Rank all sets of up to so many candidates.", min=1)
+        int, typer.Option("--size", help="Rank all sets of up to this many candidates.", min=1)
     ] = 1,
     k: K = 10,
     population: POPULATION = None,
@@ -106,13 +108,13 @@ def _read_sets(path: Path) -> list[tuple[str, ...]]:
     lines = read_text(path, "sets").splitlines()
     sets = [split_names(line) for line in lines if line.strip() and not line.startswith("#")]
     if not sets:
-        raise InputError(f"sets {path}: no set in it", hint="a line a set: A,B")
+        raise InputError(f"sets {path}: contains no set", hint="one set per line: A,B")
     return sets
 
 
 def curve(
     apis: Annotated[str, typer.Option("--apis", help="APIs read together, separated by commas.")],
-    k: Annotated[int, typer.Option("--k", help="Smallest threshold that is shown, users.")] = 10,
+    k: Annotated[int, typer.Option("--k", help="Smallest group size on the curve.")] = 10,
     delta: DELTA = 0.05,
     missing: MISSING = "value",
     unsafe_counts: UNSAFE_COUNTS = False,

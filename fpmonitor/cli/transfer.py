@@ -14,7 +14,7 @@ from fpmonitor.cli.output import emit_rows, note
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.transfer import read_export
 
-FOLDER = Annotated[Path, typer.Argument(help="The folder of the export.", metavar="FOLDER")]
+FOLDER = Annotated[Path, typer.Argument(help="Folder of the copy.", metavar="FOLDER")]
 
 
 def copy_out(
@@ -45,7 +45,7 @@ def copy_out(
         output=output,
         document=msgspec.to_builtins(manifest),
     )
-    note(f"{folder} holds the key of the user ids: keep it as secret as {db}", quiet=quiet)
+    note(f"{folder} contains the key of the user ids: keep it as secret as {db}", quiet=quiet)
 
 
 def copy_in(

@@ -49,12 +49,13 @@ def verify(db: DB = DEFAULT_DB, output_format: FORMAT = None, output: OUTPUT = N
 
 def forget(
     before: Annotated[
-        datetime | None, typer.Option("--before", help="Forget visits before this time (UTC).")
+        datetime | None, typer.Option("--before", help="Delete visits before this time (UTC).")
     ] = None,
     user: Annotated[
         bool,
         typer.Option(
-            "--user", help=f"Forget the user whose id stands in the variable {_USER_VARIABLE}."
+            "--user",
+            help=f"Delete the user whose id is in the environment variable {_USER_VARIABLE}.",
         ),
     ] = False,
     db: DB = DEFAULT_DB,
@@ -64,13 +65,13 @@ def forget(
     name = os.environ.get(_USER_VARIABLE, "") if user else ""
     if (before is None) == (not user) or (user and not name):
         raise InputError(
-            "forget: give either --before TIME or --user",
-            hint=f"with --user the id stands in {_USER_VARIABLE}, not on the command line",
+            "db forget: give either --before TIME or --user",
+            hint=f"with --user, put the id into {_USER_VARIABLE}, not on the command line",
         )
     with Monitor(db) as monitor:
         visits = monitor.forget_user(name) if before is None else monitor.forget_before(before)
     write_anew(db)
-    note(f"{visits:,} visits forgotten", quiet=quiet)
+    note(f"{visits:,} visits deleted", quiet=quiet)
 
 
 def compact(db: DB = DEFAULT_DB, quiet: QUIET = False) -> None:

@@ -1,4 +1,4 @@
-"""Options on how questions look at the users: volatile values, automation, coarser values."""
+"""Preprocessing options: volatile values, automation, value transforms."""
 
 from __future__ import annotations
 
@@ -20,22 +20,34 @@ VOLATILE = Annotated[
     Volatile,
     typer.Option(
         "--volatile",
-        help="Values that browsers randomise: one shared token, left out, or as they were logged.",
+        help="Values that browsers randomise: replaced by one token per browser family, left"
+        " out, or as logged.",
+        rich_help_panel="Data",
     ),
 ]
 DROP_AUTOMATION = Annotated[
-    bool, typer.Option("--drop-automation", help="Leave out users that look automated.")
+    bool,
+    typer.Option(
+        "--drop-automation", help="Exclude users that look automated.", rich_help_panel="Data"
+    ),
 ]
 WHAT_IF = Annotated[
     Path | None,
-    typer.Option("--what-if", help="TOML file: what APIs return instead.", metavar="FILE"),
+    typer.Option(
+        "--what-if",
+        help="TOML file of value transforms (round, truncate, make constant): answer for "
+        "transformed values.",
+        metavar="FILE",
+        rich_help_panel="Data",
+    ),
 ]
 SOURCE = Annotated[
     str | None,
     typer.Option(
         "--source",
-        help="Only observations of this source, for example 'fingerprintjs 5.2.0'.",
+        help="Only observations made by this library, for example 'fingerprintjs 5.2.0'.",
         metavar="NAME",
+        rich_help_panel="Data",
     ),
 ]
 
@@ -54,20 +66,22 @@ def view_of(
 
 
 def note_view(monitor: Monitor, k: int) -> None:
-    """Say on stderr who was left out, what was changed, and which values are pooled."""
+    """Note on stderr who was excluded, what was transformed, and which sources are mixed."""
     view = monitor.view
     if view.drop_automation:
         dropped = publishable_count(monitor.dropped, k)
         number = f"fewer than {k}" if dropped is None else f"{dropped:,}"
-        note(f"{number} users that look automated are left out")
+        note(f"{number} users that look automated are excluded")
     if view.transforms:
-        note(f"values changed before the question: {', '.join(sorted(view.transforms))}")
+        note(f"value transforms applied to: {', '.join(sorted(view.transforms))}")
     if view.volatile == "raw":
-        note("values that browsers randomise count as they were logged: they name nobody for long")
+        note(
+            "values that browsers randomise count as logged, although they identify nobody for long"
+        )
     if monitor.values_are_digested:
-        note("values are kept as digests: browsers, and what they randomise, are not recognised")
+        note("values are stored as digests: browsers and randomised values are not recognised")
     mixed = monitor.mixed_sources(k=k)
     for api, sources in list(mixed.items())[:5]:
-        note(f"{api}: values of {', '.join(sources)} are read together; --source NAME takes one")
+        note(f"{api}: values of {', '.join(sources)} are mixed; --source NAME selects one")
     if len(mixed) > 5:
         note(f"... and {len(mixed) - 5:,} more APIs with several sources")

@@ -44,7 +44,7 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     no_csv = ("", "")
     if len(details) > 1:
         options = ", ".join(f"--{_DETAILS[member]}" for member in details)
-        no_csv = (f"CSV holds one of {options}", "ask for one, or for JSON")
+        no_csv = (f"CSV can hold only one of {options}", "ask for one of them, or for JSON")
     lines = rows
     if len(details) == 1:
         lines = [{"apis": row["apis"]} | line for row in rows for line in row[details[0]]]

@@ -468,7 +468,7 @@ def test_the_command_line_says_when_rows_are_visits(
     log = tmp_path / "fp.json"
     log.write_text(json.dumps(FP5))
     assert run(["ingest", str(log), "--db", str(tmp_path / "x.duckdb")]) == 0
-    assert "rows are visits" in capsys.readouterr().err
+    assert "each row counts as a user" in capsys.readouterr().err
     log.write_text(json.dumps({"visitor": "u", **FP5}))
     assert run(["ingest", str(log), "--user", "visitor", "--db", str(tmp_path / "y.duckdb")]) == 0
     assert "visits" not in capsys.readouterr().err

@@ -38,10 +38,10 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("case", REFERENCE["lipschitz_constant"], ids=str)
-def test_lipschitz_constant_matches_the_reference(case: dict[str, Any]) -> None:
-    got = lipschitz_constant(case["k"], case["population"])
-    assert got == pytest.approx(case["value"], rel=1e-11)
+def test_lipschitz_constant_matches_the_reference() -> None:
+    for case in REFERENCE["lipschitz_constant"]:
+        got = lipschitz_constant(case["k"], case["population"])
+        assert got == pytest.approx(case["value"], rel=1e-11)
 
 
 @pytest.mark.parametrize(("k", "expected"), [(10, 0.9), (20, 1.15)])

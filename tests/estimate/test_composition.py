@@ -69,17 +69,17 @@ def random_threshold(rng: np.random.Generator, joint: np.ndarray) -> float:
     return min(float(rng.choice(joint[joint > 0])) * (1 + 1e-9), 0.999)
 
 
-@pytest.mark.parametrize("case", REFERENCE["composition_slack"], ids=str)
-def test_slack_of_one_api_matches_the_reference(case: dict[str, Any]) -> None:
-    one = MarginalDistribution.from_probabilities(law(case["law"]))
-    t, tolerance = np.array([case["t"]]), case["tolerance"]
-    assert one.exposure(t)[0] == pytest.approx(case["exposure"], abs=tolerance)
-    theorem2 = one.exposure(t)[0] + case["t"] * one.support
-    assert theorem2 == pytest.approx(case["theorem_2"], abs=tolerance)
-    assert one.sharpened_slack(t)[0] == pytest.approx(case["sharpened"], abs=tolerance)
-    p = law(case["law"])
-    direct = np.minimum(p, case["t"] * (1 - p) / (1 - case["t"])).sum()
-    assert one.sharpened_slack(t)[0] == pytest.approx(direct, abs=1e-12)
+def test_slack_of_one_api_matches_the_reference() -> None:
+    for case in REFERENCE["composition_slack"]:
+        one = MarginalDistribution.from_probabilities(law(case["law"]))
+        t, tolerance = np.array([case["t"]]), case["tolerance"]
+        assert one.exposure(t)[0] == pytest.approx(case["exposure"], abs=tolerance)
+        theorem2 = one.exposure(t)[0] + case["t"] * one.support
+        assert theorem2 == pytest.approx(case["theorem_2"], abs=tolerance)
+        assert one.sharpened_slack(t)[0] == pytest.approx(case["sharpened"], abs=tolerance)
+        p = law(case["law"])
+        direct = np.minimum(p, case["t"] * (1 - p) / (1 - case["t"])).sum()
+        assert one.sharpened_slack(t)[0] == pytest.approx(direct, abs=1e-12)
 
 
 def test_one_value_of_probability_t_carries_exactly_t() -> None:

@@ -250,16 +250,16 @@ def test_chow_liu_picks_the_best_tree() -> None:
     assert min(trees) == pytest.approx(entropy_bits(spectrum_of(rows)))
 
 
-@pytest.mark.parametrize("case", REFERENCE["exposure_curve"], ids=str)
-def test_exposure_curve_and_its_entropy_bound_match_the_reference(case: dict[str, Any]) -> None:
-    p = law(case["law"])
-    t, tolerance = case["threshold"], 1e-9
-    marginal = MarginalDistribution.from_probabilities(p)
-    exposure = marginal.exposure(np.array([t, np.nextafter(t, 1)]))
-    assert exposure.tolist() == pytest.approx([case["below"], case["up_to"]], abs=tolerance)
-    bound = exposure_bound_from_entropy(true_bits(p), t)
-    assert bound == pytest.approx(min(case["entropy_bound"], 1), abs=tolerance)
-    assert exposure[1] <= bound + tolerance
+def test_exposure_curve_and_its_entropy_bound_match_the_reference() -> None:
+    for case in REFERENCE["exposure_curve"]:
+        p = law(case["law"])
+        t, tolerance = case["threshold"], 1e-9
+        marginal = MarginalDistribution.from_probabilities(p)
+        exposure = marginal.exposure(np.array([t, np.nextafter(t, 1)]))
+        assert exposure.tolist() == pytest.approx([case["below"], case["up_to"]], abs=tolerance)
+        bound = exposure_bound_from_entropy(true_bits(p), t)
+        assert bound == pytest.approx(min(case["entropy_bound"], 1), abs=tolerance)
+        assert exposure[1] <= bound + tolerance
 
 
 def test_entropy_is_the_integral_of_the_exposure() -> None:

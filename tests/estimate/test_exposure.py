@@ -9,7 +9,6 @@ from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -71,22 +70,24 @@ def hypergeometric_cdf(total: int, group: int, draws: int, most: int) -> float:
         return float(cdf)
 
 
-@pytest.mark.parametrize("case", REFERENCE["statistical_exposure"], ids=str)
-def test_statistical_exposure_of_known_laws_matches_the_reference(case: dict[str, Any]) -> None:
-    got = statistical_exposure(law(case["law"]), k=case["k"], population=case["population"])
-    assert got == pytest.approx(case["value"], abs=case["tolerance"], rel=1e-9)
+def test_statistical_exposure_of_known_laws_matches_the_reference() -> None:
+    for case in REFERENCE["statistical_exposure"]:
+        got = statistical_exposure(law(case["law"]), k=case["k"], population=case["population"])
+        assert got == pytest.approx(case["value"], abs=case["tolerance"], rel=1e-9)
 
 
-@pytest.mark.parametrize("case", REFERENCE["spectrum"]["estimates"], ids=str)
-def test_estimates_from_a_spectrum_match_the_reference(case: dict[str, Any]) -> None:
-    spectrum = CountSpectrum(
-        np.array(REFERENCE["spectrum"]["counts"]), np.array(REFERENCE["spectrum"]["values"])
-    )
-    arguments = {"k": case["k"], "population": case["population"]}
-    tolerance = case["tolerance"]
-    assert plug_in_exposure(spectrum, **arguments) == pytest.approx(case["plug_in"], abs=tolerance)
-    unbiased = unbiased_exposure(spectrum, **arguments)
-    assert unbiased == pytest.approx(case["unbiased"], abs=tolerance)
+def test_estimates_from_a_spectrum_match_the_reference() -> None:
+    for case in REFERENCE["spectrum"]["estimates"]:
+        spectrum = CountSpectrum(
+            np.array(REFERENCE["spectrum"]["counts"]), np.array(REFERENCE["spectrum"]["values"])
+        )
+        arguments = {"k": case["k"], "population": case["population"]}
+        tolerance = case["tolerance"]
+        assert plug_in_exposure(spectrum, **arguments) == pytest.approx(
+            case["plug_in"], abs=tolerance
+        )
+        unbiased = unbiased_exposure(spectrum, **arguments)
+        assert unbiased == pytest.approx(case["unbiased"], abs=tolerance)
 
 
 def test_multiplicities_stand_for_repeated_probabilities() -> None:

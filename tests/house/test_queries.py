@@ -46,40 +46,39 @@ def private_store() -> sqlite3.Connection:
     return connection
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_query_is_one_statement_with_its_parameters(name: str) -> None:
-    text = statement(name, **{hole: HOLES.get(hole, "dummy") for hole in holes_of(name)})
-    if name.startswith("private/"):  # for SQLite
-        private_store().execute(f"EXPLAIN {text}", dict.fromkeys(parameters_of(name)))
-        return
-    statements = duckdb.extract_statements(text)
-    assert len(statements) == 1
-    assert statements[0].named_parameters == parameters_of(name)
+def test_queries_are_one_statement_with_its_parameters() -> None:
+    store = private_store()
+    for name in NAMES:
+        text = statement(name, **{hole: HOLES.get(hole, "dummy") for hole in holes_of(name)})
+        if name.startswith("private/"):  # for SQLite
+            store.execute(f"EXPLAIN {text}", dict.fromkeys(parameters_of(name)))
+        else:
+            statements = duckdb.extract_statements(text)
+            assert len(statements) == 1, name
+            assert statements[0].named_parameters == parameters_of(name), name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_query_has_a_user(name: str) -> None:
-    if name.startswith("schema/"):
-        assert source_of(name).rstrip() in {
-            text.rstrip()
-            for version in range(1, SCHEMA_VERSION + 1)
-            for text in schema_statements(version)
-        }
-        return
-    users = [
-        path
+def test_queries_have_a_user() -> None:
+    code = "".join(
+        path.read_text(encoding="utf-8")
         for folder in ("fpmonitor", "collectors", "benchmarks")
         for path in (ROOT / folder).rglob("*.py")
-        if f'"{name}"' in path.read_text(encoding="utf-8")
-    ]
-    assert users
+    )
+    schema = {
+        text.rstrip()
+        for version in range(1, SCHEMA_VERSION + 1)
+        for text in schema_statements(version)
+    }
+    for name in NAMES:
+        used = f'"{name}"' in code
+        assert source_of(name).rstrip() in schema if name.startswith("schema/") else used, name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_query_ends_without_a_semicolon_and_has_no_python_formatting(name: str) -> None:
-    text = source_of(name)
-    assert ";" not in re.sub(r"--.*", "", text)
-    assert "%s" not in text
+def test_queries_end_without_a_semicolon_and_have_no_python_formatting() -> None:
+    for name in NAMES:
+        text = source_of(name)
+        assert ";" not in re.sub(r"--.*", "", text), name
+        assert "%s" not in text, name
 
 
 def test_an_unfilled_hole_is_an_error() -> None:

@@ -210,7 +210,7 @@ def test_plot_says_what_it_cannot_do(
 ) -> None:
     db = ["--db", str(folder / "logs.duckdb")]
     assert run(["plot", "exposure", *db, "-o", str(tmp_path / "a.pdf")]) == 2
-    assert "only .svg and .png" in capsys.readouterr().err
+    assert "not an .svg or .png file" in capsys.readouterr().err
     assert run(["plot", "curve", *db, "-o", str(tmp_path / "a.svg")]) == 2
 
 

@@ -163,7 +163,7 @@ def test_automation_is_counted_by_sign_and_left_out_on_request(
     assert run(question) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)[0]["users"] == 10
-    assert "6 users that look automated are left out" in captured.err
+    assert "6 users that look automated are excluded" in captured.err
 
 
 def test_a_population_of_robots_decides_nothing(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_what_if_an_api_returned_less(tmp_path: Path, capsys: pytest.CaptureFixt
     captured = capsys.readouterr()
     assert json.loads(captured.out)[0]["values"] == 2
     assert json.loads(captured.out)[0]["empirical"] == 0.0
-    assert f"values changed before the question: {AGENT}, Screen.width" in captured.err
+    assert f"value transforms applied to: {AGENT}, Screen.width" in captured.err
 
 
 def test_what_if_leaves_undefined_and_absent_alone(tmp_path: Path) -> None:

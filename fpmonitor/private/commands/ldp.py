@@ -72,7 +72,10 @@ def ask(
     users: Annotated[
         int | None,
         typer.Option(
-            "--users", help="Number of users who will answer. [default: the observed users]", min=1
+            "--users",
+            help="Number of users who will answer.",
+            show_default="the observed users",
+            min=1,
         ),
     ] = None,
     epoch: EPOCH = 1,

@@ -70,7 +70,7 @@ ASK = Annotated[
 ]
 APIS = Annotated[
     str | None,
-    typer.Option("--apis", help="Use these APIs only. [default: all]", metavar="A,B,..."),
+    typer.Option("--apis", help="Use these APIs only.", show_default="all", metavar="A,B,..."),
 ]
 
 
