@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.results import Result
+
 if TYPE_CHECKING:
     from fpmonitor.answers.counts import CountsExposure, exposure
     from fpmonitor.decide.decision import Decision, read_decision
@@ -67,3 +69,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
+def _to_html(result: Result) -> str:
+    """Return the tables of a result as HTML."""
+    # What draws results is loaded when one is drawn.
+    drawn: str = import_module("fpmonitor.render.notebook").html(result)
+    return drawn
+
+
+Result.to_html = _to_html

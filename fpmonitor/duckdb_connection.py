@@ -27,6 +27,11 @@ def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConn
         It cannot be opened.
     """
     connection = duckdb.connect(database, config={**_OFFLINE, **settings})
+    # A progress bar would go to stdout. In a notebook that cannot show one it is off, and DuckDB
+    # refuses even to turn it off.
+    shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
+    if shown == (True,):
+        connection.execute("SET enable_progress_bar = false")
     _connections.add(connection)
     return connection
 
@@ -35,7 +40,6 @@ def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConn
 def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
     """Hold a connection to an empty database for the block."""
     with keyboard_interrupts(), connect(":memory:") as connection:
-        connection.execute("SET enable_progress_bar = false")  # it would go to stdout
         yield connection
 
 

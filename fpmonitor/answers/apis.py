@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from fpmonitor.disclosure import most_exposing, publishable_part
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.results import Result
 
 if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiOverview:
+class ApiOverview(Result):
     """What was observed of one API; null where fewer than k users have it.
 
     Attributes

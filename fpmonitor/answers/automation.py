@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.disclosure import most_exposing, publishable_count, publishable_total
 from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AutomationReport:
+class AutomationReport(Result):
     """What looks automated among the observed users; counts below k are null.
 
     Attributes

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 import fpmonitor
+from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
+class CheckReport(Result):
     """Every set on the allow list of a decision, tested on the data of now.
 
     Attributes
@@ -62,6 +63,10 @@ class CheckReport:
         if "block" in self.verdicts.values():
             return "violated"
         return "cannot tell" if "undecided" in self.verdicts.values() else "holds"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each set on the allow list."""
+        return [{"verdict": verdict, "apis": list(apis)} for apis, verdict in self.verdicts.items()]
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as `watch` posts it."""

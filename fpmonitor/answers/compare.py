@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.results import Result
+
 if TYPE_CHECKING:
     from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.decide.decision import Decision, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedSet:
+class ComparedSet(Result):
     """One API set in two populations.
 
     Attributes
@@ -72,7 +74,7 @@ def compare_sets(before: ExposureReport, after: ExposureReport) -> ComparedSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedDecision:
+class ComparedDecision(Result):
     """What one API set gets by two decisions; null where one does not decide on it."""
 
     apis: tuple[str, ...]

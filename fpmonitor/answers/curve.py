@@ -10,6 +10,7 @@ import numpy as np
 from fpmonitor.disclosure import least_exposing, most_exposing
 from fpmonitor.estimate.exposure import exposure_curve, gamma_dkw, limits_within
 from fpmonitor.policy import MAX_POPULATION, check_threshold
+from fpmonitor.results import Result
 
 if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
@@ -39,7 +40,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CurveReport:
+class CurveReport(Result):
     """Exposure curve of an API set, wherever it steps.
 
     Attributes
@@ -58,6 +59,10 @@ class CurveReport:
     users: int
     delta: float
     points: tuple[CurvePoint, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each point."""
+        return [asdict(point) for point in self.points]
 
     def to_json(self) -> dict[str, Any]:
         """Return the curve as the CLI prints it."""

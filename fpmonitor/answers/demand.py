@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.results import Result
 from fpmonitor.vocabulary import base_of
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DemandLine:
+class DemandLine(Result):
     """One API set that is read together.
 
     Attributes

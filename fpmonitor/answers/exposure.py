@@ -22,6 +22,7 @@ from fpmonitor.estimate.exposure import (
     plug_in_exposure,
     unbiased_exposure,
 )
+from fpmonitor.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +66,7 @@ class EntropyLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExposureReport:
+class ExposureReport(Result):
     """Exposure of one API set: point estimates, limits, and the entropy reading beside them.
 
     All numbers are those of the set together with the given APIs, which a site sees anyway.

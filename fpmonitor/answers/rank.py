@@ -11,6 +11,7 @@ from fpmonitor.disclosure import most_exposing
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.entropy import entropy_bits, misleading_factor, naive_group_size
 from fpmonitor.estimate.exposure import unbiased_exposure
+from fpmonitor.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -57,7 +58,7 @@ class RankedSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class Ranking(Result):
     """API sets in the order of their exposure, and how far the order of entropy differs.
 
     Attributes
@@ -81,6 +82,10 @@ class Ranking:
     pairs: int
     disagreeing_pairs: int
     sets: tuple[RankedSet, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each set."""
+        return [asdict(line) for line in self.sets]
 
     def to_json(self) -> dict[str, Any]:
         """Return the ranking as the CLI prints it."""

@@ -19,6 +19,7 @@ from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure, plug_in_exposure, unbiased_exposure
 from fpmonitor.estimate.thinning import seed_of, thinned_spectrum
 from fpmonitor.policy import check_share, check_threshold
+from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.windows import list_spans, number_apis, read_window
 
@@ -153,7 +154,7 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrendReport:
+class TrendReport(Result):
     """Exposure over time.
 
     Attributes
@@ -183,6 +184,15 @@ class TrendReport:
     false_alarms: float
     tests: int
     alarms: tuple[Alarm, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each window and set."""
+        windows = [window.to_json() for window in self.windows]
+        return [
+            {name: value for name, value in window.items() if name != "sets"} | line
+            for window in windows
+            for line in window["sets"]
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""

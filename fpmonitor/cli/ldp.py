@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.options import (
     DB,
@@ -23,7 +22,7 @@ from fpmonitor.cli.options import (
     K,
     split_names,
 )
-from fpmonitor.cli.output import emit, emit_rows, note, plain, progress_line
+from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import PolicyError, UnknownNameError
 from fpmonitor.ldp.matrix_file import read_matrix
 from fpmonitor.ldp.planner import (
@@ -38,6 +37,7 @@ from fpmonitor.ldp.priors import prior_of
 from fpmonitor.ldp.summary import metrics_of
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.duckdb import DuckDBSource
+from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
 from fpmonitor.render.svg import standalone
 from fpmonitor.store.database import Database
@@ -45,8 +45,6 @@ from fpmonitor.store.snapshot import Window, take_snapshot
 from fpmonitor.store.views import View, look
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from fpmonitor.ldp.mechanisms import Mechanism, StochasticMatrix
     from fpmonitor.ldp.summary import Metrics
 
@@ -92,13 +90,7 @@ def metrics(
         rng=np.random.default_rng(seed),
     )
     _tell_errors(found, quiet=quiet)
-    emit_rows(
-        [found.to_json()],
-        table=lambda: _metrics_table(found.to_json()),
-        wanted=output_format,
-        output=output,
-        document=found.to_json(),
-    )
+    show(store.metrics(found.to_json()), output_format, output)
 
 
 def _tell_errors(found: Metrics, *, quiet: bool) -> None:
@@ -111,15 +103,6 @@ def _tell_errors(found: Metrics, *, quiet: bool) -> None:
         error = getattr(found, f"{name}_error")
         if error:
             note(f"{name}: by Monte Carlo, standard error {error:.2g} nats", quiet=quiet)
-
-
-def _metrics_table(members: Mapping[str, float | None]) -> Table:
-    table = Table(title="Metrics, nats and shares")
-    table.add_column("metric")
-    table.add_column("value", justify="right")
-    for name, value in members.items():
-        table.add_row(name, "–" if value is None else f"{value:.6f}")
-    return table
 
 
 def _mechanism(
@@ -222,12 +205,8 @@ def compare_mechanisms(
         curves = trade_off_curves(prior_of(alpha, values), TRADE_OFF_EPSILONS, seed=seed)
         emit(standalone(of_trade_offs(curves, values).svg), plot)
     listed = [asdict(row) for row in rows]
-    emit_rows(
-        listed,
-        table=lambda: _listing(f"{values} values, {users:,} users", listed),
-        wanted=output_format,
-        output=output,
-    )
+    title = f"{values} values, {users:,} users"
+    show(store.listing(listed, title=title, digits=5), output_format, output)
 
 
 @app.command("plan")
@@ -273,26 +252,5 @@ def plan(
                 delta=delta,
             )
             rows.append(asdict(found))
-    emit_rows(
-        rows,
-        table=lambda: _listing("Mechanisms for the wanted accuracy", rows),
-        wanted=output_format,
-        output=output,
-    )
-
-
-def _listing(title: str, rows: Sequence[Mapping[str, object]]) -> Table:
-    """Table of rows that have the same members, the first a name."""
-    table = Table(title=title)
-    names = list(rows[0]) if rows else []
-    for position, name in enumerate(names):
-        table.add_column(name.replace("_", " "), justify="right" if position else "left")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
-    return table
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.5g}" if isinstance(value, float) else plain(str(value))
+    title = "Mechanisms for the wanted accuracy"
+    show(store.listing(rows, title=title, digits=5), output_format, output)

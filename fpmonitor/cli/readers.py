@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
-from fpmonitor.cli.output import emit_rows, note, plain
+from fpmonitor.cli.output import note, show
 from fpmonitor.errors import RefusedError
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import QueryPolicy, isolation_within_reach
+from fpmonitor.render import store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,27 +91,4 @@ def queries(
         }
         for reader in readers
     ]
-
-    def table() -> Table:
-        drawn = Table(
-            title="Exact counts that readers have had answered",
-            caption=(
-                "Composed, so many counts find predicates of this weight that isolate a user in "
-                "about 1/e of the tries; by luck they do in the share beside it."
-            ),
-            caption_justify="left",
-        )
-        for name in ("reader", "answered", "limit", "last", "weight", "by luck"):
-            drawn.add_column(name)
-        for row in rows:
-            drawn.add_row(
-                plain(str(row["reader"])),
-                f"{row['answered']:,}",
-                f"{row['limit']:,}",
-                str(row["last"]),
-                f"{row['weight_within_reach']:.2g}",
-                f"{row['isolation_by_luck']:.2g}",
-            )
-        return drawn
-
-    emit_rows(rows, table=table, wanted=output_format, output=output)
+    show(store.readers(rows), output_format, output)

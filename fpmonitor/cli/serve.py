@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
-from fpmonitor.cli.output import emit, emit_rows, note, plain
+from fpmonitor.cli.output import emit, note, show
 from fpmonitor.errors import InputError
+from fpmonitor.render import store
 
 if TYPE_CHECKING:
     from fpmonitor.serve.config import ServeConfig
@@ -110,14 +110,7 @@ def list_keys(
 
     ring = read_keys(_file(db, keys_file))
     rows = [{"kind": key.kind, "name": key.name} for key in ring.keys]
-
-    def table() -> Table:
-        drawn = Table("kind", "name")
-        for row in rows:
-            drawn.add_row(row["kind"], plain(row["name"]))
-        return drawn
-
-    emit_rows(rows, table=table, wanted=output_format, output=output)
+    show(store.listing(rows), output_format, output)
 
 
 def _file(db: Path, keys_file: Path | None) -> Path:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
-from fpmonitor.cli.output import emit_rows, note
+from fpmonitor.cli.output import note, show
 from fpmonitor.monitor import Monitor
+from fpmonitor.render import store
 from fpmonitor.store.transfer import read_export
 
 FOLDER = Annotated[Path, typer.Argument(help="Folder of the copy.", metavar="FOLDER")]
@@ -30,21 +30,7 @@ def copy_out(
     """
     with Monitor(db) as monitor:
         manifest = monitor.export_data(folder)
-    files = {table: msgspec.to_builtins(file) for table, file in manifest.files.items()}
-
-    def table() -> Table:
-        drawn = Table("table", "rows", "bytes", title=f"Digest {manifest.digest}")
-        for name, file in manifest.files.items():
-            drawn.add_row(name, f"{file.rows:,}", f"{file.bytes:,}")
-        return drawn
-
-    emit_rows(
-        [{"table": name, **file} for name, file in files.items()],
-        table=table,
-        wanted=output_format,
-        output=output,
-        document=msgspec.to_builtins(manifest),
-    )
+    show(store.exported(manifest, msgspec.to_builtins(manifest)), output_format, output)
     note(f"{folder} contains the key of the user ids: keep it as secret as {db}", quiet=quiet)
 
 
@@ -58,11 +44,4 @@ def copy_in(
     export = read_export(folder)
     with Monitor(db, create=True) as monitor:
         row = monitor.import_data(export).to_json()
-
-    def table() -> Table:
-        drawn = Table("what", "stored", title="Imported")
-        for name, number in row.items():
-            drawn.add_row(name.replace("_", " "), f"{number:,}")
-        return drawn
-
-    emit_rows([row], table=table, wanted=output_format, output=output, document=row)
+    show(store.added(row), output_format, output)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
-from fpmonitor.cli.output import emit_rows, note
+from fpmonitor.cli.output import note, show
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
+from fpmonitor.render import store
 from fpmonitor.store.upkeep import compact as write_anew
 
 EXIT_FLAWED = 1
@@ -27,23 +26,7 @@ def verify(db: DB = DEFAULT_DB, output_format: FORMAT = None, output: OUTPUT = N
     """
     with Monitor(db) as monitor:
         found = monitor.verify()
-    flaws = [asdict(flaw) for flaw in found.flaws]
-
-    def table() -> Table:
-        drawn = Table("rows or flaw", "found", title=f"Digest {found.content.digest}")
-        for name, number in found.content.rows.items():
-            drawn.add_row(name, f"{number:,}", end_section=name == max(found.content.rows))
-        for flaw in found.flaws:
-            drawn.add_row(flaw.what, f"{flaw.found:,}")
-        return drawn
-
-    emit_rows(
-        flaws,
-        table=table,
-        wanted=output_format,
-        output=output,
-        document=asdict(found.content) | {"flaws": flaws},
-    )
+    show(store.verification(found), output_format, output)
     return EXIT_FLAWED if any(flaw.found for flaw in found.flaws) else 0
 
 

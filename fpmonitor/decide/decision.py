@@ -13,6 +13,7 @@ from typing import Any, Literal
 from fpmonitor.decide.decision_file import check_decision
 from fpmonitor.errors import InputError
 from fpmonitor.policy import Policy
+from fpmonitor.results import Result
 from fpmonitor.safe_files import read_json, untyped
 from fpmonitor.store.views import View
 
@@ -23,7 +24,7 @@ Verdict = Literal["allow", "block", "undecided"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Result):
     """The answer to a policy, as it stands in a decision file.
 
     Attributes
@@ -103,6 +104,16 @@ class Decision:
             if asked >= set(open_set):
                 return "undecided", open_set
         return ("allow", ()) if not asked else ("undecided", ())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each listed set with its verdict, the recommended one first."""
+        listed: tuple[tuple[str, Sequence[ApiSet]], ...] = (
+            ("recommended", [self.recommended]),
+            ("allow", self.allow),
+            ("block", self.block),
+            ("undecided", self.undecided),
+        )
+        return [{"verdict": word, "apis": list(apis)} for word, sets in listed for apis in sets]
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it stands in a decision file."""

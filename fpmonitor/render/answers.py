@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.render.numbers import count, percent
@@ -243,9 +242,7 @@ def ranking(found: Ranking) -> Output:
         ],
         rows=rows + _more(len(found.sets)),
     )
-    return Output(
-        tables=[table], rows=[asdict(line) for line in found.sets], document=found.to_json()
-    )
+    return Output(tables=[table], rows=found.rows(), document=found.to_json())
 
 
 def _more(number: int) -> list[Sequence[Cell]]:
@@ -277,7 +274,7 @@ def curve(report: CurveReport) -> Output:
     )
     return Output(
         tables=[table],
-        rows=[asdict(point) for point in report.points],
+        rows=report.rows(),
         document=report.to_json(),
     )
 
@@ -351,13 +348,11 @@ def automation(report: AutomationReport) -> Output:
 
 def trend(report: TrendReport) -> Output:
     """Exposure from window to window, and what changed."""
-    document = report.to_json()
-    rows = [
-        {name: value for name, value in window.items() if name != "sets"} | line
-        for window in document["windows"]
-        for line in window["sets"]
-    ]
-    return Output(tables=[_trend_table(report), _alarm_table(report)], rows=rows, document=document)
+    return Output(
+        tables=[_trend_table(report), _alarm_table(report)],
+        rows=report.rows(),
+        document=report.to_json(),
+    )
 
 
 def _trend_table(report: TrendReport) -> Table:
@@ -451,8 +446,7 @@ def check(report: CheckReport) -> Output:
         columns=[Column("verdict now", "verdict"), Column("set on the allow list")],
         rows=[(verdict, ", ".join(apis)) for apis, verdict in report.verdicts.items()],
     )
-    rows = [{"verdict": verdict, "apis": list(apis)} for apis, verdict in report.verdicts.items()]
-    return Output(tables=[table], rows=rows)
+    return Output(tables=[table], rows=report.rows())
 
 
 def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> Output:

@@ -43,16 +43,10 @@ def decision(decided: Decision) -> Output:
         rows=borders,
         sections=frozenset(range(len(borders))),
     )
-    listed = (
-        ("recommended", [decided.recommended]),
-        ("allow", decided.allow),
-        ("block", decided.block),
-        ("undecided", decided.undecided),
-    )
     return Output(
         preface=decided.guarantee,
         tables=[actions, sets],
-        rows=[{"verdict": word, "apis": list(apis)} for word, found in listed for apis in found],
+        rows=decided.rows(),
         document=decided.to_json(),
     )
 

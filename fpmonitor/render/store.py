@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
-from fpmonitor.render.tables import Table, columns
+from fpmonitor.render.tables import Column, Table, columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.release.audit import ReleaseAudit
+    from fpmonitor.render.tables import Cell, Kind
     from fpmonitor.store.ingest import BatchReport
+    from fpmonitor.store.transfer import Manifest
+    from fpmonitor.store.upkeep import Verification
 
 
 def batches(reports: Sequence[BatchReport]) -> Output:
@@ -95,9 +99,112 @@ def attacks(outcome: ReleaseAudit) -> Output:
     )
 
 
-def pairs(rows: Sequence[tuple[str, object]], *, names: tuple[str, str], title: str = "") -> Table:
-    """Return a table of names and what belongs to them."""
-    return Table(title=title, columns=columns("text", *names), rows=[(a, str(b)) for a, b in rows])
+def exported(manifest: Manifest, document: Mapping[str, Any]) -> Output:
+    """Return the tables that were written, and the digest of them all."""
+    table = Table(
+        title=f"Digest {manifest.digest}",
+        columns=[*columns("text", "table"), *columns("count", "rows", "bytes")],
+        rows=[(name, file.rows, file.bytes) for name, file in manifest.files.items()],
+    )
+    rows = [{"table": name, **file} for name, file in document["files"].items()]
+    return Output(tables=[table], rows=rows, document=document)
+
+
+def added(row: Mapping[str, int]) -> Output:
+    """Return what a copy added to a database."""
+    table = Table(
+        title="Imported",
+        columns=[*columns("text", "what"), *columns("count", "stored")],
+        rows=[(name.replace("_", " "), number) for name, number in row.items()],
+    )
+    return Output(tables=[table], rows=[row], document=row)
+
+
+def verification(found: Verification) -> Output:
+    """Return the rows of a database, and the contradictions among them."""
+    flaws = [asdict(flaw) for flaw in found.flaws]
+    table = Table(
+        title=f"Digest {found.content.digest}",
+        columns=[*columns("text", "rows or flaw"), *columns("count", "found")],
+        rows=[*found.content.rows.items(), *((flaw.what, flaw.found) for flaw in found.flaws)],
+        sections=frozenset({len(found.content.rows) - 1}),
+    )
+    return Output(tables=[table], rows=flaws, document=asdict(found.content) | {"flaws": flaws})
+
+
+def readers(rows: Sequence[Mapping[str, Any]]) -> Output:
+    """Return how many exact counts each reader has had answered."""
+    table = Table(
+        title="Exact counts that readers have had answered",
+        caption=(
+            "Composed, so many counts find predicates of this weight that isolate a user in "
+            "about 1/e of the tries; by luck they do in the share beside it."
+        ),
+        columns=[
+            *columns("text", "reader"),
+            *columns("count", "answered", "limit"),
+            *columns("text", "last"),
+            *columns("significant", "weight", "by luck"),
+        ],
+        rows=[list(row.values()) for row in rows],
+    )
+    return Output(tables=[table], rows=rows)
+
+
+def listing(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    title: str = "",
+    digits: int = 3,
+    document: Any = None,
+    missing: Cell = None,
+) -> Output:
+    """Return rows whose members are the columns, in the order in which they come up.
+
+    Parameters
+    ----------
+    rows
+        Of names, numbers, and lists of names.
+    title
+        Of the table.
+    digits
+        Significant digits of numbers that are not whole.
+    document
+        For JSON in place of the rows.
+    missing
+        Cell of a row that lacks a column.
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = {name: [_listed(row.get(name, missing)) for row in rows] for name in names}
+    kinds: dict[str, Kind] = {
+        name: "significant"
+        if any(isinstance(row.get(name), int | float) for row in rows)
+        else "text"
+        for name in names
+    }
+    table = Table(
+        title=title,
+        columns=[Column(name.replace("_", " "), kinds[name], digits) for name in names],
+        rows=list(zip(*cells.values(), strict=True)),
+    )
+    return Output(tables=[table], rows=rows, document=document)
+
+
+def _listed(value: Any) -> Cell:
+    """Return whole numbers as they are: identifiers are no counts."""
+    if isinstance(value, list | tuple):
+        return ", ".join(value)
+    return value if value is None or isinstance(value, float) else str(value)
+
+
+def metrics(found: Mapping[str, float | None]) -> Output:
+    """Return what a mechanism leaves its users and gives an aggregator."""
+    table = Table(
+        title="Metrics, nats and shares",
+        columns=[*columns("text", "metric"), *columns("decimal", "value", digits=6)],
+        rows=list(found.items()),
+    )
+    return Output(tables=[table], rows=[found], document=found)
 
 
 def members(answer: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -> Output:

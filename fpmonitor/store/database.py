@@ -119,7 +119,6 @@ class Database:
 
     def _prepare(self, *, is_new: bool) -> None:
         self._execute("SET TimeZone = 'UTC'")
-        self._execute("SET enable_progress_bar = false")  # it would go to stdout
         tables = self.tables()
         if not tables and is_new:
             self._create()

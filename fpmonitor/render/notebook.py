@@ -1,0 +1,34 @@
+"""Results as a notebook shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.render import answers, decisions, store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fpmonitor.render.output import Output
+    from fpmonitor.results import Result
+
+# By name: whoever has a result has loaded its class, and the others need not be.
+_OUTPUTS: dict[str, Callable[[Any], Output]] = {
+    "AutomationReport": answers.automation,
+    "CheckReport": answers.check,
+    "ComparedDecision": lambda line: answers.compared_decisions([line]),
+    "ComparedSet": lambda line: answers.comparison(
+        [line], population=line.before.population, k=line.before.k
+    ),
+    "CurveReport": answers.curve,
+    "Decision": decisions.decision,
+    "ExposureReport": lambda report: answers.exposures([report]),
+    "Ranking": answers.ranking,
+    "TrendReport": answers.trend,
+}
+
+
+def html(result: Result) -> str:
+    """Return a result as tables of HTML."""
+    made = _OUTPUTS.get(type(result).__name__)
+    return (store.listing(result.rows()) if made is None else made(result)).html()

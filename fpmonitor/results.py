@@ -1,0 +1,35 @@
+"""What all results have in common: rows for data frames, and HTML for notebooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+
+class Result:
+    """A result that becomes a data frame, and shows itself in a notebook."""
+
+    __slots__ = ()
+    # The package sets this: a room that computes results does not know how they are drawn.
+    to_html: ClassVar[Callable[[Result], str]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as the CLI prints it."""
+        raise NotImplementedError
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the result as rows, those that the CLI writes as CSV."""
+        return [self.to_json()]
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the rows as a data frame of Polars."""
+        import polars as pl  # noqa: PLC0415 -- slow to load
+
+        return pl.DataFrame(self.rows(), infer_schema_length=None)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()

@@ -1,0 +1,141 @@
+"""Tables: one model for terminal and HTML, in which no number is cut and no text commands."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from fpmonitor.errors import InputError
+from fpmonitor.render.output import Output
+from fpmonitor.render.store import listing, members
+from fpmonitor.render.tables import Column, Table, columns, html, terminal
+
+HOSTILE = "[red]a[/]\x1b[31m</td>"
+
+
+def table(name: str = "Interface.member") -> Table:
+    return Table(
+        title="Title",
+        caption="Caption",
+        columns=[
+            *columns("text", "API"),
+            *columns("count", "users of the API"),
+            *columns("share", "lower", "upper"),
+            *columns("short share", "short"),
+            *columns("decimal", "bits", digits=3),
+            *columns("significant", "digits"),
+            *columns("right", "sign"),
+            *columns("verdict", "action"),
+        ],
+        rows=[
+            (name, 1_234_567, 0.123456, None, 0.5, 1234.5, 0.0012345, "+1", "allow"),
+            (["a", "b"], None, 0, 1, None, None, None, None, "block"),
+            ("short",),
+        ],
+        sections=frozenset({0}),
+    )
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, shown: Table, width: int) -> str:
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    return terminal(shown)
+
+
+def test_cells_are_written_as_their_columns_say() -> None:
+    texts = table().texts()
+    assert texts[0] == [
+        *("Interface.member", "1,234,567", "12.35 %", "–", "50 %"),
+        *("1,234.500", "0.0012", "+1", "allow"),
+    ]
+    assert texts[1] == ["a\nb", "–", "0.00 %", "100.00 %", "–", "–", "–", "–", "block"]
+    assert texts[2] == ["short", *[""] * 8]
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+def test_no_number_is_cut_however_narrow_the_terminal(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = drawn(monkeypatch, table("Interface.member" * 5), width)
+    for number in ("1,234,567", "12.35 %", "100.00 %", "1,234.500", "0.0012", "+1"):
+        assert number in text
+    assert "…" not in text
+    if width == 200:
+        assert max(len(re.sub("\x1b\\[[0-9;]*m", "", line)) for line in text.splitlines()) <= width
+
+
+def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b[" not in terminal(table())
+    assert "\x1b[32mallow" in drawn(monkeypatch, table(), 100)
+    assert "\x1b[" not in terminal(table(), to_file=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[32m" not in drawn(monkeypatch, table(), 100)
+
+
+def test_text_is_text_in_every_form() -> None:
+    shown = Table(
+        title=HOSTILE, caption=HOSTILE, columns=columns("text", HOSTILE), rows=[(HOSTILE,)]
+    )
+    text = terminal(shown)
+    assert "\x1b" not in text
+    assert text.count("[red]a[/]") == 4
+    root = ET.fromstring(html(shown).replace("\x1b", ""))
+    assert root.findtext("caption") == HOSTILE.replace("\x1b", "")
+    assert root.findtext("tbody/tr/th") == HOSTILE.replace("\x1b", "")
+
+
+def test_html_has_a_head_and_the_class_of_a_verdict() -> None:
+    root = ET.fromstring(html(table()))
+    assert [cell.text for cell in root.findall("thead/tr/th")][:2] == ["API", "users of the API"]
+    assert [cell.attrib.get("class") for cell in root.findall("tbody/tr/td[8]")] == [
+        "allow",
+        "block",
+        "",
+    ]
+    assert root.find("tbody/tr[2]/th/br") is not None
+    headless = Table(columns=columns("text", "", ""), rows=[("a", "b")], headed=False)
+    assert ET.fromstring(html(headless)).find("thead") is None
+
+
+def test_one_answer_has_three_forms() -> None:
+    answer = Output(
+        preface="A sentence.",
+        tables=[table()],
+        rows=[{"a": 1, "b": {"c": [1, 2]}}],
+        document={"all": "\u200b"},
+    )
+    assert answer.text("table").startswith("A sentence.\n\n")
+    assert answer.text("csv").split() == ["a,b.c", '1,"1,2"']
+    assert json.loads(answer.text("json")) == {"all": "\u200b"}
+    assert "\u200b" not in answer.text("json")
+    assert answer.html() == html(table())
+    refused = Output(tables=[], rows=[], no_csv=("no rows", "ask for JSON"))
+    with pytest.raises(InputError, match="no rows"):
+        refused.text("csv")
+    assert refused.text("json") == "[]\n"
+
+
+def test_rows_become_tables_by_their_members() -> None:
+    [listed] = listing(
+        [{"name": "a", "epsilon": 0.12345}, {"name": "b", "apis": ["x", "y"]}]
+    ).tables
+    assert [(column.name, column.kind) for column in listed.columns] == [
+        ("name", "text"),
+        ("epsilon", "significant"),
+        ("apis", "text"),
+    ]
+    assert listed.texts() == [["a", "0.123", "–"], ["b", "–", "x, y"]]
+    [one] = members({"delta_low": 1e-9, "k": 10, "none": None}).tables
+    assert one.texts() == [["delta low", "1e-09"], ["k", "10"], ["none", "–"]]
+    assert Column("x").written(()) == "–"
