@@ -107,8 +107,8 @@ class Decision(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each listed set with its verdict, the recommended one first."""
-        listed: tuple[tuple[str, Sequence[ApiSet]], ...] = (
-            ("recommended", [self.recommended]),
+        listed = (
+            ("recommended", (self.recommended,)),
             ("allow", self.allow),
             ("block", self.block),
             ("undecided", self.undecided),
