@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
 from fpmonitor.cli.options import OutputFormat
 from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import printable
-from fpmonitor.render import numbers
-from fpmonitor.render.output import Output, Row, to_csv, to_json
+from fpmonitor.render.output import Output
 
 
 def note(text: str, *, quiet: bool = False) -> None:
     """Say something on stderr, where names cannot command the terminal."""
     if not quiet:
         print("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
-
-
-def plain(text: str) -> str:
-    """Text for the cell of a table: neither markup nor characters that command the terminal."""
-    return escape(printable(text))
 
 
 def chosen_format(wanted: OutputFormat | None, output: Path | None) -> OutputFormat:
@@ -65,58 +51,22 @@ def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> No
     emit(answer.text(chosen_format(wanted, output), to_file=output is not None), output)
 
 
-def emit_rows(
-    rows: Sequence[Row],
-    *,
-    table: Callable[[], Table],
-    wanted: OutputFormat | None,
-    output: Path | None,
-    document: Any = None,
-) -> None:
-    """Write rows as table, JSON (`document` if given, else the rows) or CSV."""
-    match chosen_format(wanted, output):
-        case "json":
-            emit(to_json(rows if document is None else document), output)
-        case "csv":
-            emit(to_csv(rows), output)
-        case "table":
-            emit(render(table(), to_file=output is not None), output)
-
-
-class _Console(Console):
-    """A console on which no text of a table commands the terminal, wherever it comes from."""
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str("\n".join(map(printable, text.split("\n"))), **options)
-
-
-def render(table: Table, *, to_file: bool = False) -> str:
-    """Draw a table; as wide as the terminal, in colour only on one."""
-    on_terminal = sys.stdout.isatty() and not to_file
-    buffer = io.StringIO()
-    console = _Console(
-        file=buffer,
-        force_terminal=on_terminal,
-        no_color=bool(os.environ.get("NO_COLOR")) or not on_terminal,
-        width=None if on_terminal else 120,
-    )
-    console.print(table)
-    return buffer.getvalue()
-
-
-def percent(share: float | None, digits: int = 2) -> str:
-    """Return a share as per cent; a dash where there is none."""
-    return numbers.percent(share, digits)
-
-
 @contextmanager
 def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
     """Line on stderr that shows what is being done; only on a terminal."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    if quiet or not sys.stderr.isatty():
         yield lambda _text: None
         return
+    from rich.console import Console  # noqa: PLC0415 -- slow to load
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("starting", total=None)
         yield lambda text: progress.update(task, description=text)

@@ -25,10 +25,20 @@ if TYPE_CHECKING:
 Kind = Literal[
     "text", "verdict", "right", "count", "share", "short share", "decimal", "significant"
 ]
-Cell = str | float | None | Sequence[str]
 _COLOURS = {"allow": "green", "block": "red", "undecided": "yellow", "!": "red"}
 _FILE_WIDTH = 120
 _LEAST_TEXT, _ROOM_FOR_TEXT = 8, 24
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A text in the colour of a verdict."""
+
+    text: str
+    verdict: str
+
+
+Cell = str | float | Marked | Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +70,18 @@ class Column:
         match cell:
             case str():
                 return cell
+            case Marked():
+                return cell.text
             case None | int() | float():
                 return self._number(cell)
             case _:
                 return "\n".join(cell) or self._number(None)
+
+    def verdict(self, cell: Cell) -> str:
+        """Return the verdict whose colour a cell has; empty for none."""
+        if isinstance(cell, Marked):
+            return cell.verdict
+        return cell if self.kind == "verdict" and isinstance(cell, str) else ""
 
     def _number(self, number: float | None) -> str:
         match self.kind:
@@ -104,9 +122,16 @@ class Table:
 
     def texts(self) -> list[list[str]]:
         """Return all cells as text, as many in each row as there are columns."""
-        missing = [""] * len(self.columns)
+        return [[cell.text for cell in row] for row in self.marked()]
+
+    def marked(self) -> list[list[Marked]]:
+        """Return all cells as text with verdicts, as many in each row as there are columns."""
+        missing = [Marked("", "")] * len(self.columns)
         return [
-            [column.written(cell) for column, cell in zip(self.columns, row, strict=False)]
+            [
+                Marked(column.written(cell), column.verdict(cell))
+                for column, cell in zip(self.columns, row, strict=False)
+            ]
             + missing[len(row) :]
             for row in self.rows
         ]
@@ -146,9 +171,9 @@ def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
     """Return a table to draw in so many columns, and the least width that cuts no number."""
     from rich.table import Table as RichTable  # noqa: PLC0415 -- slow to load
 
-    texts = table.texts()
+    rows = table.marked()
     widest = [
-        max((len(line) for row in texts for line in row[place].split("\n")), default=0)
+        max((len(line) for row in rows for line in row[place].text.split("\n")), default=0)
         for place in range(len(table.columns))
     ]
     names = [column.name for column in table.columns]
@@ -172,9 +197,8 @@ def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
             no_wrap=column.is_number,
             overflow="fold",
         )
-    for place, row in enumerate(texts):
-        cells = zip(table.columns, row, strict=True)
-        drawn.add_row(*(_coloured(column, text) for column, text in cells))
+    for place, row in enumerate(rows):
+        drawn.add_row(*(_plain(cell.text, _COLOURS.get(cell.verdict, "")) for cell in row))
         if place in table.sections:
             drawn.add_section()
     return drawn, _least_width(table.columns, names, widest, _LEAST_TEXT)
@@ -198,25 +222,21 @@ def _plain(text: str, style: str = "") -> Text:
     return Text("\n".join(map(printable, text.split("\n"))), style=style)
 
 
-def _coloured(column: Column, text: str) -> Text:
-    return _plain(text, _COLOURS.get(text, "") if column.kind == "verdict" else "")
-
-
 def html(table: Table) -> str:
     """Draw a table as HTML; a verdict is the class of its cell."""
     head = "".join(f'<th scope="col">{escape(column.name)}</th>' for column in table.columns)
     lines = []
-    for row in table.texts():
-        cells = "".join(map(_html_cell, table.columns[1:], row[1:]))
-        lines.append(f'<tr><th scope="row">{_html_text(row[0])}</th>{cells}</tr>')
+    for first, *others in table.marked():
+        cells = "".join(map(_html_cell, others))
+        lines.append(f'<tr><th scope="row">{_html_text(first.text)}</th>{cells}</tr>')
     caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
     header = f"<thead><tr>{head}</tr></thead>" if table.headed else ""
     return f"<table>{caption}{header}<tbody>{''.join(lines)}</tbody></table>"
 
 
-def _html_cell(column: Column, text: str) -> str:
-    kind = f' class="{escape(text)}"' if column.kind == "verdict" else ""
-    return f"<td{kind}>{_html_text(text)}</td>"
+def _html_cell(cell: Marked) -> str:
+    kind = f' class="{escape(cell.verdict)}"' if cell.verdict else ""
+    return f"<td{kind}>{_html_text(cell.text)}</td>"
 
 
 def _html_text(text: str) -> str:

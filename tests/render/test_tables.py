@@ -12,7 +12,7 @@ import pytest
 from fpmonitor.errors import InputError
 from fpmonitor.render.output import Output
 from fpmonitor.render.store import listing, members
-from fpmonitor.render.tables import Column, Table, columns, html, terminal
+from fpmonitor.render.tables import Column, Marked, Table, columns, html, terminal
 
 HOSTILE = "[red]a[/]\x1b[31m</td>"
 
@@ -101,7 +101,7 @@ def test_html_has_a_head_and_the_class_of_a_verdict() -> None:
     assert [cell.attrib.get("class") for cell in root.findall("tbody/tr/td[8]")] == [
         "allow",
         "block",
-        "",
+        None,
     ]
     assert root.find("tbody/tr[2]/th/br") is not None
     headless = Table(columns=columns("text", "", ""), rows=[("a", "b")], headed=False)
@@ -139,3 +139,9 @@ def test_rows_become_tables_by_their_members() -> None:
     [one] = members({"delta_low": 1e-9, "k": 10, "none": None}).tables
     assert one.texts() == [["delta low", "1e-09"], ["k", "10"], ["none", "–"]]
     assert Column("x").written(()) == "–"
+
+
+def test_a_marked_text_has_the_colour_of_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Table(columns=columns("text", "", "limit"), rows=[("a", Marked("5 % rule", "block"))])
+    assert "\x1b[31m5 % rule" in drawn(monkeypatch, shown, 80)
+    assert '<td class="block">5 % rule</td>' in html(shown)

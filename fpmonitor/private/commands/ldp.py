@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.ldp import app
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
-from fpmonitor.cli.output import emit, emit_rows, note, percent, plain, progress_line
+from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
+from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, CURATOR_STORE, EPOCH, STUDY
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
 from fpmonitor.private.randomised import (
@@ -27,6 +27,7 @@ from fpmonitor.private.store import Store, read_counts
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.tokens import is_token
+from fpmonitor.render.output import Output
 from fpmonitor.safe_files import untyped
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
@@ -112,7 +113,7 @@ def ask(
     chosen = {api: plan for api, (_, plan) in plans.items() if plan is not None}
     question = randomised_ask(terms, chosen, epoch=epoch) if chosen else None
     rows = [asdict(plans[api][0]) for api in sorted(plans)]
-    emit_rows(rows, table=lambda: _plans_table(rows), wanted=output_format, output=None)
+    show(tables.plans(rows), output_format, None)
     if question is None:
         raise UndecidableError(
             "no mechanism is accurate enough for any API",
@@ -173,16 +174,6 @@ def _held(db: Path, study: Study) -> tuple[dict[str, dict[str, int]], int]:
     }, len(table)
 
 
-def _plans_table(rows: Sequence[Mapping[str, object]]) -> Table:
-    table = Table(title="How each API is randomised")
-    for position, name in enumerate(("API", "values", "mechanism", "epsilon", "accuracy")):
-        table.add_column(name, justify="right" if position else "left")
-    for row in rows:
-        members = (row[name] for name in ("api", "values", "mechanism", "epsilon", "accuracy"))
-        table.add_row(*map(_cell, members))
-    return table
-
-
 @app.command("estimate")
 def estimates(
     store: CURATOR_STORE,
@@ -205,13 +196,12 @@ def estimates(
         estimate(terms, question, api, counts[(api,)], delta=terms.delta / len(question.randomise))
         for api in sorted(question.randomise)
     ]
-    emit_rows(
-        [row for one in found for row in _rows(one)],
-        table=lambda: _estimates_table(found, terms),
-        wanted=output_format,
-        output=output,
+    answer = Output(
+        tables=[tables.estimates_table(found, terms)],
+        rows=[row for one in found for row in _rows(one)],
         document=untyped(found),
     )
+    show(answer, output_format, output)
 
 
 def _rows(found: RandomisedApi) -> list[dict[str, object]]:
@@ -221,27 +211,3 @@ def _rows(found: RandomisedApi) -> list[dict[str, object]]:
         {**shared, "token": one.token, "share": one.share, "least": one.lower, "most": one.upper}
         for one in found.values
     ]
-
-
-def _estimates_table(found: Sequence[RandomisedApi], study: Study) -> Table:
-    table = Table(
-        title=f"Exposure among {study.population:,} users, k = {study.k}",
-        caption=f"all limits hold together with probability {1 - study.delta:g}",
-        caption_justify="left",
-    )
-    for position, name in enumerate(
-        ("API", "mechanism", "epsilon", "users", "at least", "at most")
-    ):
-        table.add_column(name, justify="right" if position else "left")
-    for one in found:
-        table.add_row(
-            plain(one.api), one.mechanism, _cell(one.epsilon), f"{one.users:,}",
-            percent(one.lower), percent(one.upper),
-        )  # fmt: skip
-    return table
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.3g}" if isinstance(value, float) else plain(str(value))

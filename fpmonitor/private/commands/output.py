@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
-from fpmonitor.cli.options import OutputFormat
-from fpmonitor.cli.output import emit_rows, percent, plain
 from fpmonitor.safe_files import read_json, typed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fpmonitor.private.recipient import Recipient
-    from fpmonitor.private.selection import JointComparison, PromisedSet
+    from fpmonitor.private.selection import PromisedSet
     from fpmonitor.private.study import CollectionRequest
 
 
@@ -47,63 +43,6 @@ def shown(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[str,
         "messages": dict(role.store.tally()[ask.id]),
         "sets": sets,
     }
-
-
-def emit_counts(
-    document: dict[str, Any],
-    wanted: OutputFormat | None,
-    output: Path | None,
-    compared: JointComparison | None = None,
-) -> None:
-    """Print what asks brought; as a table, the comparison instead where there is one."""
-    rows = [
-        {"round": ask["round"], "apis": one["apis"], **group}
-        for ask in document["asks"]
-        for one in ask["sets"]
-        for group in one["groups"]
-    ]
-
-    def table() -> Table:
-        if compared is not None:
-            return _comparison_table(compared)
-        drawn = Table("round", "APIs", "users", "groups of k", "smaller", "largest group")
-        for ask in document["asks"]:
-            for one in ask["sets"]:
-                largest = one["groups"][0]["users"] if one["groups"] else None
-                cells = (one["users"], len(one["groups"]), one["smaller_groups"], largest)
-                drawn.add_row(
-                    str(ask["round"]),
-                    plain(", ".join(one["apis"])),
-                    *("–" if cell is None else str(cell) for cell in cells),
-                )
-        return drawn
-
-    emit_rows(rows, table=table, wanted=wanted, output=output, document=document)
-
-
-def _comparison_table(compared: JointComparison) -> Table:
-    drawn = Table("exposure", "share of users", "from", title=plain(", ".join(compared.apis)))
-    drawn.add_row("promised, these users", percent(compared.fixed.upper), compared.fixed.rule)
-    drawn.add_row(
-        "promised, population", percent(compared.statistical.upper), compared.statistical.rule
-    )
-    drawn.add_row("found, these users", percent(compared.empirical), f"{compared.users} reports")
-    drawn.add_row("at least, population", percent(compared.lower), "certificate")
-    drawn.add_row("at most, population", percent(compared.upper), "certificate")
-    return drawn
-
-
-def counts_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Draw rows of which not every one has every column."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    drawn = Table(*columns)
-    for row in rows:
-        drawn.add_row(*(plain(_cell(row.get(column, 0))) for column in columns))
-    return drawn
-
-
-def _cell(value: Any) -> str:
-    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def promised(path: Path) -> PromisedSet:

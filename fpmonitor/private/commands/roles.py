@@ -12,13 +12,12 @@ import typer
 
 from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import FORMAT, OUTPUT, UNSAFE_COUNTS
-from fpmonitor.cli.output import emit_rows, note
+from fpmonitor.cli.output import note, show
 from fpmonitor.errors import InputError
+from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASKS, STUDY
 from fpmonitor.private.commands.output import (
     by_round,
-    counts_table,
-    emit_counts,
     promised,
     shown,
 )
@@ -122,13 +121,7 @@ def shuffle(
         delivered = _deliver(role, recipients)
         held = sum(counts["held"] for counts in role.store.tally().values())
     row = {**outcomes, "held": held, "batches": [str(path) for path in written]}
-    emit_rows(
-        [row],
-        table=lambda: counts_table([row]),
-        wanted=output_format,
-        output=None,
-        document=row,
-    )
+    show(tables.tally([row], row), output_format, None)
     if not delivered:
         raise InputError(
             "shuffle: some batches were not acknowledged", hint="run the command again"
@@ -151,7 +144,7 @@ def curate(
             "messages": _take_batches(role, batches or []),
             "asks": [shown(role, one, unsafe=unsafe_counts) for one in by_round(role)],
         }
-    emit_counts(document, output_format, output)
+    show(tables.counts(document), output_format, output)
 
 
 def analyze(
@@ -190,7 +183,7 @@ def analyze(
                 raise InputError(f"{promise}: no request in the store is for the recommended set")
             compared = compare_with_joint(terms, chosen, joint[-1])
             document["promise"] = untyped(compared)
-    emit_counts(document, output_format, output, compared)
+    show(tables.counts(document, compared), output_format, output)
 
 
 def publish(
@@ -224,13 +217,7 @@ def status(to: TO, token_file: TOKEN, output_format: FORMAT = None, output: OUTP
     rows = [
         {"ask": one.id, "round": one.round, "open": one.open, **one.messages} for one in found.asks
     ]
-    emit_rows(
-        rows,
-        table=lambda: counts_table(rows),
-        wanted=output_format,
-        output=output,
-        document=untyped(found),
-    )
+    show(tables.tally(rows, untyped(found)), output_format, output)
 
 
 def serve(

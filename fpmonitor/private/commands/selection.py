@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from fpmonitor.cli.options import DB, DEFAULT_DB, DELTA, FORMAT, POPULATION, QUIET, K, split_names
-from fpmonitor.cli.output import emit, emit_rows, note, percent, plain
+from fpmonitor.cli.output import emit, note, show
 from fpmonitor.cli.questions import read_weights
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.thinning import seed_of
+from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import BUDGET, CURATOR_STORE, EPOCH, STUDY
 from fpmonitor.private.hierarchy import next_ask, simulate
 from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
-from fpmonitor.private.selection import SETTINGS
 from fpmonitor.private.selection import select as select_set
 from fpmonitor.private.store import Store, read_counts
 from fpmonitor.private.study import (
@@ -33,6 +32,7 @@ from fpmonitor.private.study import (
     read_study,
 )
 from fpmonitor.private.table import read_tokens
+from fpmonitor.render.output import Output
 from fpmonitor.safe_files import untyped
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
@@ -41,11 +41,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
-    from fpmonitor.private.group import GroupRun
-    from fpmonitor.private.hierarchy import Hierarchy
-    from fpmonitor.private.knowledge import Promise
-    from fpmonitor.private.redaction import RedactionPlan
-    from fpmonitor.private.selection import PromisedSet, Selection
     from fpmonitor.private.study import RedactionRule
 
 
@@ -94,13 +89,12 @@ def select(
     terms = read_study(study)
     held = _held(store, terms, epoch)
     found = select_set(terms, held.counts, setting=setting, weights=_weights(weights))
-    emit_rows(
-        untyped([found.recommended, *found.singles]),
-        table=lambda: _selection_table(found, terms),
-        wanted=output_format,
-        output=None,
+    answer = Output(
+        tables=[tables.selection_table(found, terms)],
+        rows=untyped([found.recommended, *found.singles]),
         document=untyped(found),
     )
+    show(answer, output_format, None)
     if output is None:
         return
     if reader == "curator":
@@ -161,13 +155,12 @@ def redact(
             weights=_weights(weights),
             suspicion=suspicion,
         )
-    emit_rows(
-        [one.to_json() for one in plan.per_api],
-        table=lambda: _redaction_table(plan, terms),
-        wanted=output_format,
-        output=None,
+    answer = Output(
+        tables=[tables.redaction_table(plan, terms)],
+        rows=[one.to_json() for one in plan.per_api],
         document=plan.to_json(),
     )
+    show(answer, output_format, None)
     if not plan.within_budget:
         raise UndecidableError(
             "no rules found that bring the exposure within the budget",
@@ -222,13 +215,12 @@ def hierarchy(
         least_gain=least_gain,
         thrifty=thrifty,
     )
-    emit_rows(
-        [one.to_json() for one in played.rounds],
-        table=lambda: _hierarchy_table(played, terms),
-        wanted=output_format,
-        output=None,
+    answer = Output(
+        tables=[tables.hierarchy_table(played, terms)],
+        rows=[one.to_json() for one in played.rounds],
         document=played.to_json(),
     )
+    show(answer, output_format, None)
 
 
 def group(
@@ -290,13 +282,12 @@ def group(
         "all participants are simulated on this machine: a demonstration, not a collection",
         quiet=quiet,
     )
-    emit_rows(
-        [run.to_json()],
-        table=lambda: _group_table(run, terms),
-        wanted=output_format,
-        output=None,
+    answer = Output(
+        tables=[tables.group_table(run, terms)],
+        rows=[run.to_json()],
         document=run.to_json(),
     )
+    show(answer, output_format, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,122 +369,3 @@ def _sorted_apis(text: str, known: Sequence[str]) -> ApiSet:
 
 def _weights(path: Path | None) -> Mapping[str, float] | None:
     return None if path is None else read_weights(path)
-
-
-def _limit(promise: Promise, budget: float) -> str:
-    colour = "green" if promise.upper <= budget else "red"
-    return f"[{colour}]{percent(promise.upper)}[/] {promise.rule}"
-
-
-def _promise_row(one: PromisedSet, budget: float) -> tuple[str, ...]:
-    return (
-        "\n".join(map(plain, one.apis)) or "–",
-        _limit(one.fixed, budget),
-        _limit(one.statistical, budget),
-        f"{one.entropy_upper_bits:.2f}",
-    )
-
-
-def _promise_table(title: str, caption: str, population: int) -> Table:
-    table = Table(title=title, caption=caption, caption_justify="left")
-    table.add_column("API set", overflow="fold")
-    table.add_column("observed users, at most", justify="right")
-    table.add_column(f"population of {population:,}, at most", justify="right")
-    table.add_column("bits, at most", justify="right")
-    return table
-
-
-def _selection_table(found: Selection, study: Study) -> Table:
-    best = "" if found.best else " The search was cut short: a heavier set may be promised."
-    table = _promise_table(
-        f"What {found.level} of {found.users:,} users promise: share in groups of fewer than "
-        f"{study.k}",
-        f"First the recommended set, of weight {found.weight:.6g}, within the budget of "
-        f"{percent(study.budget)} in the {found.setting} setting; then each API alone.{best} "
-        f"All limits on the population hold together with probability {1 - study.delta:.6g}. "
-        f"The recommended set by every rule: {_all_rules(found)}.",
-        study.population,
-    )
-    table.add_row(*_promise_row(found.recommended, study.budget))
-    table.add_section()
-    for one in found.singles:
-        table.add_row(*_promise_row(one, study.budget))
-    return table
-
-
-def _all_rules(found: Selection) -> str:
-    by_setting = (
-        ", ".join(f"{percent(one.upper)} {one.rule}" for one in found.rules[setting])
-        + f" ({setting})"
-        for setting in SETTINGS
-    )
-    return "; ".join(by_setting)
-
-
-def _redaction_table(plan: RedactionPlan, study: Study) -> Table:
-    table = Table(
-        title="What each user withholds",
-        caption=(
-            f"Exposure at most {percent(plan.before)} as it is, {percent(plan.after)} with the "
-            f"rules (budget {percent(study.budget)}), by {plan.basis}. "
-            f"{percent(plan.loss)} of the tokens are lost."
-        ),
-        caption_justify="left",
-    )
-    table.add_column("API", overflow="fold")
-    for name in ("values", "kept", "rare", "cover", "redacted", "suspicion"):
-        table.add_column(name, justify="right")
-    for one in plan.per_api:
-        shares = (one.rare, one.cover, one.redacted, one.suspicion)
-        table.add_row(
-            plain(one.api), f"{one.values:,}", f"{one.kept:,}", *(percent(part) for part in shares)
-        )
-    return table
-
-
-def _hierarchy_table(played: Hierarchy, study: Study) -> Table:
-    table = Table(
-        title=f"Rounds with {played.users:,} users, {played.setting} setting",
-        caption=(
-            f"Stopped: {played.stopped}. {played.messages:,} messages of each user. Limits for "
-            f"groups of fewer than {study.k}; budget {percent(study.budget)}."
-        ),
-        caption_justify="left",
-    )
-    for name in ("round", "sets asked", "safe", "unsafe", "withheld", "gain"):
-        table.add_column(name, justify="right")
-    table.add_column("recommended set", overflow="fold")
-    table.add_column("limit", justify="right")
-    for one in played.rounds:
-        table.add_row(
-            f"{one.number}",
-            f"{len(one.sets):,}",
-            f"{one.safe:,}",
-            f"{one.unsafe:,}",
-            percent(one.withheld),
-            f"{one.gain:+.6g}",
-            "\n".join(map(plain, one.recommended)) or "–",
-            _limit(one.promise, study.budget),
-        )
-    return table
-
-
-def _group_table(run: GroupRun, study: Study) -> Table:
-    found = run.comparison
-    promise = found.promise(run.setting)
-    table = Table(title=f"A group of {run.participants:,} without a curator", show_header=False)
-    rows = {
-        "released set": "\n".join(map(plain, found.apis)),
-        "participants whose computation gave it": f"{run.agreed:,}",
-        "messages of each": f"{run.messages:,}",
-        "published marginals are the true ones": "yes" if run.marginals_true else "no",
-        f"in groups of fewer than {study.k}: promised": (
-            f"{percent(promise.upper)} by {promise.rule}, {run.setting} setting"
-        ),
-        f"in groups of fewer than {study.k}: in what was released": percent(found.empirical),
-        "alone with their released tuple": f"{run.alone:,}",
-        "alone with their whole record, which nobody saw": f"{run.alone_in_all:,}",
-    }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    return table

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor.cli.options import QUIET
-from fpmonitor.cli.output import emit_rows, note, progress_line
+from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
+from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, STUDY
-from fpmonitor.private.commands.output import counts_table
 from fpmonitor.private.files import write_bytes
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.table import read_tokens
@@ -96,7 +96,7 @@ def seal(
         write_bytes(output, sealed())
     elif send is not None:
         row = send_uploads(sealed(), send, note)
-        emit_rows([row], table=lambda: counts_table([row]), wanted=None, output=None, document=row)
+        show(tables.tally([row], row), None, None)
     note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
 
 

@@ -1,0 +1,251 @@
+"""What private collection answers, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.render import store
+from fpmonitor.render.numbers import count, percent, significant
+from fpmonitor.render.output import Output
+from fpmonitor.render.tables import Marked, Table, columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fpmonitor.private.group import GroupRun
+    from fpmonitor.private.hierarchy import Hierarchy
+    from fpmonitor.private.knowledge import Promise
+    from fpmonitor.private.randomised import RandomisedApi
+    from fpmonitor.private.redaction import RedactionPlan
+    from fpmonitor.private.selection import JointComparison, PromisedSet, Selection
+    from fpmonitor.private.study import Study
+    from fpmonitor.render.output import Row
+    from fpmonitor.render.tables import Cell
+
+
+def _limit(promise: Promise, budget: float) -> Marked:
+    verdict = "allow" if promise.upper <= budget else "block"
+    return Marked(f"{percent(promise.upper, 2)} {promise.rule}", verdict)
+
+
+def selection_table(found: Selection, study: Study) -> Table:
+    """Return the promises for the recommended set, and for each API alone."""
+    best = "" if found.best else " The search was cut short: a heavier set may be promised."
+    return Table(
+        title=(
+            f"What {found.level} of {found.users:,} users promise: share in groups of fewer than "
+            f"{study.k}"
+        ),
+        caption=(
+            f"First the recommended set, of weight {found.weight:.6g}, within the budget of "
+            f"{percent(study.budget, 2)} in the {found.setting} setting; then each API alone.{best}"
+            f" All limits on the population hold together with probability {1 - study.delta:.6g}. "
+            f"The recommended set by every rule: {_all_rules(found)}."
+        ),
+        columns=[
+            *columns("text", "API set"),
+            *columns(
+                "right",
+                "observed users, at most",
+                f"population of {study.population:,}, at most",
+            ),
+            *columns("decimal", "bits, at most"),
+        ],
+        rows=[_promise_row(one, study.budget) for one in (found.recommended, *found.singles)],
+        sections=frozenset({0}),
+    )
+
+
+def _promise_row(one: PromisedSet, budget: float) -> tuple[Cell, ...]:
+    limits = (_limit(promise, budget) for promise in (one.fixed, one.statistical))
+    return (one.apis, *limits, one.entropy_upper_bits)
+
+
+def _all_rules(found: Selection) -> str:
+    by_setting = (
+        ", ".join(f"{percent(one.upper, 2)} {one.rule}" for one in rules) + f" ({setting})"
+        for setting, rules in found.rules.items()
+    )
+    return "; ".join(by_setting)
+
+
+def redaction_table(plan: RedactionPlan, study: Study) -> Table:
+    """Return what each user withholds of each API."""
+    return Table(
+        title="What each user withholds",
+        caption=(
+            f"Exposure at most {percent(plan.before, 2)} as it is, {percent(plan.after, 2)} with "
+            f"the rules (budget {percent(study.budget, 2)}), by {plan.basis}. "
+            f"{percent(plan.loss, 2)} of the tokens are lost."
+        ),
+        columns=[
+            *columns("text", "API"),
+            *columns("count", "values", "kept"),
+            *columns("share", "rare", "cover", "redacted", "suspicion"),
+        ],
+        rows=[
+            (one.api, one.values, one.kept, one.rare, one.cover, one.redacted, one.suspicion)
+            for one in plan.per_api
+        ],
+    )
+
+
+def hierarchy_table(played: Hierarchy, study: Study) -> Table:
+    """Return what each round asked, and what it left."""
+    return Table(
+        title=f"Rounds with {played.users:,} users, {played.setting} setting",
+        caption=(
+            f"Stopped: {played.stopped}. {played.messages:,} messages of each user. Limits for "
+            f"groups of fewer than {study.k}; budget {percent(study.budget, 2)}."
+        ),
+        columns=[
+            *columns("count", "round", "sets asked", "safe", "unsafe"),
+            *columns("share", "withheld"),
+            *columns("right", "gain"),
+            *columns("text", "recommended set"),
+            *columns("right", "limit"),
+        ],
+        rows=[
+            (
+                one.number,
+                len(one.sets),
+                one.safe,
+                one.unsafe,
+                one.withheld,
+                f"{one.gain:+.6g}",
+                one.recommended,
+                _limit(one.promise, study.budget),
+            )
+            for one in played.rounds
+        ],
+    )
+
+
+def group_table(run: GroupRun, study: Study) -> Table:
+    """Return what a group without a curator found, and released."""
+    found = run.comparison
+    promise = found.promise(run.setting)
+    few = f"in groups of fewer than {study.k}"
+    return Table(
+        title=f"A group of {run.participants:,} without a curator",
+        columns=columns("text", "", ""),
+        rows=[
+            ("released set", found.apis),
+            ("participants whose computation gave it", count(run.agreed)),
+            ("messages of each", count(run.messages)),
+            ("published marginals are the true ones", "yes" if run.marginals_true else "no"),
+            (
+                f"{few}: promised",
+                f"{percent(promise.upper, 2)} by {promise.rule}, {run.setting} setting",
+            ),
+            (f"{few}: in what was released", percent(found.empirical, 2)),
+            ("alone with their released tuple", count(run.alone)),
+            ("alone with their whole record, which nobody saw", count(run.alone_in_all)),
+        ],
+        headed=False,
+    )
+
+
+def counts(document: Mapping[str, Any], compared: JointComparison | None = None) -> Output:
+    """Return what requests brought; as a table, the comparison instead where there is one."""
+    rows = [
+        {"round": ask["round"], "apis": one["apis"], **group}
+        for ask in document["asks"]
+        for one in ask["sets"]
+        for group in one["groups"]
+    ]
+    table = _sets_table(document) if compared is None else _comparison_table(compared)
+    return Output(tables=[table], rows=rows, document=document)
+
+
+def _sets_table(document: Mapping[str, Any]) -> Table:
+    return Table(
+        columns=[
+            *columns("text", "round", "APIs"),
+            *columns("count", "users", "groups of k", "smaller", "largest group"),
+        ],
+        rows=[
+            (
+                str(ask["round"]),
+                ", ".join(one["apis"]),
+                one["users"],
+                len(one["groups"]),
+                one["smaller_groups"],
+                one["groups"][0]["users"] if one["groups"] else None,
+            )
+            for ask in document["asks"]
+            for one in ask["sets"]
+        ],
+    )
+
+
+def _comparison_table(compared: JointComparison) -> Table:
+    fixed, statistical = compared.fixed, compared.statistical
+    return Table(
+        title=", ".join(compared.apis),
+        columns=[
+            *columns("text", "exposure"),
+            *columns("share", "share of users"),
+            *columns("text", "from"),
+        ],
+        rows=[
+            ("promised, these users", fixed.upper, fixed.rule),
+            ("promised, population", statistical.upper, statistical.rule),
+            ("found, these users", compared.empirical, f"{compared.users} reports"),
+            ("at least, population", compared.lower, "certificate"),
+            ("at most, population", compared.upper, "certificate"),
+        ],
+    )
+
+
+def tally(rows: Sequence[Row], document: object) -> Output:
+    """Return counts of messages; what a row does not name, it has none of."""
+    return store.listing(rows, document=document, missing="0")
+
+
+def plans(rows: Sequence[Row]) -> Output:
+    """Return how each API is randomised."""
+    table = Table(
+        title="How each API is randomised",
+        columns=[
+            *columns("text", "API"),
+            *columns("right", "values", "mechanism"),
+            *columns("significant", "epsilon", "accuracy", digits=3),
+        ],
+        rows=[
+            (
+                row["api"],
+                None if row["values"] is None else str(row["values"]),
+                row["mechanism"],
+                row["epsilon"],
+                row["accuracy"],
+            )
+            for row in rows
+        ],
+    )
+    return Output(tables=[table], rows=rows)
+
+
+def estimates_table(found: Sequence[RandomisedApi], study: Study) -> Table:
+    """Return the exposure of each API by randomised answers."""
+    return Table(
+        title=f"Exposure among {study.population:,} users, k = {study.k}",
+        caption=f"all limits hold together with probability {1 - study.delta:g}",
+        columns=[
+            *columns("text", "API"),
+            *columns("right", "mechanism", "epsilon"),
+            *columns("count", "users"),
+            *columns("share", "at least", "at most"),
+        ],
+        rows=[
+            (
+                one.api,
+                one.mechanism,
+                significant(one.epsilon),
+                one.users,
+                one.lower,
+                one.upper,
+            )
+            for one in found
+        ],
+    )
