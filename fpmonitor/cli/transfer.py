@@ -9,9 +9,11 @@ import msgspec
 import typer
 from rich.table import Table
 
+from fpmonitor.cli.context import open_database
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
 from fpmonitor.cli.output import emit_rows, note
-from fpmonitor.monitor import Monitor
+from fpmonitor.store.transfer import export_data as export_to
+from fpmonitor.store.transfer import import_data as import_from
 from fpmonitor.store.transfer import read_export
 
 FOLDER = Annotated[Path, typer.Argument(help="The folder of the export.", metavar="FOLDER")]
@@ -28,8 +30,8 @@ def copy_out(
 
     They are as confidential as the database.
     """
-    with Monitor(db) as monitor:
-        manifest = monitor.export_data(folder)
+    with open_database(db) as database:
+        manifest = export_to(database, folder)
     files = {table: msgspec.to_builtins(file) for table, file in manifest.files.items()}
 
     def table() -> Table:
@@ -56,8 +58,8 @@ def copy_in(
 ) -> None:
     """Add data written by `db copy-out`; a new database becomes a copy."""
     export = read_export(folder)
-    with Monitor(db, create=True) as monitor:
-        row = monitor.import_data(export).to_json()
+    with open_database(db, create=True) as database:
+        row = import_from(database, export).to_json()
 
     def table() -> Table:
         drawn = Table("what", "stored", title="Imported")

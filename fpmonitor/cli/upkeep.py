@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
+from fpmonitor.cli.context import INVOCATION, open_database
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
 from fpmonitor.cli.output import emit_rows, note
 from fpmonitor.errors import InputError
-from fpmonitor.monitor import Monitor
 from fpmonitor.store.upkeep import compact as write_anew
+from fpmonitor.store.upkeep import forget_before, forget_user
+from fpmonitor.store.upkeep import verify as verify_database
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXIT_FLAWED = 1
 _USER_VARIABLE = "FPMONITOR_FORGET_USER"
@@ -25,8 +30,8 @@ def verify(db: DB = DEFAULT_DB, output_format: FORMAT = None, output: OUTPUT = N
 
     Exit code 0: sound, 1: contradictions found.
     """
-    with Monitor(db) as monitor:
-        found = monitor.verify()
+    with open_database(db) as database:
+        found = verify_database(database)
     flaws = [asdict(flaw) for flaw in found.flaws]
 
     def table() -> Table:
@@ -67,15 +72,20 @@ def forget(
             "forget: give either --before TIME or --user",
             hint=f"with --user the id stands in {_USER_VARIABLE}, not on the command line",
         )
-    with Monitor(db) as monitor:
-        visits = monitor.forget_user(name) if before is None else monitor.forget_before(before)
-    write_anew(db)
+    with open_database(db) as database:
+        visits = forget_user(database, name) if before is None else forget_before(database, before)
+    _write_anew(db)
     note(f"{visits:,} visits forgotten", quiet=quiet)
 
 
 def compact(db: DB = DEFAULT_DB, quiet: QUIET = False) -> None:
     """Rewrite a database without the space of deleted data."""
-    with Monitor(db):
+    with open_database(db):
         pass
-    before, after = write_anew(db)
+    before, after = _write_anew(db)
     note(f"{before:,} bytes before, {after:,} after", quiet=quiet)
+
+
+def _write_anew(db: Path) -> tuple[int, int]:
+    invocation = INVOCATION.get()
+    return write_anew(db, key_file=invocation.key_file, patience=invocation.patience)

@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "fpmonitor"
 FLOORS = [
     {"errors", "queries"},
     {"duckdb_connection", "plugins", "policy", "safe_files", "secret_files", "spectrum", "sql"},
+    {"question"},
     {"estimate", "vocabulary"},
     {"disclosure", "ldp", "sealing"},
     {"logs"},

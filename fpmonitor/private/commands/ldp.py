@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from fpmonitor.cli.context import open_database
 from fpmonitor.cli.ldp import app
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
 from fpmonitor.cli.output import emit, emit_rows, note, percent, plain, progress_line
@@ -28,7 +29,6 @@ from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.tokens import is_token
 from fpmonitor.safe_files import untyped
-from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _matrix_plan(
 
 def _held(db: Path, study: Study) -> tuple[dict[str, dict[str, int]], int]:
     """Users by their tokens, for each API of the study; and all users."""
-    with Database(db) as database:
+    with open_database(db) as database:
         table = read_tokens(database, take_snapshot(database), study.apis)
     counts = count_reports(table, [(api,) for api in study.apis])
     return {
