@@ -75,7 +75,7 @@ class Tally:
 
 def snapshot_of(path: str) -> dict[str, str]:
     with Monitor(Path(path)) as monitor:
-        return {"digest": monitor.snapshot().digest}
+        return {"digest": monitor.population().digest}
 
 
 def make_old(arguments: list[str]) -> int:

@@ -150,8 +150,8 @@ def make_empty(path: str) -> dict[str, Any]:
 
 def content_of(path: str) -> dict[str, Any]:
     with Monitor(Path(path)) as monitor:
-        content = read_content(monitor._database)
-        snapshot = monitor.snapshot()
+        content = read_content(monitor.database)
+        snapshot = monitor.population()
         # Whether anything contradicts itself is `verify`'s question, which sorts all observations.
         return {
             "digest": content.digest,

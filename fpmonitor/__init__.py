@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     )
     from fpmonitor.monitor import Monitor
     from fpmonitor.policy import Policy
+    from fpmonitor.population.views import View
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
-    from fpmonitor.store.views import View
 
 __all__ = [
     "BusyError",
@@ -55,7 +55,7 @@ _HOMES = {
     "monitor": ("Monitor",),
     "policy": ("Policy",),
     "spectrum": ("CountSpectrum", "SpectrumSource"),
-    "store.views": ("View",),
+    "population.views": ("View",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,27 +1,32 @@
 """What may leave: the one place that decides on numbers, names and texts that tell of few users.
 
-A count of users is told when it is 0 or at least k, and so is a total beside its parts. Reports,
-figures and the service answer others than the owner of the database (`FOR_OTHERS`): they withhold
-more, the names of rare APIs and the estimates that give a number of users below k away.
+An `Audience` says whom answers are for, and every function here takes it. The owner, who has the
+database, is told estimates as they are defined, and counts of users where they are 0 or at least k.
+Others (readers of reports, figures, the service) are told nothing that depends on how many users a
+group has as long as it has fewer than k, none included: see docs/disclosure.md.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
-from fpmonitor.errors import UndecidableError
+from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.spectrum import CountSpectrum
-from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-# Whether what is told is handed on. The owner, who has the database, is told shares and estimates
-# as they are defined.
-FOR_OTHERS: ContextVar[bool] = ContextVar("FOR_OTHERS", default=False)
+
+class Audience(Enum):
+    """Whom an answer is for: the owner of the data, or others, to whom it is handed on."""
+
+    OWNER = "owner"
+    OTHERS = "others"
+
 
 # Words of our own formats: they tell how a record is wrong, and nothing of a user.
 _FORMAT_WORDS = {
@@ -33,38 +38,60 @@ _WORD = re.compile(r"\w+")
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
 
 
-def is_publishable(count: int, k: int) -> bool:
-    """Whether a count of users may leave: nobody, or at least k."""
-    return count == 0 or count >= k
+def is_publishable(count: int, k: int, audience: Audience = Audience.OWNER) -> bool:
+    """Whether a count of users may leave: at least k, or to the owner also nobody."""
+    return count >= k or (count == 0 and audience is Audience.OWNER)
 
 
-def publishable_count(count: int, k: int) -> int | None:
-    """Count of users; null where it is 1 to k - 1."""
-    return count if is_publishable(count, k) else None
+def publishable_count(count: int, k: int, audience: Audience = Audience.OWNER) -> int | None:
+    """Count of users; null where it may not leave."""
+    return count if is_publishable(count, k, audience) else None
 
 
-def publishable_total(total: int, parts: Collection[int], k: int) -> int | None:
+def publishable_total(
+    total: int, parts: Collection[int], k: int, audience: Audience = Audience.OWNER
+) -> int | None:
     """Total of users beside its parts, which may overlap; null where a part is withheld.
 
     The total less the parts that are told bounds the withheld ones (complementary suppression).
     """
-    return publishable_count(total, k) if all(is_publishable(part, k) for part in parts) else None
+    told = all(is_publishable(part, k, audience) for part in parts)
+    return publishable_count(total, k, audience) if told else None
 
 
-def complement_of(parts: Sequence[int], k: int) -> int | None:
-    """Position of the part to withhold beside those below k, where the total of all is told.
+def complement_of(parts: Sequence[int], k: int, audience: Audience = Audience.OWNER) -> int | None:
+    """Position of the part to withhold besides those below k, where the total of all is told.
 
-    Null where none is needed (nothing is withheld, or what is has at least k users together), and
-    where no part has k users.
+    Null where none is needed: for the owner; where nothing is withheld, or what is has at least k
+    users together. Null also where no part has k users.
     """
-    withheld = sum(part for part in parts if not is_publishable(part, k))
+    if audience is Audience.OWNER:
+        return None
     told = [part for part in parts if part >= k]
-    return None if is_publishable(withheld, k) or not told else parts.index(min(told))
+    if len(told) in {0, len(parts)} or sum(parts) - sum(told) >= k:
+        return None
+    return parts.index(min(told))
 
 
-def publishable_part(part: int, whole: int, k: int) -> int | None:
-    """Count of users beside a total that is known; null where it or the rest is 1 to k - 1."""
-    return part if is_publishable(part, k) and is_publishable(whole - part, k) else None
+def publishable_part(
+    part: int, whole: int, k: int, audience: Audience = Audience.OWNER
+) -> int | None:
+    """Count of users beside a total that is known; null where it or the rest may not leave."""
+    told = is_publishable(part, k, audience) and is_publishable(whole - part, k, audience)
+    return part if told else None
+
+
+def may_count_below(audience: Audience, *, wanted: bool) -> bool:
+    """Whether counts below k are shown because the owner wants them.
+
+    Raises
+    ------
+    PolicyError
+        They are wanted for others.
+    """
+    if wanted and audience is Audience.OTHERS:
+        raise PolicyError("unsafe counts", "are for the owner of the data only")
+    return wanted
 
 
 def check_users(users: int, k: int) -> None:
@@ -82,50 +109,59 @@ def check_users(users: int, k: int) -> None:
         )
 
 
-def is_withheld(spectrum: CountSpectrum, k: int) -> bool:
-    """Whether 1 to k - 1 users are in groups smaller than k: a number that others are not told."""
-    return FOR_OTHERS.get() and not is_publishable(spectrum.users_below(k), k)
+@dataclass(frozen=True, slots=True, eq=False)
+class ToldSpectra:
+    """What is told of a count spectrum: estimates and limits are computed from nothing else.
 
-
-def most_exposing(spectrum: CountSpectrum, k: int) -> CountSpectrum:
-    """Spectrum to tell estimates of, which then do not depend on a withheld number of users.
-
-    Where 1 to k - 1 users are in groups smaller than k, k - 1 users count as alone, those that are
-    missing taken from the largest group; where that has too few to spare, all users count as alone.
-    No user is in a larger group than before: exposures are overstated, never understated.
+    Attributes
+    ----------
+    most
+        Estimates and upper limits: no user is in a larger group than in truth.
+    least
+        Lower limits: no user is in a smaller group than in truth.
+    suppressed
+        Whether they differ from the truth, or could.
     """
-    if not is_withheld(spectrum, k):
-        return spectrum
-    large, rest = _without_small(spectrum, k)
-    if rest - (k - 1) < k:
-        return CountSpectrum.from_mapping({1: spectrum.users})
-    return CountSpectrum.from_mapping(Counter({1: k - 1, rest - (k - 1): 1}) + large)
+
+    most: CountSpectrum
+    least: CountSpectrum
+    suppressed: bool
 
 
-def least_exposing(spectrum: CountSpectrum, k: int) -> CountSpectrum:
-    """Spectrum to tell lower limits of: a withheld number of users joins the largest group."""
-    if not is_withheld(spectrum, k):
-        return spectrum
-    large, rest = _without_small(spectrum, k)
-    return CountSpectrum.from_mapping(Counter({rest: 1}) + large)
+def told_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> ToldSpectra:
+    """Say what is told of a count spectrum, of at least k users.
 
-
-def _without_small(spectrum: CountSpectrum, k: int) -> tuple[Counter[int], int]:
-    """Count the groups of at least k users but for the largest, and the users outside of them."""
+    Where fewer than k users are in groups smaller than k, others are told the same whether they are
+    0, 1, ... or k - 1: k - 1 users alone, those that are missing taken from the largest group; and
+    for lower limits none, those users being in the largest group. Where that has too few to spare,
+    nothing is told but the number of users.
+    """
+    hidden = spectrum.users_below(k)
+    if audience is Audience.OWNER or hidden >= k:
+        return ToldSpectra(spectrum, spectrum, suppressed=False)
     groups = zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)
-    large = Counter({count: values for count, values in groups if count >= k})
-    if large:
-        large -= Counter({max(large): 1})
-    return large, spectrum.users - sum(count * values for count, values in large.items())
+    others = Counter({count: values for count, values in groups if count >= k})
+    largest = max(others, default=0)
+    if hidden + largest < 2 * k - 1:
+        alone = CountSpectrum.from_mapping({1: spectrum.users})
+        together = CountSpectrum.from_mapping({spectrum.users: 1})
+        return ToldSpectra(alone, together, suppressed=True)
+    others -= Counter([largest])
+    rest = hidden + largest
+    return ToldSpectra(
+        CountSpectrum.from_mapping(others + Counter({1: k - 1}) + Counter([rest - (k - 1)])),
+        CountSpectrum.from_mapping(others + Counter([rest])),
+        suppressed=True,
+    )
 
 
-def may_name(api: str, users: int, everybody: int, k: int) -> bool:
-    """Whether the name of an API may leave: a public one, or one that singles out no few users.
+def may_name(users: int, k: int, audience: Audience) -> bool:
+    """Whether the name of an API may leave: to others only where at least k users have it.
 
-    Names of the vocabulary are words of browsers. Any other name comes from a log, where a client
-    may have put anything, so others are told it if at least k users have the API, or all have.
+    A name comes from a log, where a client may have put anything; that of a known API tells at
+    least that somebody has it.
     """
-    return not FOR_OTHERS.get() or users >= k or users == everybody or api in known_apis()
+    return audience is Audience.OWNER or users >= k
 
 
 def masked_text(text: str) -> str:

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fpmonitor.decide.horizon import identity_of
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.logs import ColumnMap, is_log
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.database import Database
+from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.watching import (
     FileState,
     last_batch,
@@ -64,11 +66,13 @@ class WatchSettings:
     decision
         What is checked after every new log.
     horizon, by
-        As in `Monitor.check_report`.
+        As in `Monitor.check`.
     collector, column_map
         As in `Monitor.ingest`.
     settle
         Seconds for which a file must not have changed before it is read.
+    key_file, patience
+        As of `Database`.
     """
 
     folder: Path
@@ -79,6 +83,22 @@ class WatchSettings:
     collector: str | None = None
     column_map: ColumnMap = field(default_factory=ColumnMap)
     settle: float = 2.0
+    key_file: Path | None = None
+    patience: Patience = NO_PATIENCE
+
+    def open_database(self) -> Database:
+        """Open the database, which is made when it is not there."""
+        return Database(self.database, create=True, key_file=self.key_file, patience=self.patience)
+
+    def open_monitor(self) -> Monitor:
+        """Open the database for questions whose answers are told to others."""
+        return Monitor(
+            self.database,
+            create=True,
+            audience=Audience.OTHERS,
+            key_file=self.key_file,
+            patience=self.patience,
+        )
 
 
 class Watch:
@@ -127,7 +147,7 @@ class Watch:
             The check itself is not possible; the logs that have arrived are stored.
         """
         if self._known is None:
-            with Database(self._settings.database, create=True) as database:
+            with self._settings.open_database() as database:
                 self._known = read_files(database)
         fresh = [path for path in self._settled() if self._is_fresh(path)]
         if not fresh and not self._pending:
@@ -148,7 +168,7 @@ class Watch:
     @property
     def outcome(self) -> Outcome | None:
         """Outcome of the last check, null where there was none."""
-        with Database(self._settings.database, create=True) as database:
+        with self._settings.open_database() as database:
             verdict = last_verdict(database, self._identity)
         return None if verdict is None else verdict["outcome"]
 
@@ -180,7 +200,7 @@ class Watch:
         settings, (state, _) = self._settings, self._seen[path]
         refusal = None
         try:
-            with Monitor(settings.database, create=True) as monitor:
+            with settings.open_monitor() as monitor:
                 [report] = monitor.ingest(
                     [path], collector=settings.collector, column_map=settings.column_map
                 )
@@ -188,22 +208,20 @@ class Watch:
         except InputError as error:
             refusal = str(error)
             self._note(f"{path}: not read, until it changes: {error}")
-        with Database(settings.database) as database:
+        with settings.open_database() as database:
             remember_file(database, path, state, refusal=refusal)
         self._known = (self._known or {}) | {path: state}
 
     def _check(self) -> None:
         settings = self._settings
-        with Database(settings.database, create=True) as database:
+        with settings.open_database() as database:
             batch = last_batch(database)
             if batch == last_checked_batch(database, self._identity):
                 return
-        with Monitor(settings.database) as monitor:
-            report = monitor.check_report(
-                settings.decision, horizon=settings.horizon, by=settings.by
-            )
+        with settings.open_monitor() as monitor:
+            report = monitor.check(settings.decision, horizon=settings.horizon, by=settings.by)
         content = report.to_json()
-        with Database(settings.database) as database:
+        with settings.open_database() as database:
             record_check(
                 database,
                 self._identity,
@@ -213,7 +231,7 @@ class Watch:
             )
 
     def _tell(self) -> None:
-        with Database(self._settings.database) as database:
+        with self._settings.open_database() as database:
             notices = undelivered_notices(database, self._identity)
         for notice in notices:
             try:
@@ -222,7 +240,7 @@ class Watch:
             except DeliveryError as error:
                 self._note(f"notice {notice.number} is kept and told again: {error}")
                 raise
-            with Database(self._settings.database) as database:
+            with self._settings.open_database() as database:
                 mark_delivered(database, notice)
 
 

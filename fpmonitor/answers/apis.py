@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.disclosure import most_exposing, publishable_part
+from fpmonitor.disclosure import Audience, may_count_below, may_name, publishable_part
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.results import Result
 
 if TYPE_CHECKING:
+    from fpmonitor.population.population import Population
     from fpmonitor.spectrum import CountSpectrum
 
 
@@ -27,12 +28,12 @@ class ApiOverview(Result):
     coverage
         The same as a share of all users.
     values
-        Distinct values, absent not counted.
+        Distinct values, absent not counted; for others as many as can be, absent counted.
     entropy_bits
         Shannon entropy over all users, absent a value of its own, bits.
     exposure
-        Share of all users in groups smaller than k, absent a value of its own; that of k - 1 users
-        where they are fewer, but not none.
+        Share of all users in groups smaller than k, absent a value of its own; others are told
+        that of k - 1 users where they are fewer.
     volatile
         Whether its value changes between visits of one user by design; null when not known.
     """
@@ -50,41 +51,54 @@ class ApiOverview(Result):
         return asdict(self)
 
 
-def overview_of_api(
-    api: str,
-    spectrum: CountSpectrum,
-    *,
-    absent: int,
-    volatile: bool | None = None,
-    k: int,
-    show_counts_below_k: bool = False,
-) -> ApiOverview:
-    """Describe one API.
+def list_apis(
+    population: Population, *, k: int = 10, show_counts_below_k: bool = False
+) -> list[ApiOverview]:
+    """Describe every API whose name may be told, the most exposing first.
 
     Parameters
     ----------
-    api
-        Its name.
-    spectrum
-        Its count spectrum over all users, absent a value of its own.
-    absent
-        Users without an observation of it.
-    volatile
-        Whether some browsers change its value by design; null when not known.
+    population
+        The users.
     k
-        Counts of users below it are not shown.
+        Anonymity threshold; counts of fewer users are not shown.
     show_counts_below_k
-        Show them all the same.
+        Show them all the same, to the owner.
+
+    Raises
+    ------
+    PolicyError
+        Such counts are wanted for others.
     """
-    users = spectrum.users - absent
-    shown = show_counts_below_k or publishable_part(users, spectrum.users, k) is not None
-    told = spectrum if show_counts_below_k else most_exposing(spectrum, k)
+    unsafe = may_count_below(population.audience, wanted=show_counts_below_k)
+    volatile = population.volatile(k)
+    lines = [
+        _overview(population, api, users, volatile=volatile[api], k=k, unsafe=unsafe)
+        for api, users in population.users_of_apis().items()
+        if may_name(users, k, population.audience)
+    ]
+    return sorted(lines, key=lambda line: (-(line.exposure or 0), line.api))
+
+
+def _overview(
+    population: Population, api: str, users: int, *, volatile: bool | None, k: int, unsafe: bool
+) -> ApiOverview:
+    everybody = population.users
+    shown = unsafe or publishable_part(users, everybody, k, population.audience) is not None
+    told = population.told([api], k).most
     return ApiOverview(
         api=api,
         users=users if shown else None,
-        coverage=users / spectrum.users if shown else None,
-        values=spectrum.support - (absent > 0) if users >= k or shown else None,
+        coverage=users / everybody if shown else None,
+        values=_values(told, everybody - users, population.audience)
+        if users >= k or shown
+        else None,
         entropy_bits=entropy_bits(told) if users >= k or shown else None,
         exposure=empirical_exposure(told, k) if users >= k or shown else None,
         volatile=volatile,
     )
+
+
+def _values(told: CountSpectrum, absent: int, audience: Audience) -> int:
+    """Count distinct values without absent; others are not told whether anybody lacks the API."""
+    return told.support - (absent > 0 and audience is Audience.OWNER)

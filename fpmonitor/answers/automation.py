@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.disclosure import most_exposing, publishable_count, publishable_total
+from fpmonitor.answers.sets import sorted_sets
+from fpmonitor.disclosure import (
+    Audience,
+    may_count_below,
+    publishable_count,
+    publishable_total,
+)
 from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.population.snapshot import check_values
 from fpmonitor.results import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from fpmonitor.spectrum import CountSpectrum
+    from fpmonitor.population.population import Population
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +38,7 @@ class AutomationReport(Result):
         Sign -> users that show it; one user may show several.
     exposures
         API set -> share of the users in groups smaller than k, with and without the automated;
-        null where nobody is left.
+        null where nobody is left, and for others where it is not told how many were left out.
     """
 
     users: int
@@ -55,45 +62,54 @@ class AutomationReport(Result):
 
 
 def report_automation(
-    signs: Mapping[str, int],
+    population: Population,
+    sets: Iterable[Sequence[str]] = (),
     *,
-    users: int,
-    automated: int,
-    exposures: Mapping[tuple[str, ...], tuple[CountSpectrum, CountSpectrum | None]],
-    k: int,
+    k: int = 10,
     show_counts_below_k: bool = False,
 ) -> AutomationReport:
-    """Describe the users that look automated.
+    """Describe the users that look automated, and what leaving them out does to some API sets.
 
     Parameters
     ----------
-    signs
-        Sign -> users that show it.
-    users, automated
-        Observed users, and those that show any sign.
-    exposures
-        API set -> its count spectrum over all users, and over those that show no sign.
+    population
+        The users; those that its view would leave out are counted.
+    sets
+        The API sets.
     k
-        Anonymity threshold; counts of users below it, other than none, are not shown.
+        Anonymity threshold; counts of fewer users are not shown.
     show_counts_below_k
-        Show them all the same.
+        Show them all the same, to the owner.
+
+    Raises
+    ------
+    InputError
+        Only digests of values are kept; an empty set.
+    PolicyError
+        Counts below k are wanted for others.
     """
-    least = 0 if show_counts_below_k else k
-    visible = publishable_total(automated, [*signs.values(), users - automated], least)
+    check_values(population.snapshot, "automation")
+    audience = population.audience
+    unsafe = may_count_below(audience, wanted=show_counts_below_k)
+    least = 0 if unsafe else k
+    everybody = population.seen_by(replace(population.view, drop_automation=False))
+    users, signs = everybody.users, everybody.signs
+    automated = everybody.automated
+    visible = publishable_total(automated, [*signs.values(), users - automated], least, audience)
+    human = None
+    # Without its users' number, the exposure of the others is not told either: it divides by it.
+    if automated < users and (audience is Audience.OWNER or visible is not None):
+        human = population.seen_by(replace(population.view, drop_automation=True))
     return AutomationReport(
         users=users,
         automated=visible,
         share=None if visible is None else visible / users,
-        signs={sign: publishable_count(count, least) for sign, count in signs.items()},
+        signs={sign: publishable_count(count, least, audience) for sign, count in signs.items()},
         exposures={
             apis: (
-                _told_exposure(everybody, k, least),
-                None if human is None else _told_exposure(human, k, least),
+                empirical_exposure(everybody.told(apis, k).most, k),
+                None if human is None else empirical_exposure(human.told(apis, k).most, k),
             )
-            for apis, (everybody, human) in exposures.items()
+            for apis in sorted_sets(sets)
         },
     )
-
-
-def _told_exposure(spectrum: CountSpectrum, k: int, least: int) -> float:
-    return empirical_exposure(most_exposing(spectrum, k) if least else spectrum, k)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.disclosure import least_exposing, most_exposing
 from fpmonitor.estimate.bounds import Interval, proposition9, theorem5, theorem8
 from fpmonitor.estimate.entropy import entropy_bits, exposure_bound_from_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fpmonitor.disclosure import ToldSpectra
+    from fpmonitor.question import Question
     from fpmonitor.spectrum import CountSpectrum
 
 STATISTICAL = "statistical exposure Q(n, k)"
@@ -50,31 +51,20 @@ class NamedBound:
 
 
 def compare_bounds(
-    spectrum: CountSpectrum,
-    certified: Interval,
-    *,
-    k: int,
-    population: int,
-    delta: float,
-    support: int | None = None,
-    suppressed: bool = False,
+    told: ToldSpectra, certified: Interval, question: Question, *, support: int | None = None
 ) -> tuple[NamedBound, ...]:
     """Put the certificate and the bounds of "Statistical anonymity" side by side.
 
     Parameters
     ----------
-    spectrum
-        Count spectrum of all users.
+    told
+        What is told of the count spectrum of all users.
     certified
         Limits of the certificate.
-    k, population
-        Anonymity threshold and `n`, users.
-    delta
-        Tolerated probability that a limit fails, in (0, 1).
+    question
+        What is asked; its population is named.
     support
         Number of values that users can have, declared beforehand; None when unknown.
-    suppressed
-        Whether the number of exposed users must not be told.
 
     Raises
     ------
@@ -87,55 +77,40 @@ def compare_bounds(
         ("theorem 5", CURVE, theorem5),
         ("proposition 9", CURVE, proposition9),
     ):
-        interval = told_interval(
-            theorem,
-            spectrum,
-            k=k,
-            population=population,
-            delta=delta,
-            support=support,
-            suppressed=suppressed,
-        )
+        interval = told_interval(theorem, told, question, support=support)
         bounds.append(NamedBound(bound=name, concerns=concerns, interval=interval))
-    if k < population:
-        told = most_exposing(spectrum, k) if suppressed else spectrum
-        read = exposure_bound_from_entropy(entropy_bits(told), k / population)
+    if question.k < question.users:
+        share = question.k / question.users
+        read = exposure_bound_from_entropy(entropy_bits(told.most), share)
         interval = Interval(lower=0.0, upper=read)
         bounds.append(NamedBound(bound="proposition 9", concerns=OBSERVED_CURVE, interval=interval))
     return tuple(bounds)
 
 
 def told_interval(
-    theorem: Callable[..., Interval],
-    spectrum: CountSpectrum,
-    *,
-    k: int,
-    population: int,
-    delta: float,
-    support: int | None,
-    suppressed: bool,
+    theorem: Callable[..., Interval], told: ToldSpectra, question: Question, *, support: int | None
 ) -> Interval:
-    """Limits of a theorem; wider where the number of exposed users must not be told.
+    """Limits of a theorem: the upper one of the most and the lower one of the least exposing case.
 
-    They are then the upper limit of the most and the lower one of the least exposing case: both
-    hold, because all limits grow with the exposure.
+    Both hold, because all limits grow with the exposure.
 
     Raises
     ------
     InputError
         `support` is smaller than the number of values seen.
     """
-    interval = theorem(spectrum, k=k, population=population, delta=delta, support=support)
-    if not suppressed:
-        return interval
-    most, least = (
-        theorem(
-            told,
-            k=k,
-            population=population,
-            delta=delta,
-            support=None if support is None else max(support, told.support),
+
+    def limits(spectrum: CountSpectrum) -> Interval:
+        return theorem(
+            spectrum,
+            k=question.k,
+            population=question.users,
+            delta=question.delta,
+            # How many values were seen is not told where others are told another number.
+            support=max(support, spectrum.support) if support and told.suppressed else support,
         )
-        for told in (most_exposing(spectrum, k), least_exposing(spectrum, k))
-    )
+
+    if not told.suppressed:
+        return limits(told.most)
+    most, least = limits(told.most), limits(told.least)
     return Interval(lower=least.lower, upper=most.upper, reason=most.reason and least.reason)

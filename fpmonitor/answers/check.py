@@ -11,6 +11,9 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 import fpmonitor
+from fpmonitor.answers.decide import recheck_sets
+from fpmonitor.decide.horizon import share_delta
+from fpmonitor.disclosure import publishable_count
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.decide.horizon import CheckSlot
+    from fpmonitor.population.population import Population
 
 Outcome = Literal["holds", "violated", "cannot tell"]
 _RULE = "exposure-within-budget"
@@ -98,6 +102,37 @@ class CheckReport(Result):
         }
         for apis, verdict in self.verdicts.items():
             yield apis, verdict, f"{', '.join(apis)} {says[verdict]}"
+
+
+def report_check(
+    population: Population, decision: Decision, slot: CheckSlot | None = None
+) -> CheckReport:
+    """Test every set on the allow list of a decision on the users of now.
+
+    Parameters
+    ----------
+    population
+        The users, seen as the decision saw its own.
+    decision
+        The decision.
+    slot
+        Which of the checks it is that share the decision's delta; None for a check alone.
+
+    Raises
+    ------
+    PolicyError, UnknownNameError, UndecidableError
+        The data of now lack a candidate, or hold too few users.
+    """
+    tested = decision if slot is None else share_delta(decision, slot.horizon)
+    users, k = population.snapshot.users, decision.policy.k
+    return CheckReport(
+        decision=decision,
+        verdicts=recheck_sets(population, tested),
+        users=publishable_count(users, k, population.audience),
+        since=population.window.since,
+        until=population.window.until,
+        place=slot,
+    )
 
 
 def to_junit(report: CheckReport, file: str) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.disclosure import FOR_OTHERS, complement_of, is_publishable, most_exposing
+from fpmonitor.disclosure import (
+    Audience,
+    ToldSpectra,
+    complement_of,
+    is_publishable,
+    told_spectra,
+)
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.cohorts import cohort_exposure, cohort_limits
 from fpmonitor.estimate.entropy import conditional_entropy_bits
@@ -14,8 +20,8 @@ from fpmonitor.estimate.exposure import empirical_exposure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from fpmonitor.population.duckdb import CohortSpectra
     from fpmonitor.population.sample import CertifiedSample
+    from fpmonitor.population.snapshot import CohortSpectra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +35,10 @@ class Cohort:
     users, share
         Observed users of the cohort, and the same as a share of all observed users.
     empirical
-        Share of them in groups smaller than k, of equal values of the given APIs and the set; that
-        of k - 1 users, also in the estimate, where they are fewer, but not none. Null, as is the
-        estimate, where it would give that of another cohort away.
+        Share of them in groups smaller than k, of equal values of the given APIs and the set;
+        others are told that of k - 1 users, also in the estimate and the limits, where they are
+        fewer. Null, as is the estimate, where it would give that of another cohort away; the limits
+        are then 0 and 1.
     estimate
         Estimate of the cohort's statistical exposure; null for a population above the users.
     lower, upper
@@ -55,8 +62,8 @@ class PooledCohorts:
     ----------
     cohorts, users, empirical
         How many there are, their observed users, and the share of those in groups smaller than k.
-        One larger cohort joins them when they have fewer than k users together, and those in which
-        1 to k - 1 users are exposed when no cohort exposes more.
+        One larger cohort joins them when they have fewer than k users together. Others are told so
+        also where there is no small one, and the largest number and share that are possible.
     """
 
     cohorts: int
@@ -102,21 +109,17 @@ def report_cohorts(
     apis: Sequence[str],
     given: Sequence[str],
     texts: Mapping[str, Mapping[int, str | None]],
-    *,
-    show_counts_below_k: bool = False,
 ) -> CohortReport:
     """Estimate the exposure of an API set within each cohort of the given APIs.
 
     Parameters
     ----------
     sample
-        The users and the question.
+        The users and the question; it knows the given APIs as such.
     apis, given
         The set, and the APIs that cannot be hidden.
     texts
-        For each given API, what its value numbers stand for.
-    show_counts_below_k
-        Tell fewer than k exposed users as they are.
+        For each given API, what its codes stand for.
 
     Raises
     ------
@@ -127,47 +130,36 @@ def report_cohorts(
     """
     if not given:
         raise InputError("given: name at least one API")
-    spectra = sample.thinned.cohorts(given, apis)
-    least = sample.k if FOR_OTHERS.get() and not show_counts_below_k else 0
-    listed, pooled = _split(spectra, sample.k, least)
-    cohorts = [_cohort(sample, cohort, given, texts, least) for cohort in listed]
+    k, audience = sample.question.k, sample.audience
+    listed, pooled = _split(sample.cohorts(given, apis), k, audience)
+    cohorts = [_cohort(sample, cohort, given, texts) for cohort in listed]
     # The exposure of all users is told, and the users of small cohorts are all exposed.
-    hidden = complement_of([_exposed([cohort], sample.k) for cohort in listed], least)
-    if hidden is not None:
-        cohorts[hidden] = replace(cohorts[hidden], empirical=None, estimate=None)
+    parts = [cohort.spectrum.users_below(k) for cohort in listed]
+    parts.append(sum(cohort.spectrum.users_below(k) for cohort in pooled))
+    hidden = complement_of(parts, k, audience)
+    if hidden is not None and hidden < len(cohorts):
+        cohorts[hidden] = replace(
+            cohorts[hidden], empirical=None, estimate=None, lower=0.0, upper=1.0
+        )
+    together = [*given, *apis]
     return CohortReport(
         cohorts=tuple(sorted(cohorts, key=lambda cohort: (-cohort.upper, -cohort.users))),
-        others=_pool(pooled, sample.k, least),
+        others=_pool(pooled, k, audience, is_hidden=hidden == len(cohorts)),
         conditional_entropy_bits=conditional_entropy_bits(
-            most_exposing(sample.full.spectrum([*given, *apis]), least),
-            most_exposing(sample.full.spectrum(given), least),
+            sample.told(together).most, sample.told(given).most
         ),
     )
 
 
 def _split(
-    spectra: Iterable[CohortSpectra], k: int, least: int
+    spectra: Iterable[CohortSpectra], k: int, audience: Audience
 ) -> tuple[list[CohortSpectra], list[CohortSpectra]]:
-    """Cohorts that may be listed, and the others: none of either can be told by subtraction."""
+    """Cohorts that may be listed, and the others: none of either follows from the rest."""
     ordered = sorted(spectra, key=lambda cohort: cohort.spectrum.users)
     small = sum(cohort.spectrum.users < k for cohort in ordered)
-    if small and sum(cohort.spectrum.users for cohort in ordered[:small]) < k:
+    if not is_publishable(sum(cohort.spectrum.users for cohort in ordered[:small]), k, audience):
         small += 1
-    listed, pooled = ordered[small:], ordered[:small]
-    exposed = [_exposed([cohort], k) for cohort in listed]
-    if pooled and not any(count >= least for count in exposed):
-        # No exposed users hide how many are so in these.
-        pooled += [
-            cohort
-            for cohort, count in zip(listed, exposed, strict=True)
-            if not is_publishable(count, least)
-        ]
-        listed = [
-            cohort
-            for cohort, count in zip(listed, exposed, strict=True)
-            if is_publishable(count, least)
-        ]
-    return listed, pooled
+    return ordered[small:], ordered[:small]
 
 
 def _cohort(
@@ -175,32 +167,52 @@ def _cohort(
     cohort: CohortSpectra,
     given: Sequence[str],
     texts: Mapping[str, Mapping[int, str | None]],
-    least: int,
 ) -> Cohort:
-    users = cohort.spectrum.users
-    told = most_exposing(cohort.spectrum, least)
-    limits = cohort_limits(sample.certificate, cohort.kept, seen=users)
+    question, users = sample.question, cohort.spectrum.users
+    told = told_spectra(cohort.spectrum, question.k, sample.audience)
+    lower, upper = _limits(sample, cohort, told)
     return Cohort(
         given={api: texts[api].get(code) for api, code in zip(given, cohort.codes, strict=True)},
         users=users,
         share=users / sample.users,
-        empirical=empirical_exposure(told, sample.k),
+        empirical=empirical_exposure(told.most, question.k),
         estimate=cohort_exposure(
-            told, k=sample.k, population=sample.population, users=sample.users
+            told.most, k=question.k, population=question.users, users=sample.users
         ),
-        lower=limits.lower,
-        upper=limits.upper,
+        lower=lower,
+        upper=upper,
     )
 
 
-def _pool(pooled: Sequence[CohortSpectra], k: int, least: int) -> PooledCohorts | None:
+def _limits(
+    sample: CertifiedSample, cohort: CohortSpectra, told: ToldSpectra
+) -> tuple[float, float]:
+    """Limits of one cohort, of what is told of it where that is not the truth."""
+    users = cohort.spectrum.users
+    if not told.suppressed:
+        limits = cohort_limits(sample.certificate, cohort.kept, seen=users)
+        return limits.lower, limits.upper
+    drawn = [
+        cohort_limits(sample.certificate, sample.thinned(spectrum), seen=users)
+        for spectrum in (told.least, told.most)
+    ]
+    return min(limits.lower for limits in drawn), max(limits.upper for limits in drawn)
+
+
+def _pool(
+    pooled: Sequence[CohortSpectra], k: int, audience: Audience, *, is_hidden: bool
+) -> PooledCohorts | None:
     users = sum(cohort.spectrum.users for cohort in pooled)
     if not users:
         return None
-    exposed = _exposed(pooled, k)
-    exposed = exposed if is_publishable(exposed, least) else min(k - 1, users)
-    return PooledCohorts(cohorts=len(pooled), users=users, empirical=exposed / users)
-
-
-def _exposed(cohorts: Sequence[CohortSpectra], k: int) -> int:
-    return sum(cohort.spectrum.users_below(k) for cohort in cohorts)
+    exposed = sum(cohort.spectrum.users_below(k) for cohort in pooled)
+    number = len(pooled)
+    if audience is Audience.OTHERS:
+        small = sum(cohort.spectrum.users for cohort in pooled if cohort.spectrum.users < k)
+        if small < k:  # as many as can be, whatever their number
+            number = sum(cohort.spectrum.users >= k for cohort in pooled) + k - 1
+        if is_hidden:
+            exposed = users
+        elif exposed < k:
+            exposed = min(k - 1, users)
+    return PooledCohorts(cohorts=number, users=users, empirical=exposed / users)

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fpmonitor.disclosure import least_exposing, most_exposing
+from fpmonitor.answers.sets import sorted_sets
+from fpmonitor.disclosure import check_users, may_count_below
 from fpmonitor.estimate.exposure import exposure_curve, gamma_dkw, limits_within
-from fpmonitor.policy import MAX_POPULATION, check_threshold
 from fpmonitor.results import Result
 
 if TYPE_CHECKING:
-    from fpmonitor.spectrum import CountSpectrum
+    from collections.abc import Sequence
+
+    from fpmonitor.disclosure import ToldSpectra
+    from fpmonitor.population.population import Population
+    from fpmonitor.question import Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,54 +74,64 @@ class CurveReport(Result):
 
 
 def report_curve(
-    apis: tuple[str, ...],
-    spectrum: CountSpectrum,
+    population: Population,
+    question: Question,
+    apis: Sequence[str],
     *,
-    k: int,
-    delta: float,
     show_counts_below_k: bool = False,
 ) -> CurveReport:
-    """Exposure curve with limits that hold at all thresholds together.
+    """Exposure curve of one API set, with limits that hold at all thresholds together.
 
-    Where 1 to k - 1 users are in groups smaller than k, the curve is the most exposing one, with
-    the lower limits of the least exposing.
+    The curve is the most exposing one that is told, with the lower limits of the least exposing.
 
     Parameters
     ----------
+    population, question
+        The users, and what is asked of them; `k` is the smallest threshold that is shown: smaller
+        ones would tell how many users are in groups of each size below it.
     apis
         The set.
-    spectrum
-        Its count spectrum.
-    k
-        Smallest threshold that is shown: smaller ones would tell how many users are in groups of
-        each size below it.
-    delta
-        Tolerated probability that any limit fails, in (0, 1).
     show_counts_below_k
-        Show all thresholds.
+        Show all thresholds, to the owner.
 
     Raises
     ------
-    PolicyError
-        A number is out of its range.
+    PolicyError, UnknownNameError, UndecidableError
+        A number out of range, counts below k for others, an API never observed, fewer than k users.
+    InputError
+        No API is named.
     """
-    check_threshold(k, MAX_POPULATION)
-    curve = least = exposure_curve(spectrum)
+    [wanted] = sorted_sets([apis])
+    unsafe = may_count_below(population.audience, wanted=show_counts_below_k)
+    asked = population.asked(question, wanted)
+    if not unsafe:
+        check_users(asked.users, question.k)
+    told = asked.told(wanted, question.k)
+    return curve_of(wanted, told, question, show_counts_below_k=unsafe)
+
+
+def curve_of(
+    apis: tuple[str, ...],
+    told: ToldSpectra,
+    question: Question,
+    *,
+    show_counts_below_k: bool = False,
+) -> CurveReport:
+    """Exposure curve of what is told of a set."""
+    most, least = exposure_curve(told.most), exposure_curve(told.least)
+    thresholds = np.union1d(most.thresholds, [question.k])
     if not show_counts_below_k:
-        curve = exposure_curve(most_exposing(spectrum, k))
-        least = exposure_curve(least_exposing(spectrum, k))
-    thresholds = np.union1d(curve.thresholds, [k])
-    if not show_counts_below_k:
-        thresholds = thresholds[thresholds >= k]
-    shares = thresholds / spectrum.users
-    gamma = gamma_dkw(spectrum.users, delta)
-    lower, upper = limits_within(least, gamma, shares)[0], limits_within(curve, gamma, shares)[1]
-    empirical = curve.exposure[curve.position(thresholds)]
+        thresholds = thresholds[thresholds >= question.k]
+    users = told.most.users
+    shares = thresholds / users
+    gamma = gamma_dkw(users, question.delta)
+    lower, upper = limits_within(least, gamma, shares)[0], limits_within(most, gamma, shares)[1]
+    empirical = most.exposure[most.position(thresholds)]
     columns = (thresholds, shares, empirical, lower, upper)
     return CurveReport(
         apis=apis,
-        users=spectrum.users,
-        delta=delta,
+        users=users,
+        delta=question.delta,
         points=tuple(
             CurvePoint(threshold=c, share=t, empirical=q, lower=low, upper=high)
             for c, t, q, low, high in zip(*(column.tolist() for column in columns), strict=True)

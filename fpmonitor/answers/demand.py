@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.errors import UndecidableError
 from fpmonitor.results import Result
 from fpmonitor.vocabulary import base_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.answers.exposure import ExposureReport
+    from fpmonitor.population.population import Population
+    from fpmonitor.question import Question
     from fpmonitor.store.demand import ApiDemand
+
+
+_ANY_K = 10  # of names to weigh, which the owner sees alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +58,71 @@ class DemandLine(Result):
             "lower": None if exposure is None else exposure.lower,
             "upper": None if exposure is None or self.unobserved else exposure.upper,
         }
+
+
+def report_demand(
+    population: Population | None, question: Question, demands: Sequence[ApiDemand]
+) -> list[DemandLine]:
+    """Estimate the exposure of API sets that scripts really read, the most exposing first.
+
+    Parameters
+    ----------
+    population
+        The users; None where no log of users was stored, exposures are then null.
+    question
+        What is asked of them.
+    demands
+        The sets.
+
+    Raises
+    ------
+    PolicyError, UndecidableError
+        A number out of range, fewer than k users.
+    """
+    known = () if population is None else population.publishable_apis(question.k)
+    observed = [observed_apis(demand.apis, known) for demand in demands]
+    distinct = sorted({apis for apis in observed if apis})
+    exposure_of: dict[tuple[str, ...], ExposureReport] = {}
+    if population is not None and distinct:
+        reports = report_exposures(population, question, distinct)
+        exposure_of = dict(zip(distinct, reports, strict=True))
+    lines = [
+        DemandLine(
+            demand=demand,
+            observed=apis,
+            unobserved=unobserved_apis(demand.apis, known),
+            exposure=exposure_of.get(apis),
+        )
+        for demand, apis in zip(demands, observed, strict=True)
+    ]
+    return sorted(lines, key=lambda line: -line.exposure.plug_in if line.exposure else 1.0)
+
+
+def weigh_by_demand(population: Population, sites: Mapping[str, int]) -> dict[str, float]:
+    """Weigh each observed API by the number of sites on which scripts read it.
+
+    Parameters
+    ----------
+    population
+        The users.
+    sites
+        API that scripts read -> on how many sites.
+
+    Raises
+    ------
+    UndecidableError
+        No log of API calls was stored.
+    """
+    if not sites:
+        raise UndecidableError(
+            "no log of API calls to weigh by", hint="store one with `fpmonitor demand LOG...`"
+        )
+    known = population.publishable_apis(_ANY_K)
+    weights = dict.fromkeys(known, 0.0)
+    for api, number in sites.items():
+        for observed in observed_apis((api,), known):
+            weights[observed] = max(weights[observed], float(number))
+    return weights
 
 
 def observed_apis(apis: Iterable[str], population: Iterable[str]) -> tuple[str, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.bounds import NamedBound, compare_bounds, told_interval
-from fpmonitor.disclosure import is_withheld, most_exposing
+from fpmonitor.answers.cohorts import report_cohorts
+from fpmonitor.answers.sets import declared_supports, sorted_sets
+from fpmonitor.answers.trust import parts_of, price_of_trust
 from fpmonitor.estimate.bounds import Interval, theorem5, theorem6_floor, theorem8
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
@@ -25,11 +27,13 @@ from fpmonitor.estimate.exposure import (
 from fpmonitor.results import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from fpmonitor.answers.cohorts import CohortReport
-    from fpmonitor.answers.trust import TrustLevel
+    from fpmonitor.answers.trust import Knowledge, TrustLevel
+    from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
+    from fpmonitor.question import Question
 
 
 _ESTIMATES = ("empirical", "plug_in", "unbiased", "lower", "upper")
@@ -98,8 +102,8 @@ class ExposureReport(Result):
         What was asked for beside: all bounds, all measures of entropy, what less knowledge could
         promise, and the exposure within the cohorts of the given APIs.
     suppressed
-        Whether 1 to k - 1 users are exposed: estimates and entropies are then those of the most
-        exposing case, k - 1 users (see `disclosure.most_exposing`).
+        Whether fewer than k users are exposed, and others are not told how many: `values`,
+        estimates and entropies are then those of k - 1 users (see `disclosure.told_spectra`).
     volatile, left_out
         APIs of the set whose value some browsers randomise, which counts as one token for each
         browser family here; and the same question without these APIs.
@@ -129,6 +133,11 @@ class ExposureReport(Result):
     suppressed: bool = False
     volatile: tuple[str, ...] = ()
     left_out: ExposureReport | None = None
+
+    @property
+    def together(self) -> tuple[str, ...]:
+        """The set and the given APIs, sorted."""
+        return tuple(sorted({*self.apis, *self.given}))
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
@@ -174,13 +183,96 @@ class ExposureReport(Result):
         return details
 
 
+def report_exposures(
+    population: Population,
+    question: Question,
+    sets: Iterable[Sequence[str]],
+    *,
+    given: Sequence[str] = (),
+    bounds: bool = False,
+    supports: Sequence[int] = (),
+    trust: Knowledge | None = None,
+    entropies: bool = False,
+) -> list[ExposureReport]:
+    """Estimate the exposure of API sets, each limit holding for its set alone.
+
+    Parameters
+    ----------
+    population, question
+        The users, and what is asked of them; all sets together name the APIs that a user must have
+        where absent ones are dropped.
+    sets
+        The API sets.
+    given
+        APIs that cannot be hidden: exposure of each set together with them, and by cohort, the
+        users that share their values.
+    bounds
+        Put the certificate and all bounds of "Statistical anonymity" side by side.
+    supports
+        Number of values that users can have, one for each set, declared beforehand.
+    trust
+        What the marginals, the pairs and the joint distribution can each promise, up to this level.
+    entropies
+        Every measure and estimator of the entropy.
+
+    Raises
+    ------
+    PolicyError, UnknownNameError, UndecidableError
+        A number out of range, an API never observed, fewer than k users.
+    InputError
+        An empty set, or supports that do not fit.
+    """
+    wanted = sorted_sets(sets)
+    declared = declared_supports(supports, wanted)
+    cohort = tuple(dict.fromkeys(given))
+    together = [tuple(sorted({*apis, *cohort})) for apis in wanted]
+    sample = population.sample(question, [*together, cohort], given=cohort)
+    sample.ask([*together, *parts_of(together, trust)])
+    reports = []
+    for apis, support in zip(wanted, declared, strict=True):
+        report = report_exposure(sample, apis, given=cohort, support=support)
+        if bounds:
+            report = replace(report, bounds=_report_bounds(sample, report, support=support))
+        if entropies:
+            report = replace(report, entropies=_report_entropies(sample, report))
+        if trust is not None:
+            levels = price_of_trust(sample, report.together, trust)
+            report = replace(report, trust=levels)
+        if cohort:
+            texts = {api: population.value_texts(api) for api in cohort}
+            report = replace(report, cohorts=report_cohorts(sample, apis, cohort, texts))
+        reports.append(report)
+    return _with_volatile_excluded(population, question, reports)
+
+
+def _with_volatile_excluded(
+    population: Population, question: Question, reports: list[ExposureReport]
+) -> list[ExposureReport]:
+    """Put the exposure without the volatile APIs beside the one where they share a token."""
+    if population.view.volatile != "shared":
+        return reports
+    volatile = population.volatile(question.k)
+    if not any(volatile[api] for report in reports for api in report.together):
+        return reports
+    others = population.seen_by(replace(population.view, volatile="left-out"))
+    sample = others.sample(question, [report.together for report in reports])
+    beside = []
+    for report in reports:
+        among = tuple(api for api in (*report.apis, *report.given) if volatile[api])
+        if among:
+            left_out = report_exposure(sample, report.together)
+            beside.append(replace(report, volatile=among, left_out=left_out))
+        else:
+            beside.append(report)
+    return beside
+
+
 def report_exposure(
     sample: CertifiedSample,
     apis: Sequence[str],
     *,
     given: Sequence[str] = (),
     support: int | None = None,
-    show_counts_below_k: bool = False,
 ) -> ExposureReport:
     """Estimate the exposure of one API set in every way.
 
@@ -192,8 +284,6 @@ def report_exposure(
         The set, and the APIs that cannot be hidden.
     support
         Number of values that users can have, declared beforehand; None when unknown.
-    show_counts_below_k
-        Tell fewer than k exposed users as they are.
 
     Raises
     ------
@@ -203,68 +293,50 @@ def report_exposure(
         An API that was never observed.
     """
     together = sorted({*apis, *given})
-    spectrum = sample.full.spectrum(together)
+    question, told = sample.question, sample.told(together)
     lower, upper = sample.limits(together)
-    k, population, delta = sample.k, sample.population, sample.delta
-    suppressed = not show_counts_below_k and is_withheld(spectrum, k)
-    told = most_exposing(spectrum, k) if suppressed else spectrum
-    bits = entropy_bits(told)
+    k, population = question.k, question.users
+    bits = entropy_bits(told.most)
     theorems = [
-        told_interval(
-            theorem,
-            spectrum,
-            k=k,
-            population=population,
-            delta=delta,
-            support=support,
-            suppressed=suppressed,
-        )
-        for theorem in (theorem5, theorem8)
+        told_interval(theorem, told, question, support=support) for theorem in (theorem5, theorem8)
     ]
     return ExposureReport(
         apis=tuple(apis),
         given=tuple(given),
-        users=spectrum.users,
-        values=spectrum.support,
+        users=sample.users,
+        values=told.most.support,
         k=k,
         population=population,
-        delta=delta,
-        empirical=empirical_exposure(told, k),
-        suppressed=suppressed,
-        plug_in=plug_in_exposure(told, k=k, population=population),
-        unbiased=unbiased_exposure(told, k=k, population=population),
+        delta=question.delta,
+        empirical=empirical_exposure(told.most, k),
+        suppressed=told.suppressed,
+        plug_in=plug_in_exposure(told.most, k=k, population=population),
+        unbiased=unbiased_exposure(told.most, k=k, population=population),
         lower=lower,
         upper=upper,
         theorem5=theorems[0],
         theorem8=theorems[1],
         entropy_bits=bits,
         naive_group_size=naive_group_size(bits, population),
-        misleading_factor=misleading_factor(told),
+        misleading_factor=misleading_factor(told.most),
     )
 
 
-def report_bounds(
+def _report_bounds(
     sample: CertifiedSample, report: ExposureReport, *, support: int | None = None
 ) -> BoundsReport:
     """Put all bounds of a reported set side by side; errors as in `report_exposure`."""
-    spectrum = sample.full.spectrum(sorted({*report.apis, *report.given}))
-    values = spectrum.support if support is None else support
+    values = report.values if support is None else support
+    certified = Interval(lower=report.lower, upper=report.upper)
+    told = sample.told(report.together)
     return BoundsReport(
         support=support,
-        bounds=compare_bounds(
-            spectrum,
-            Interval(lower=report.lower, upper=report.upper),
-            k=sample.k,
-            population=sample.population,
-            delta=sample.delta,
-            support=support,
-            suppressed=report.suppressed,
-        ),
+        bounds=compare_bounds(told, certified, sample.question, support=support),
         theorem6_floor=theorem6_floor(values) if values > 1 else None,
     )
 
 
-def report_entropies(sample: CertifiedSample, report: ExposureReport) -> tuple[EntropyLine, ...]:
+def _report_entropies(sample: CertifiedSample, report: ExposureReport) -> tuple[EntropyLine, ...]:
     """Every measure of entropy that others report, of a reported set and at least 2 users.
 
     Raises
@@ -272,8 +344,7 @@ def report_entropies(sample: CertifiedSample, report: ExposureReport) -> tuple[E
     InputError
         Fewer than 2 users.
     """
-    spectrum = sample.full.spectrum(sorted({*report.apis, *report.given}))
-    spectrum = most_exposing(spectrum, sample.k) if report.suppressed else spectrum
+    spectrum = sample.told(report.together).most
     shannon = [
         EntropyLine(measure="Shannon", estimator=name, value=estimate(spectrum), unit="bits")
         for name, estimate in ENTROPY_ESTIMATORS.items()

@@ -1,13 +1,23 @@
-"""What a report on a decision tells, asked of a monitor, wherever it holds its users."""
+"""What a report on a decision tells."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from fpmonitor.answers.apis import list_apis
+from fpmonitor.answers.automation import report_automation
+from fpmonitor.answers.curve import report_curve
+from fpmonitor.answers.decide import question_of
+from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.answers.preview import preview_sets
+from fpmonitor.answers.rank import rank_sets
+from fpmonitor.answers.trend import report_trend
+from fpmonitor.errors import UndecidableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.answers.automation import AutomationReport
@@ -16,9 +26,11 @@ if TYPE_CHECKING:
     from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.answers.rank import Ranking
     from fpmonitor.answers.trend import TrendReport
-    from fpmonitor.answers.trust import Knowledge
-    from fpmonitor.decide.decision import Decision, Missing
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.export.coverage import Coverage
+    from fpmonitor.population.population import Population
+    from fpmonitor.population.windows import Windows
+    from fpmonitor.question import Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,119 +85,73 @@ class Findings:
     made: datetime
 
 
-class Asked(Protocol):
-    """A monitor that looks at the users as the decision did; arguments as of `Monitor`."""
-
-    def exposure(
-        self,
-        sets: Iterable[Sequence[str]],
-        *,
-        k: int,
-        population: int | None = None,
-        delta: float = 0.05,
-        missing: Missing = "value",
-        trust: Knowledge | None = None,
-    ) -> list[ExposureReport]:
-        """Exposure of API sets."""
-
-    def preview(
-        self, decision: Decision, sets: Iterable[Sequence[str]], *, delta: float = 0.05
-    ) -> list[ExposureReport]:
-        """Exposure of subsets of a decision's candidates, as its own question."""
-
-    def rank(
-        self,
-        sets: Iterable[Sequence[str]] = (),
-        *,
-        size: int = 1,
-        candidates: Sequence[str] | None = None,
-        k: int = 10,
-        population: int | None = None,
-        delta: float = 0.05,
-        missing: Missing = "value",
-    ) -> Ranking:
-        """Rank API sets by entropy and by exposure."""
-
-    def curve(
-        self, apis: Sequence[str], *, k: int = 10, delta: float = 0.05, missing: Missing = "value"
-    ) -> CurveReport:
-        """Exposure curve of one API set."""
-
-    def apis(self, *, k: int = 10) -> list[ApiOverview]:
-        """Overview of every API."""
-
-    def mixed_sources(self, *, k: int = 10) -> Mapping[str, Sequence[str]]:
-        """APIs whose values come from several sources."""
-
-
 def gather_findings(
-    asked: Asked,
+    population: Population,
     decision: Decision,
     *,
     coverage: Coverage,
-    pairs: bool,
-    visits: int,
-    automation: AutomationReport | None,
+    pairs: bool = True,
     demand: Sequence[DemandLine] = (),
-    trend: TrendReport | None = None,
+    windows: Windows | None = None,
     untold: Sequence[str] = (),
 ) -> Findings:
     """Ask all that a report tells.
 
     Parameters
     ----------
-    asked
-        Looks at the users of now as the decision did.
+    population
+        The users of now, seen as the decision saw its own.
     decision
         The question and its answer.
-    coverage, visits, automation, demand, trend, untold
+    coverage, demand, untold
         As of `Findings`.
     pairs
         Rank pairs of candidates besides the candidates.
+    windows
+        The users by week; None where they are not known.
 
     Raises
     ------
     PolicyError, UnknownNameError, UndecidableError
         The data of now lack a candidate, or hold too few users.
     """
-    policy, recommended = decision.policy, decision.recommended
-    candidates, k, missing = policy.candidates, policy.k, decision.missing
-    population, delta = policy.population, policy.delta or 0.05
+    recommended, candidates = decision.recommended, decision.policy.candidates
+    question = question_of(decision)
     rest = [api for api in candidates if api not in recommended]
-    alone = asked.preview(decision, [[api] for api in candidates])
+    alone = preview_sets(population, decision, [[api] for api in candidates])
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     exposed = (
-        asked.exposure(
-            [recommended], k=k, population=population, delta=delta, missing=missing, trust="joint"
-        )
-        if recommended
-        else []
+        report_exposures(population, question, [recommended], trust="joint") if recommended else []
     )
+    one_more = [[*recommended, api] for api in rest]
     shown = dict.fromkeys([recommended, largest.apis])
-    mixed = asked.mixed_sources(k=k).values()
+    mixed = population.mixed_sources(question.k).values()
+    digested = population.snapshot.values_are_digested
     return Findings(
         decision=decision,
         alone=alone,
         recommended=exposed[0] if exposed else None,
-        one_more=asked.preview(decision, [[*recommended, api] for api in rest])
-        if recommended
-        else [],
-        curves=[asked.curve(apis, k=k, delta=delta, missing=missing) for apis in shown if apis],
-        ranking=asked.rank(
-            size=2 if pairs else 1,
-            candidates=candidates,
-            k=k,
-            population=population,
-            delta=delta,
-            missing=missing,
-        ),
-        overview=asked.apis(k=k),
+        one_more=preview_sets(population, decision, one_more) if recommended else [],
+        curves=[report_curve(population, question, apis) for apis in shown if apis],
+        ranking=rank_sets(population, question, size=2 if pairs else 1, candidates=candidates),
+        overview=list_apis(population, k=question.k),
         demand=demand,
         coverage=coverage,
-        automation=automation,
+        automation=None if digested else report_automation(population, k=question.k),
         sources=sorted({name for names in mixed for name in names}),
-        visits=visits,
-        trend=trend,
+        visits=population.snapshot.visits,
+        trend=None if windows is None else _trend_of(windows, question, recommended),
         untold=untold,
         made=datetime.now(UTC),
     )
+
+
+def _trend_of(windows: Windows, question: Question, apis: tuple[str, ...]) -> TrendReport | None:
+    """Follow a set by week; null without two weeks."""
+    if not apis:
+        return None
+    try:
+        found = report_trend(windows, question, [apis])
+    except UndecidableError:
+        return None
+    return found if sum(bool(window.sets) for window in found.windows) > 1 else None

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fpmonitor.disclosure import most_exposing
+from fpmonitor.answers.sets import sets_up_to, sorted_sets
+from fpmonitor.disclosure import check_users, told_spectra
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.entropy import entropy_bits, misleading_factor, naive_group_size
 from fpmonitor.estimate.exposure import unbiased_exposure
 from fpmonitor.results import Result
+from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.population.population import Population
+    from fpmonitor.question import Question
+    from fpmonitor.spectrum import CountSpectrum
 
 Basis = Literal["unbiased", "upper"]
 
@@ -93,55 +97,61 @@ class Ranking(Result):
 
 
 def rank_sets(
-    sets: Iterable[Sequence[str]],
-    source: SpectrumSource,
+    population: Population,
+    question: Question,
+    sets: Iterable[Sequence[str]] = (),
     *,
-    k: int,
-    population: int,
-    upper_limit: Callable[[Sequence[str]], float] | None = None,
+    size: int = 1,
+    candidates: Sequence[str] | None = None,
 ) -> Ranking:
-    """Rank API sets by entropy and by exposure.
-
-    Where 1 to k - 1 observed users are exposed, by those of k - 1 users.
+    """Rank API sets by entropy and by exposure, to show where the two orders disagree.
 
     Parameters
     ----------
+    population, question
+        The users, and what is asked of them; all sets together name the APIs that a user must have
+        where absent ones are dropped.
     sets
-        The API sets; repeated ones count once.
-    source
-        Spectra of all users.
-    k, population
-        Anonymity threshold and `n`, users.
-    upper_limit
-        Upper limit of the exposure of a set, needed for a population above the users.
+        The API sets; when there is none, all sets of up to `size` of the candidates.
+    size, candidates
+        See `sets`; all APIs that may be named by default.
 
     Raises
     ------
+    PolicyError, UnknownNameError, UndecidableError
+        A number out of range, an API never observed, fewer than k users.
     InputError
-        No set, or a population above the users without `upper_limit`.
-    UnknownNameError
-        An API that was never observed.
+        No set, or an empty one.
     """
-    distinct = sorted({tuple(sorted(set(apis))) for apis in sets})
-    if not distinct or not all(distinct):
+    wanted = sorted_sets(sets)
+    if not wanted:
+        chosen = population.publishable_apis(question.k) if candidates is None else candidates
+        wanted = sets_up_to(size, sorted(set(chosen)))
+    distinct = sorted(set(wanted))
+    if not distinct:
         raise InputError("sets: name at least one set, of at least one API each")
-    spectra = [source.spectrum(apis) for apis in distinct]
-    told = [most_exposing(spectrum, k) for spectrum in spectra]
-    if population <= source.users:
+    together = sorted({api for apis in distinct for api in apis})
+    asked = population.asked(question, together)
+    check_users(asked.users, question.k)
+    question = question.among(asked.users)
+    k, n = question.k, question.users
+    if n <= asked.users:
         basis: Basis = "unbiased"
-        exposures = [_unbiased(spectrum, k, population) for spectrum in told]
-    elif upper_limit is not None:
-        basis = "upper"
-        exposures = [upper_limit(apis) for apis in distinct]
+        spectra = spectra_of(asked.source(together), distinct)
+        told = [told_spectra(spectrum, k, asked.audience).most for spectrum in spectra]
+        exposures = [_unbiased(spectrum, k, n) for spectrum in told]
     else:
-        raise InputError("population: above the observed users, the exposure needs a limit")
-    supports = [spectrum.support for spectrum in spectra]
-    ranked = _ranked(distinct, supports, told, np.array(exposures), population)
+        basis = "upper"
+        sample = population.sample(question, distinct)
+        sample.ask(distinct)
+        told = [sample.told(apis).most for apis in distinct]
+        exposures = [sample.limits(apis)[1] for apis in distinct]
+    ranked = _ranked(distinct, told, np.array(exposures), n)
     pairs, disagreeing = _disagreements(ranked)
     return Ranking(
         k=k,
-        population=population,
-        users=source.users,
+        population=n,
+        users=asked.users,
         basis=basis,
         pairs=pairs,
         disagreeing_pairs=disagreeing,
@@ -158,7 +168,6 @@ def _unbiased(spectrum: CountSpectrum, k: int, population: int) -> float:
 
 def _ranked(
     sets: Sequence[tuple[str, ...]],
-    supports: Sequence[int],
     spectra: Sequence[CountSpectrum],
     exposures: NDArray[np.float64],
     population: int,
@@ -168,7 +177,7 @@ def _ranked(
     return [
         RankedSet(
             apis=apis,
-            values=supports[at],
+            values=spectrum.support,
             entropy_bits=float(bits[at]),
             exposure=float(exposures[at]),
             place_by_entropy=int(by_entropy[at]),

@@ -1,22 +1,14 @@
-"""All that is asked of some API sets together, from users in a database or on an engine."""
+"""API sets as questions name them."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fpmonitor.answers.cohorts import report_cohorts
-from fpmonitor.answers.exposure import report_bounds, report_entropies, report_exposure
-from fpmonitor.answers.trust import price_of_trust
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from fpmonitor.answers.exposure import ExposureReport
-    from fpmonitor.answers.trust import Knowledge
-    from fpmonitor.population.sample import CertifiedSample
+    from collections.abc import Iterable, Sequence
 
 
 def sorted_sets(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
@@ -52,88 +44,3 @@ def declared_supports(
     if len(declared) != len(sets):
         raise InputError(f"supports: {len(declared)} given for {len(sets)} sets")
     return declared
-
-
-def report_sets(
-    sample: CertifiedSample,
-    sets: Sequence[tuple[str, ...]],
-    *,
-    supports: Sequence[int | None],
-    given: tuple[str, ...],
-    texts: Mapping[str, Mapping[int, str | None]],
-    bounds: bool,
-    trust: Knowledge | None,
-    entropies: bool,
-    show_counts_below_k: bool,
-) -> list[ExposureReport]:
-    """Report the exposure of API sets; arguments and errors as of `Monitor.exposure`.
-
-    Parameters
-    ----------
-    sample
-        The users and the question.
-    sets, supports, given
-        The API sets, a declared support or null for each, and the APIs that cannot be hidden.
-    texts
-        For each given API, what its value numbers stand for.
-    bounds, trust, entropies, show_counts_below_k
-        As of `Monitor.exposure`.
-    """
-    reports = []
-    for apis, support in zip(sets, supports, strict=True):
-        report = report_exposure(
-            sample,
-            apis,
-            given=given,
-            support=support,
-            show_counts_below_k=show_counts_below_k,
-        )
-        together = sorted({*apis, *given})
-        if bounds:
-            report = replace(report, bounds=report_bounds(sample, report, support=support))
-        if entropies:
-            report = replace(report, entropies=report_entropies(sample, report))
-        if trust is not None:
-            levels = price_of_trust(sample, together, trust, joint_upper=report.upper)
-            report = replace(report, trust=levels)
-        if given:
-            cohorts = report_cohorts(
-                sample, apis, given, texts, show_counts_below_k=show_counts_below_k
-            )
-            report = replace(report, cohorts=cohorts)
-        reports.append(report)
-    return reports
-
-
-def with_volatile_excluded(
-    reports: Sequence[ExposureReport],
-    volatile: Mapping[str, bool | None],
-    left_out: CertifiedSample,
-    *,
-    show_counts_below_k: bool,
-) -> list[ExposureReport]:
-    """Put the exposure without the volatile APIs beside the one where they share a token.
-
-    Parameters
-    ----------
-    reports
-        Of some sets.
-    volatile
-        API -> whether it is volatile for some user.
-    left_out
-        The same question, of the users without their volatile APIs.
-    show_counts_below_k
-        As of `Monitor.exposure`.
-    """
-    beside = []
-    for report in reports:
-        apis = (*report.apis, *report.given)
-        among = tuple(api for api in apis if volatile[api])
-        if not among:
-            beside.append(report)
-            continue
-        alone = report_exposure(
-            left_out, sorted(set(apis)), show_counts_below_k=show_counts_below_k
-        )
-        beside.append(replace(report, volatile=among, left_out=alone))
-    return beside

@@ -5,23 +5,24 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import polars as pl
 
-from fpmonitor.disclosure import most_exposing
-from fpmonitor.errors import UndecidableError
+from fpmonitor.answers.sets import sorted_sets
+from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.drift import adjust_p_values, compare_laws, compare_spectra
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure, plug_in_exposure, unbiased_exposure
 from fpmonitor.estimate.thinning import seed_of, thinned_spectrum
-from fpmonitor.policy import check_share, check_threshold
+from fpmonitor.policy import check_share
+from fpmonitor.population.memory import CodeTable, rank_keys
+from fpmonitor.population.recoding import ABSENT
 from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
-from fpmonitor.store.windows import list_spans, number_apis, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,15 +32,12 @@ if TYPE_CHECKING:
 
     from fpmonitor.estimate.certificate import Certificate
     from fpmonitor.estimate.drift import DriftTest
-    from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import Window
-    from fpmonitor.store.views import View
-    from fpmonitor.store.windows import ApiCodes, Period, Span, WindowUsers
+    from fpmonitor.population.windows import Windows
+    from fpmonitor.question import Question
+    from fpmonitor.store.windows import Period, Span
 
 Against = Literal["previous", "first"]
 Compared = Literal["values", "rarity"]
-_KEY_BITS = 63
-_DENSE = 8  # count by direct addressing up to this many possible keys a visit
 _LISTED_VALUES = 10
 
 
@@ -56,8 +54,8 @@ class TrendLine:
     entropy_bits
         Shannon entropy of the observed users.
     empirical
-        Share of the observed users in groups smaller than k; that of k - 1 users, in all estimates,
-        where they are fewer, but not none.
+        Share of the observed users in groups smaller than k; others are told that of k - 1 users,
+        in all numbers, where they are fewer.
     plug_in, unbiased
         Estimates of the statistical exposure; `unbiased` is null where the population is larger
         than the window.
@@ -211,31 +209,17 @@ class TrendReport(Result):
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Law:
-    """How many users have each tuple of values.
-
-    Attributes
-    ----------
-    counts
-        int64, users.
-    keys
-        Whole numbers that name the tuples in all windows alike, a row each, in increasing order;
-        None where `counts[i]` is of the tuple with the number `i`.
-    """
-
-    counts: NDArray[np.int64]
-    keys: pl.DataFrame | None
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Read:
-    """What is kept of a window: the spectrum of each set, and for a while the laws."""
+    """What is kept of a window: what is told of each set, and for a while the distributions.
+
+    A distribution is a row a tuple of codes, in their order, with its users as weight.
+    """
 
     span: Span
     users: int
-    spectra: Mapping[tuple[str, ...], CountSpectrum]
-    laws: Mapping[tuple[str, ...], _Law]
+    told: Mapping[tuple[str, ...], ToldSpectra]
+    distributions: Mapping[tuple[str, ...], CodeTable]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -252,76 +236,62 @@ class _Tested:
 
 
 def report_trend(
-    database: Database,
+    windows: Windows,
+    question: Question,
     sets: Sequence[Sequence[str]],
     *,
-    period: Period,
-    window: Window,
-    view: View,
-    k: int,
-    population: int | None,
-    delta: float,
-    against: Against,
-    false_alarms: float,
-    value_texts: Callable[[str], Mapping[int, str | None]],
-    progress: Callable[[str], None],
+    against: Against = "previous",
+    false_alarms: float = 0.01,
+    progress: Callable[[str], None] = lambda _stage: None,
 ) -> TrendReport:
-    """Report exposure and drift over the windows of a period.
+    """Report exposure and drift over calendar windows.
 
     Parameters
     ----------
-    database
-        The open database; one window after the other is read from it.
+    windows
+        The windows; one after the other is read.
+    question
+        What is asked; the population is the median window's number of users by default.
     sets
         The API sets.
-    period, window, view
-        Length of the windows; which visits count; how to look at the users.
-    k, population, delta
-        As in `Monitor.exposure`; the population is the median window's number of users by default.
     against, false_alarms
         See `TrendReport`.
-    value_texts
-        Gives the texts of the values of an API by their numbers.
     progress
         Called with what is being done.
 
     Raises
     ------
     PolicyError, UnknownNameError, InputError
-        A number out of range, an API never observed, a view with transforms.
+        A number out of range, an API never observed, an empty set.
     UndecidableError
         No visit has a time, or no window has k users.
     """
-    check_share("delta", delta)
     check_share("false_alarms", false_alarms)
-    check_threshold(k, max(k, 2) if population is None else population)
-    wanted = [tuple(sorted(set(apis))) for apis in sets]
-    apis = number_apis(database, sorted({api for names in wanted for api in names}))
-    texts = functools.cache(value_texts)
+    if against not in get_args(Against):
+        raise InputError(f"against: must be one of {', '.join(get_args(Against))}")
+    wanted = sorted_sets(sets)
+    k = question.k
     reads: list[_Read] = []
     tested: list[_Tested] = []
     reference: _Read | None = None
-    spans = list_spans(database, period, window)
-    dense = _DENSE * max(span.visits for span in spans)
-    for span in spans:
+    for span in windows.spans():
         progress(f"{span.since:%Y-%m-%d}")
-        read = _read(database, span, apis, wanted, view=view, dense=dense)
+        read, texts = _read(windows, span, wanted, k)
         if read.users >= k:
             if reference is not None:
-                tested += _compare(reference, read, apis, k=k, texts=texts)
+                tested += _compare(reference, read, k=k, texts=texts)
             reference = read if reference is None or against == "previous" else reference
-        reads.append(_without_laws(read))
+        reads.append(_without_distributions(read))
     sizes = [read.users for read in reads if read.users >= k]
     if not sizes:
-        raise UndecidableError(f"no {period} has {k} users", hint="take longer windows")
-    population = max(int(np.median(sizes)), k) if population is None else population
-    check_threshold(k, population)
+        raise UndecidableError(f"no {windows.period} has {k} users", hint="take longer windows")
+    question = question.among(max(int(np.median(sizes)), k))
     return TrendReport(
-        period=period,
+        period=windows.period,
         k=k,
-        population=population,
-        delta=delta,
-        windows=tuple(_trend_window(read, k, population, delta) for read in reads),
+        population=question.users,
+        delta=question.delta,
+        windows=tuple(_trend_window(read, question) for read in reads),
         against=against,
         false_alarms=false_alarms,
         tests=len(tested),
@@ -330,85 +300,82 @@ def report_trend(
 
 
 def _read(
-    database: Database,
-    span: Span,
-    apis: Mapping[str, ApiCodes],
-    sets: Sequence[tuple[str, ...]],
-    *,
-    view: View,
-    dense: int,
-) -> _Read:
+    windows: Windows, span: Span, sets: Sequence[tuple[str, ...]], k: int
+) -> tuple[_Read, Callable[[str], Mapping[int, str | None]]]:
+    apis = sorted({api for names in sets for api in names})
+    population = windows.population(span, apis)
+    texts = functools.cache(population.value_texts)
     try:
-        rows = read_window(database, span, apis, view)
-    except UndecidableError:
-        return _Read(span=span, users=0, spectra={}, laws={})
+        columns = {api: population.column(api) for api in apis}
+    except UndecidableError:  # every user looks automated
+        return _Read(span=span, users=0, told={}, distributions={}), texts
+    users = population.users
+    if not users:
+        return _Read(span=span, users=0, told={}, distributions={}), texts
     tables = dict.fromkeys([*sets, *((api,) for api in apis)])
-    laws = {names: _law(rows, apis, names, dense) for names in tables}
-    spectra = {names: CountSpectrum.from_counts(laws[names].counts) for names in sets}
-    return _Read(span=span, users=rows.users, spectra=spectra, laws=laws)
+    counted = {names: _distribution([columns[api] for api in names]) for names in tables}
+    told = {
+        names: told_spectra(CountSpectrum.from_counts(counted[names].weights), k, windows.audience)
+        for names in sets
+    }
+    if windows.audience is Audience.OTHERS:
+        counted = {names: _without_hidden(table, k) for names, table in counted.items()}
+    return _Read(span=span, users=users, told=told, distributions=counted), texts
 
 
-def _without_laws(read: _Read) -> _Read:
-    return _Read(span=read.span, users=read.users, spectra=read.spectra, laws={})
+def _without_distributions(read: _Read) -> _Read:
+    return replace(read, distributions={})
 
 
-def _law(
-    rows: WindowUsers, apis: Mapping[str, ApiCodes], names: tuple[str, ...], dense: int
-) -> _Law:
-    keys, sizes = _keys(rows, apis, names)
-    if len(names) == 1 or (len(keys) == 1 and sizes[0] <= dense):
-        return _Law(np.bincount(keys[0], minlength=sizes[0]), None)
-    columns = [f"key{i}" for i in range(len(keys))]
-    frame = pl.DataFrame(dict(zip(columns, keys, strict=True)))
-    counted = frame.group_by(columns).agg(pl.len().cast(pl.Int64).alias("users")).sort(columns)
-    return _Law(counted["users"].to_numpy(), counted.select(columns))
+def _distribution(columns: Sequence[NDArray[np.integer[Any]]]) -> CodeTable:
+    """Count the users of each tuple of codes."""
+    cardinalities = tuple(int(column.max()) + 1 for column in columns)
+    weights = np.ones(len(columns[0]), dtype=np.int64)
+    return CodeTable(tuple(columns), cardinalities, weights).merged(range(len(columns)))
 
 
-def _aligned(before: _Law, after: _Law) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Put the counts of two windows side by side, tuple by tuple."""
-    if before.keys is None or after.keys is None:
-        return before.counts, after.counts
-    columns = before.keys.columns
-    tables = [
-        law.keys.with_columns(pl.Series(name, law.counts))
-        for name, law in (("before", before), ("after", after))
-        if law.keys is not None
-    ]
-    joined = tables[0].join(tables[1], on=columns, how="full", coalesce=True).fill_null(0)
-    joined = joined.sort(columns)
-    return joined["before"].to_numpy(), joined["after"].to_numpy()
+def _without_hidden(table: CodeTable, k: int) -> CodeTable:
+    """Let fewer than k users with rare tuples join the most frequent one, none included."""
+    rare = table.weights < k
+    hidden = int(table.weights[rare].sum())
+    if hidden >= k or rare.all():
+        return table
+    weights = table.weights.copy()
+    weights[np.argmax(weights)] += hidden
+    columns = tuple(column[~rare] for column in table.columns)
+    return CodeTable(columns, table.cardinalities, weights[~rare])
 
 
-def _keys(
-    rows: WindowUsers, apis: Mapping[str, ApiCodes], names: tuple[str, ...]
-) -> tuple[list[NDArray[np.int64]], list[int]]:
-    """Mixed-radix number of each user, several where one would pass 63 bits; how many can occur."""
-    keys: list[NDArray[np.int64]] = []
-    sizes: list[int] = []
-    for api in names:
-        codes, size = rows.codes[api], apis[api].size
-        if sizes and sizes[-1] * size < 1 << _KEY_BITS:
-            keys[-1] = keys[-1] * size + codes
-            sizes[-1] *= size
-        else:
-            keys.append(codes)
-            sizes.append(size)
-    return keys, sizes
+def _aligned(before: CodeTable, after: CodeTable) -> tuple[CodeTable, NDArray[np.int64]]:
+    """Put the users of two windows side by side: tuples, and the users of each in both."""
+    cardinalities = tuple(map(max, before.cardinalities, after.cardinalities))
+    columns = tuple(map(np.concatenate, zip(before.columns, after.columns, strict=True)))
+    weights = np.concatenate([before.weights, after.weights])
+    both = CodeTable(columns, cardinalities, weights)
+    ranks, groups = rank_keys(*both.keys(range(len(columns))))
+    row = np.empty(groups, dtype=np.intp)
+    row[ranks] = np.arange(len(ranks))
+    rows = len(before.weights)
+    counts = np.stack(
+        [
+            np.bincount(ranks[part], weights[part], minlength=groups).astype(np.int64)
+            for part in (slice(None, rows), slice(rows, None))
+        ]
+    )
+    tuples = CodeTable(tuple(column[row] for column in columns), cardinalities, counts.sum(axis=0))
+    return tuples, counts
 
 
 def _compare(
     before: _Read,
     after: _Read,
-    apis: Mapping[str, ApiCodes],
     *,
     k: int,
     texts: Callable[[str], Mapping[int, str | None]],
 ) -> Iterator[_Tested]:
-    """Test the law of every API and set, and the rarity of every set."""
-    for names in after.laws:
-        counts = _aligned(before.laws[names], after.laws[names])
-        seen = np.flatnonzero(counts[0] + counts[1])
-        counts = counts[0][seen], counts[1][seen]
+    """Test the distribution of every API and set, and the rarity of every set."""
+    for names in after.distributions:
+        tuples, counts = _aligned(before.distributions[names], after.distributions[names])
         outcome = functools.partial(
             _Tested, since=after.span.since, before=before.span.since, apis=names
         )
@@ -416,18 +383,17 @@ def _compare(
         test = compare_laws(*counts, seed=seed)
         values: tuple[MovedValue, ...] = ()
         if len(names) == 1:
-            # A law of one API stands under the numbers of its values.
-            text = functools.partial(_text, api=apis[names[0]], texts=texts, name=names[0])
-            values = tuple(_moved_values(seen, counts, test, k=k, text=text))
+            text = functools.partial(_text, texts=texts, name=names[0])
+            values = tuple(_moved_values(tuples.columns[0], counts, test, k=k, text=text))
         yield outcome(compared="values", p_value=test.p_value, moved=test.moved, values=values)
-        if names in after.spectra:
+        if names in after.told:
             rarity = compare_spectra(*counts, seed=seed)
             yield outcome(compared="rarity", p_value=rarity.p_value, moved=rarity.moved, values=())
 
 
 def _moved_values(
-    codes: NDArray[np.int64],
-    counts: tuple[NDArray[np.int64], NDArray[np.int64]],
+    codes: NDArray[np.integer[Any]],
+    counts: NDArray[np.int64],
     test: DriftTest,
     *,
     k: int,
@@ -448,12 +414,10 @@ def _moved_values(
         )
 
 
-def _text(
-    code: int, *, name: str, api: ApiCodes, texts: Callable[[str], Mapping[int, str | None]]
-) -> str | None:
-    if code == 0:
+def _text(code: int, *, name: str, texts: Callable[[str], Mapping[int, str | None]]) -> str | None:
+    if code == ABSENT:
         return "(absent)"
-    return "(a value that the browser randomises)" if code > api.values else texts(name)[code]
+    return texts(name).get(code, "(a value that the browser randomises)")
 
 
 def _alarms(tested: Sequence[_Tested], false_alarms: float) -> Iterator[Alarm]:
@@ -481,11 +445,11 @@ def _alarms(tested: Sequence[_Tested], false_alarms: float) -> Iterator[Alarm]:
         )
 
 
-def _trend_window(read: _Read, k: int, population: int, delta: float) -> TrendWindow:
-    told = read.users >= k
+def _trend_window(read: _Read, question: Question) -> TrendWindow:
+    told = read.users >= question.k
     lines = (
-        _trend_line(apis, spectrum, k, population, delta)
-        for apis, spectrum in (read.spectra.items() if told else ())
+        _trend_line(apis, spectra, question)
+        for apis, spectra in (read.told.items() if told else ())
     )
     return TrendWindow(
         since=read.span.since,
@@ -495,34 +459,35 @@ def _trend_window(read: _Read, k: int, population: int, delta: float) -> TrendWi
     )
 
 
-def _trend_line(
-    apis: tuple[str, ...], spectrum: CountSpectrum, k: int, population: int, delta: float
-) -> TrendLine:
-    lower, upper = _limits(apis, spectrum, k, population, delta)
-    told = most_exposing(spectrum, k)
+def _trend_line(apis: tuple[str, ...], told: ToldSpectra, question: Question) -> TrendLine:
+    k, population = question.k, question.users
+    lower, upper = _limits(apis, told.most, question)
+    if told.suppressed:  # the lower limit need not grow with the exposure
+        lower = min(lower, _limits(apis, told.least, question)[0])
     return TrendLine(
         apis=apis,
-        values=spectrum.support,
-        entropy_bits=entropy_bits(told),
-        empirical=empirical_exposure(told, k),
-        plug_in=plug_in_exposure(told, k=k, population=population),
-        unbiased=unbiased_exposure(told, k=k, population=population),
+        values=told.most.support,
+        entropy_bits=entropy_bits(told.most),
+        empirical=empirical_exposure(told.most, k),
+        plug_in=plug_in_exposure(told.most, k=k, population=population),
+        unbiased=unbiased_exposure(told.most, k=k, population=population),
         lower=lower,
         upper=upper,
     )
 
 
 def _limits(
-    apis: tuple[str, ...], spectrum: CountSpectrum, k: int, population: int, delta: float
+    apis: tuple[str, ...], spectrum: CountSpectrum, question: Question
 ) -> tuple[float, float]:
     """Limits by the certificate for at most so many users as the window has.
 
     A certificate takes a second, so windows of like size share one: it thins to the users rounded
     down to two digits, which costs a twentieth of the width at most.
     """
+    k, population, delta = question.k, question.users, question.delta
     limits = _certificate(_two_digits(spectrum.users), k, population, delta)
-    question = json.dumps([apis, k, population, delta])
-    seed = seed_of("trend", question, _digest(spectrum.counts, spectrum.values))
+    asked = json.dumps([apis, k, population, delta])
+    seed = seed_of("trend", asked, _digest(spectrum.counts, spectrum.values))
     thinned = thinned_spectrum(spectrum, mean=limits.mean, most=limits.users, seed=seed)
     return (0.0, 1.0) if thinned is None else (limits.lower(thinned), limits.upper(thinned))
 

@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from fpmonitor.disclosure import most_exposing
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.composition import (
     MarginalDistribution,
@@ -18,7 +17,7 @@ from fpmonitor.estimate.entropy import chow_liu_upper_bits, entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.spectrum import CountSpectrum
@@ -63,8 +62,16 @@ class TrustLevel:
         }
 
 
+def parts_of(sets: Iterable[Sequence[str]], knowledge: Knowledge | None) -> list[tuple[str, ...]]:
+    """List the sets whose spectra `price_of_trust` looks at besides the sets themselves."""
+    if knowledge is None:
+        return []
+    sizes = (1,) if knowledge == "marginals" else (1, 2)
+    return [part for apis in sets for size in sizes for part in itertools.combinations(apis, size)]
+
+
 def price_of_trust(
-    sample: CertifiedSample, apis: Sequence[str], knowledge: Knowledge, *, joint_upper: float
+    sample: CertifiedSample, apis: Sequence[str], knowledge: Knowledge
 ) -> tuple[TrustLevel, ...]:
     """Promises of all levels of knowledge up to the given one, the least first.
 
@@ -76,8 +83,6 @@ def price_of_trust(
         The set.
     knowledge
         The last level.
-    joint_upper
-        Upper limit of the certificate.
 
     Raises
     ------
@@ -87,33 +92,31 @@ def price_of_trust(
     if knowledge not in KNOWLEDGE:
         raise InputError(f"trust: {knowledge!r} is none of {', '.join(KNOWLEDGE)}")
     levels = []
-    singles = [sample.full.spectrum([api]) for api in apis]
+    singles = [sample.told([api]).most for api in apis]
     for level in KNOWLEDGE[: KNOWLEDGE.index(knowledge) + 1]:
-        # The law of a single API is its marginal, that of two APIs their pair.
+        # The distribution of a single API is its marginal, that of two APIs their pair.
         if len(apis) <= KNOWLEDGE.index(level) + 1 or level == "joint":
-            levels.append(_joint(sample, level, apis, joint_upper))
+            levels.append(_joint(sample, level, apis))
         else:
             pairs = _pairs(sample, apis) if level == "pairs" else {}
-            levels.append(_composed(sample, level, singles, pairs))
+            levels.append(_composed(sample, level, apis, singles, pairs))
     return tuple(levels)
 
 
 def _pairs(sample: CertifiedSample, apis: Sequence[str]) -> dict[tuple[int, int], CountSpectrum]:
     return {
-        (i, j): sample.full.spectrum([apis[i], apis[j]])
+        (i, j): sample.told([apis[i], apis[j]]).most
         for i, j in itertools.combinations(range(len(apis)), 2)
     }
 
 
-def _joint(
-    sample: CertifiedSample, knowledge: Knowledge, apis: Sequence[str], upper: float
-) -> TrustLevel:
-    spectrum = most_exposing(sample.full.spectrum(apis), sample.k)
+def _joint(sample: CertifiedSample, knowledge: Knowledge, apis: Sequence[str]) -> TrustLevel:
+    spectrum = sample.told(apis).most
     return TrustLevel(
         knowledge=knowledge,
-        upper=upper,
+        upper=sample.limits(apis)[1],
         rule="certificate",
-        observed_upper=empirical_exposure(spectrum, sample.k),
+        observed_upper=empirical_exposure(spectrum, sample.question.k),
         observed_rule="count",
         entropy_upper_bits=entropy_bits(spectrum),
     )
@@ -122,15 +125,17 @@ def _joint(
 def _composed(
     sample: CertifiedSample,
     knowledge: Knowledge,
+    apis: Sequence[str],
     singles: Sequence[CountSpectrum],
     pairs: Mapping[tuple[int, int], CountSpectrum],
 ) -> TrustLevel:
+    question = sample.question
     sampled = composition_from_sample(
         singles,
-        k=sample.k,
-        population=sample.population,
-        delta=sample.delta,
-        rng=sample.rng(knowledge),
+        k=question.k,
+        population=question.users,
+        delta=question.delta,
+        rng=sample.rng(knowledge, apis),
         pairs=pairs,
     )
     observed, rule = _observed(sample, singles, pairs)
@@ -151,15 +156,11 @@ def _observed(
     pairs: Mapping[tuple[int, int], CountSpectrum],
 ) -> tuple[float, str]:
     """Bound on the observed users themselves, whose marginals are known exactly."""
-    if sample.users <= sample.k:
+    if sample.users <= sample.question.k:
         return 1.0, "no user is safe among so few"
     bound = best_composition(
-        [_told_law(single, sample.k) for single in singles],
-        threshold=sample.k / sample.users,
-        pairs={pair: _told_law(joint, sample.k) for pair, joint in pairs.items()},
+        [MarginalDistribution.from_spectrum(single) for single in singles],
+        threshold=sample.question.k / sample.users,
+        pairs={pair: MarginalDistribution.from_spectrum(joint) for pair, joint in pairs.items()},
     )
     return bound.upper, bound.rule
-
-
-def _told_law(spectrum: CountSpectrum, k: int) -> MarginalDistribution:
-    return MarginalDistribution.from_spectrum(most_exposing(spectrum, k))

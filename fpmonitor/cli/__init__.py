@@ -35,16 +35,13 @@ def _options(
     key_file: KEY_FILE_OPTION = None,
     for_others: FOR_OTHERS_OPTION = False,
 ) -> None:
-    from fpmonitor.cli.output import note  # noqa: PLC0415 -- not for --version and --help
-    from fpmonitor.disclosure import FOR_OTHERS  # noqa: PLC0415
-    from fpmonitor.store.encryption import KEY_FILE  # noqa: PLC0415
-    from fpmonitor.store.files import PATIENCE, Patience  # noqa: PLC0415
+    from fpmonitor.cli.context import (  # noqa: PLC0415 -- not for --version and --help
+        INVOCATION,
+        Invocation,
+    )
 
     del version
-    KEY_FILE.set(key_file)
-    if for_others:
-        FOR_OTHERS.set(True)
-    PATIENCE.set(Patience(wait, note))
+    INVOCATION.set(Invocation(for_others=for_others, key_file=key_file, wait=wait))
 
 
 @cache

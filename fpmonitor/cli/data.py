@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor import vocabulary
+from fpmonitor.answers.apis import list_apis
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import (
     COLLECTOR,
     COLUMNS,
@@ -32,8 +34,8 @@ from fpmonitor.cli.views import (
     note_view,
     view_of,
 )
+from fpmonitor.disclosure import Audience
 from fpmonitor.logs import ColumnMap
-from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.store.snapshot import Window
@@ -72,7 +74,7 @@ def ingest(
     column_map = ColumnMap.from_toml(columns) if columns else ColumnMap()
     named = {field: name for field, name in (("user", user), ("time", time)) if name is not None}
     column_map = replace(column_map, columns={**column_map.columns, **named})
-    with Monitor(db, create=True) as monitor, progress_line(quiet) as progress:
+    with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
         reports = monitor.ingest(
             paths,
             collector=collector,
@@ -99,7 +101,7 @@ def batches(
     output: OUTPUT = None,
 ) -> None:
     """List the stored logs and what became of their records."""
-    with Monitor(db) as monitor:
+    with open_monitor(db) as monitor:
         reports = monitor.batches()
     show(store.batches(reports), output_format, output)
 
@@ -113,7 +115,7 @@ def rejects(
     output: OUTPUT = None,
 ) -> None:
     """List the records that could not be stored, with file, line and reason."""
-    with Monitor(db) as monitor:
+    with open_monitor(db) as monitor:
         listed = monitor.rejects(most=most)
     show(store.rejects([asdict(record) for record in listed]), output_format, output)
 
@@ -145,10 +147,12 @@ def apis(
         _resolve(resolve, output_format, output)
         return
     view = view_of(volatile, drop_automation)
-    with Monitor(db, window=Window(since, until, source), view=view) as monitor:
-        note_view(monitor, k)
-        overview = monitor.apis(k=k, show_counts_below_k=unsafe_counts)
-        unnamed = len(monitor.snapshot().apis) - len(overview)
+    with open_monitor(db, window=Window(since, until, source), view=view) as monitor:
+        users = monitor.population()
+        note_view(users, k)
+        overview = list_apis(users, k=k, show_counts_below_k=unsafe_counts)
+        # How many there are tells others that somebody has them.
+        unnamed = 0 if users.audience is Audience.OTHERS else len(users.apis) - len(overview)
         counts = [name_exposure([line.api], k) for line in overview]
         ask(monitor, reader, query_limit, [*counts, *(f"users of {x.api}" for x in overview)])
     if unnamed:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpmonitor.answers.automation import report_automation
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import (
     COLLECTOR,
     DB,
@@ -22,7 +24,6 @@ from fpmonitor.cli.options import (
     split_names,
 )
 from fpmonitor.cli.output import note, show
-from fpmonitor.monitor import Monitor
 from fpmonitor.render import answers
 from fpmonitor.store.demand import By
 from fpmonitor.store.snapshot import Window
@@ -54,7 +55,7 @@ def demand(
     quiet: QUIET = False,
 ) -> None:
     """List the API sets that scripts read, most exposing first."""
-    with Monitor(db, create=bool(paths)) as monitor:
+    with open_monitor(db, create=bool(paths)) as monitor:
         for report in monitor.store_demand(paths, collector=collector) if paths else []:
             note(
                 f"{report.source}: {report.collector}, {report.stored:,} of {report.read:,} "
@@ -79,8 +80,11 @@ def automation(
     output: OUTPUT = None,
 ) -> None:
     """Count users that look automated, and compare the exposure with and without them."""
-    with Monitor(db, window=Window(since, until)) as monitor:
-        report = monitor.automation(
-            [split_names(names) for names in apis or []], k=k, show_counts_below_k=unsafe_counts
+    with open_monitor(db, window=Window(since, until)) as monitor:
+        report = report_automation(
+            monitor.population(),
+            [split_names(names) for names in apis or []],
+            k=k,
+            show_counts_below_k=unsafe_counts,
         )
     show(answers.automation(report), output_format, output)

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fpmonitor.answers.preview import preview_sets
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import DECISION, SITE, TARGETS
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET, SINCE, UNTIL
 from fpmonitor.cli.output import emit, note, show
@@ -52,7 +54,7 @@ def preview(
         options,
         left_readable(decided.policy.candidates, chosen, exporter.absent),
     )
-    with Monitor(db, window=Window(since, until)) as monitor:
+    with open_monitor(db, window=Window(since, until)) as monitor:
         rows = _exposures(monitor, decided, states)
     show(decisions.preview(rows), output_format, output)
 
@@ -149,7 +151,7 @@ def _states(
 def _exposures(
     monitor: Monitor, decision: Decision, states: Mapping[str, Sequence[str]]
 ) -> list[dict[str, Any]]:
-    reports = monitor.preview(decision, states.values())
+    reports = preview_sets(monitor.population_as(decision), decision, states.values())
     return [
         {
             "state": state,
@@ -189,7 +191,7 @@ def _judged(
     judged: dict[str, Any] = {"left": list(left), "verdict": verdict, "because": list(because)}
     if db is not None:
         options = ExportOptions(site=site if exporter.sites else None)
-        with Monitor(db) as monitor:
+        with open_monitor(db) as monitor:
             states = _states(decision, exporter, options, left)
             judged["exposure"] = _exposures(monitor, decision, states)
     return judged

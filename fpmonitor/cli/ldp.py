@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -35,14 +36,10 @@ from fpmonitor.ldp.planner import (
 )
 from fpmonitor.ldp.priors import prior_of
 from fpmonitor.ldp.summary import metrics_of
-from fpmonitor.monitor import Monitor
-from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
 from fpmonitor.render.svg import standalone
-from fpmonitor.store.database import Database
-from fpmonitor.store.snapshot import Window, take_snapshot
-from fpmonitor.store.views import View, look
+from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
     from fpmonitor.ldp.mechanisms import Mechanism, StochasticMatrix
@@ -233,21 +230,21 @@ def plan(
     quiet: QUIET = False,
 ) -> None:
     """Pick mechanism and epsilon for each API, for a wanted accuracy of its exposure."""
-    window = Window(since, until)
-    with Monitor(db, window=window) as monitor:
-        names = monitor.publishable_apis(k=k) if candidates is None else split_names(candidates)
-    with Database(db) as database, progress_line(quiet) as progress:
-        snapshot = look(database, take_snapshot(database, window), View(), window).snapshot
-        source = DuckDBSource(database, snapshot)
+    with (
+        open_monitor(db, window=Window(since, until)) as monitor,
+        progress_line(quiet) as progress,
+    ):
+        observed = monitor.population()
+        names = observed.publishable_apis(k) if candidates is None else split_names(candidates)
         rows = []
         for api in names:
             progress(api)
             found = plan_api(
                 api,
-                source.spectrum([api]),
-                users=source.users if users is None else users,
+                observed.spectrum([api]),
+                users=observed.users if users is None else users,
                 k=k,
-                population=source.users if population is None else population,
+                population=observed.users if population is None else population,
                 accuracy=accuracy,
                 delta=delta,
             )

@@ -12,6 +12,7 @@ import typer
 
 from fpmonitor.answers.check import to_github, to_junit, to_sarif
 from fpmonitor.answers.trend import Against
+from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
     COLLECTOR,
     COLUMNS,
@@ -41,7 +42,6 @@ from fpmonitor.cli.views import (
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, StoreError
 from fpmonitor.logs import ColumnMap
-from fpmonitor.monitor import Monitor
 from fpmonitor.render import answers
 from fpmonitor.render.figures import of_trend
 from fpmonitor.render.svg import standalone
@@ -133,7 +133,7 @@ def trend(
     """Follow the exposure from window to window; alert when the users change."""
     view = view_of(volatile, drop_automation)
     with (
-        Monitor(db, window=Window(since, until, source), view=view) as monitor,
+        open_monitor(db, window=Window(since, until, source), view=view) as monitor,
         progress_line(quiet) as progress,
     ):
         report = monitor.trend(
@@ -146,7 +146,7 @@ def trend(
             false_alarms=false_alarms,
             progress=progress,
         )
-        timeless = monitor.timeless
+        timeless = monitor.windows(by).timeless
     if timeless >= k:
         note(f"{timeless:,} visits have no time and belong to no window", quiet=quiet)
     if svg is not None:
@@ -169,8 +169,8 @@ def check(
 
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
-    with Monitor(db, window=Window(since, until)) as monitor:
-        report = monitor.check_report(read_decision(decision), horizon=horizon, by=by)
+    with open_monitor(db, window=Window(since, until)) as monitor:
+        report = monitor.check(read_decision(decision), horizon=horizon, by=by)
     note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))
     return emit_check(report, decision, output_format, output)
 
@@ -254,6 +254,7 @@ def watch(
         deliver.append(run_command(command))
     if webhook is not None:
         deliver.append(post_to(webhook))
+    invocation = INVOCATION.get()
     watching = Watch(
         WatchSettings(
             folder=folder,
@@ -264,6 +265,8 @@ def watch(
             collector=collector,
             column_map=ColumnMap.from_toml(columns) if columns else ColumnMap(),
             settle=settle,
+            key_file=invocation.key_file,
+            patience=invocation.patience,
         ),
         deliver=deliver,
         note=lambda text: note(text, quiet=quiet),

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpmonitor.answers.decide import decide_sets
+from fpmonitor.answers.demand import weigh_by_demand
+from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.trust import Knowledge
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -39,16 +43,20 @@ from fpmonitor.cli.views import (
 )
 from fpmonitor.decide.decision import Setting, read_decision
 from fpmonitor.errors import InputError
-from fpmonitor.monitor import Engine, Monitor
+from fpmonitor.population.population import Engine
+from fpmonitor.question import Question
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, decisions
 from fpmonitor.safe_files import read_toml
+from fpmonitor.store.demand import read_sites
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.decide.decision import Decision
+    from fpmonitor.monitor import Monitor
+    from fpmonitor.population.population import Population
 
 _SHOWN_SETS = 5
 _MAX_WEIGHT = 1e15
@@ -129,14 +137,13 @@ def exposure(
 ) -> None:
     """Estimate the exposure of API sets, with finite-sample confidence limits."""
     view = view_of(volatile, drop_automation, what_if)
-    with Monitor(db, window=Window(since, until, source), view=view) as monitor:
-        note_view(monitor, k)
-        reports = monitor.exposure(
+    with open_monitor(db, window=Window(since, until, source), view=view) as monitor:
+        users = monitor.population()
+        note_view(users, k)
+        reports = report_exposures(
+            users,
+            Question(k, population, delta, missing),
             [split_names(names) for names in apis],
-            k=k,
-            population=population,
-            delta=delta,
-            missing=missing,
             given=split_names(given),
             bounds=bounds,
             supports=support or (),
@@ -215,23 +222,22 @@ def decide(
     known = None if resume is None else read_decision(resume)
     view = view_of(volatile, drop_automation, what_if)
     with (
-        Monitor(db, window=Window(since, until, source), view=view) as monitor,
+        open_monitor(db, window=Window(since, until, source), view=view) as monitor,
         progress_line(quiet) as progress,
     ):
         progress("preparing")
         names = None if candidates is None else split_names(candidates)
+        users = monitor.population()
         if not quiet:
-            note_view(monitor, k)
-        decision = monitor.decide(
-            engine=engine,
-            k=k,
+            note_view(users, k)
+        decision = decide_sets(
+            users,
+            Question(k, population, delta, missing),
             budget=budget,
-            population=population,
-            delta=delta,
+            engine=engine,
             candidates=names,
             setting=setting,
-            missing=missing,
-            weights=_weights(monitor, weights),
+            weights=_weights(monitor, users, weights),
             must=split_names(must),
             never=split_names(never),
             time_limit=time_limit,
@@ -253,10 +259,12 @@ def emit_decision(
         note(f"{shown.text('table', to_file=True)}written to {output}", quiet=quiet)
 
 
-def _weights(monitor: Monitor, weights: str | None) -> Mapping[str, float] | None:
+def _weights(
+    monitor: Monitor, users: Population, weights: str | None
+) -> Mapping[str, float] | None:
     if weights != "demand":
         return None if weights is None else read_weights(Path(weights))
-    return monitor.demand_weights()
+    return weigh_by_demand(users, read_sites(monitor.database))
 
 
 def read_weights(path: Path) -> Mapping[str, float]:

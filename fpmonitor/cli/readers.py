@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpmonitor.cli.context import open_database
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
 from fpmonitor.cli.output import note, show
 from fpmonitor.errors import RefusedError
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import QueryPolicy, isolation_within_reach
+from fpmonitor.release.stored import count_answers
 from fpmonitor.render import store
+from fpmonitor.store.answers import forget_reader, list_readers
+from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +53,7 @@ def ask(monitor: Monitor, reader: str | None, limit: str, queries: Sequence[str]
     """
     if reader is None:
         return
-    asked = monitor.ask(reader, queries, limit=limit)
+    asked = count_answers(monitor.database, monitor.population(), reader, queries, limit=limit)
     if asked.verdict == "refuse":
         raise RefusedError(
             f"{reader} has had {asked.answered} of {asked.limit} exact counts answered, and asks "
@@ -74,11 +78,12 @@ def queries(
     output: OUTPUT = None,
 ) -> None:
     """List the readers of exact counts, and how near they are to singling out users."""
-    with Monitor(db) as monitor:
+    with open_database(db) as database:
         if forget is not None:
-            monitor.forget_reader(forget)
-        readers = monitor.readers()
-        users = monitor.snapshot().users if readers else 1
+            with database.transaction():
+                forget_reader(database, forget)
+        readers = list_readers(database)
+        users = take_snapshot(database).users if readers else 1
     policy = QueryPolicy.from_text(limit, users)
     rows = [
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from fpmonitor.cli.context import open_database, open_monitor
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -23,7 +25,6 @@ from fpmonitor.cli.output import note, show
 from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask, queries
 from fpmonitor.cli.views import WHAT_IF, view_of
 from fpmonitor.errors import PolicyError
-from fpmonitor.monitor import Monitor
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
 from fpmonitor.release.partial_knowledge import (
     delta_curve,
@@ -33,6 +34,7 @@ from fpmonitor.release.partial_knowledge import (
 )
 from fpmonitor.release.singling_out import baseline as fixed_baseline
 from fpmonitor.release.singling_out import dp_bound
+from fpmonitor.release.stored import attack_release, guarantee_histogram, release_users
 from fpmonitor.render import store
 from fpmonitor.safe_files import untyped
 from fpmonitor.store.snapshot import Window
@@ -84,8 +86,16 @@ def release(
 ) -> None:
     """Write a k-anonymous table and its manifest, and print the manifest."""
     view = view_of(what_if=what_if)
-    with Monitor(db, window=Window(since, until), view=view) as monitor:
-        made = monitor.release(split_names(apis), k=k, mechanism=mechanism, budget=budget)
+    with open_monitor(db, window=Window(since, until), view=view) as monitor:
+        made = release_users(
+            monitor.database,
+            split_names(apis),
+            k=k,
+            window=monitor.window,
+            transforms=view.transforms,
+            mechanism=mechanism,
+            budget=budget,
+        )
         rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]
         ask(monitor, reader, query_limit, rows)
     where = write_release(made, output)
@@ -145,9 +155,18 @@ def histogram(
     output: OUTPUT = None,
 ) -> None:
     """Compute the delta of a histogram of the users of a database, estimated and certified."""
-    with Monitor(db, window=Window(since, until), view=view_of(what_if=what_if)) as monitor:
-        found = monitor.histogram_guarantee(
-            split_names(apis), k=k, epsilon=epsilon, users=users, known=known, alpha=alpha
+    transforms = view_of(what_if=what_if).transforms
+    with open_database(db) as database:
+        found = guarantee_histogram(
+            database,
+            split_names(apis),
+            k=k,
+            epsilon=epsilon,
+            window=Window(since, until),
+            transforms=transforms,
+            users=users,
+            known=known,
+            alpha=alpha,
         )
     answer = {
         "users": found.users,
@@ -286,12 +305,17 @@ def singling_out(
 ) -> None:
     """Attack a release, to test whether it singles out users more often than chance."""
     made = read_release(release_file)
-    with Monitor(db, window=Window(since, until)) as monitor:
-        if control is None:
-            outcome = monitor.audit_release(made, weight=weight, trials=trials, seed=seed)
-        else:
-            with Monitor(control) as others:
-                outcome = monitor.audit_release(
-                    made, weight=weight, trials=trials, seed=seed, control=others
-                )
+    with (
+        open_database(db) as database,
+        nullcontext() if control is None else open_database(control) as others,
+    ):
+        outcome = attack_release(
+            database,
+            made,
+            window=Window(since, until),
+            weight=weight,
+            trials=trials,
+            seed=seed,
+            control=others,
+        )
     show(store.attacks(outcome), output_format, output)

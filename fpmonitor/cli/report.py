@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fpmonitor.answers.compare import compare_decisions, compare_sets
+from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import product_exporters
 from fpmonitor.cli.options import (
     DB,
@@ -27,10 +29,11 @@ from fpmonitor.cli.options import (
 from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.cli.views import SOURCE
 from fpmonitor.decide.decision import read_decision
-from fpmonitor.disclosure import FOR_OTHERS
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
+from fpmonitor.question import Question
 from fpmonitor.render import answers
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.html import write_html
@@ -80,9 +83,9 @@ def report(
     quiet: QUIET = False,
 ) -> None:
     """Write an HTML report on a decision, with figures and their data."""
-    FOR_OTHERS.set(True)
+    window = Window(since, until, source)
     with (
-        Monitor(db, window=Window(since, until, source)) as monitor,
+        open_monitor(db, window=window, audience=Audience.OTHERS) as monitor,
         progress_line(quiet) as progress,
     ):
         progress("deciding" if decision is None else "reading")
@@ -124,8 +127,8 @@ def plot(
 ) -> None:
     """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
     check_image(output)
-    FOR_OTHERS.set(True)
-    with Monitor(db, window=Window(since, until, source)) as monitor:
+    window = Window(since, until, source)
+    with open_monitor(db, window=window, audience=Audience.OTHERS) as monitor:
         figure = figure_of(monitor, kind, apis, k, population, delta)
     emit_figure(figure, output, quiet=quiet)
 
@@ -191,7 +194,7 @@ def figure_of(
     if kind == "entropy":
         return of_ranking(monitor.rank(sets, size=2, k=k, population=population, delta=delta))
     if kind == "exposure":
-        wanted = sets or [(api,) for api in monitor.publishable_apis(k=k)]
+        wanted = sets or [(api,) for api in monitor.population().publishable_apis(k)]
         reports = monitor.exposure(wanted, k=k, population=population, delta=delta)
         return of_exposures(reports, title="Exposure")
     if len(sets) != 1:
@@ -237,26 +240,27 @@ def compare(
         _compare_decisions(before, after, output_format, output)
         return
     windows = (Window(until=split), Window(since=split))
-    with Monitor(before, window=windows[0]) as first:
+    with open_monitor(before, window=windows[0]) as first:
         sets = [split_names(names) for names in apis or ()]
         if decision is not None:
             sets += read_decision(decision).allow
-        wanted = sets or [(api,) for api in first.publishable_apis(k=k)]
-        users = first.snapshot().users if population is None else population
-        earlier = first.exposure(wanted, k=k, population=users, delta=delta)
-    with Monitor(after, window=windows[1]) as second:
-        known = second.snapshot().apis
+        observed = first.population()
+        wanted = sets or [(api,) for api in observed.publishable_apis(k)]
+        question = Question(k, population, delta).among(observed.users)
+        earlier = report_exposures(observed, question, wanted)
+    with open_monitor(after, window=windows[1]) as second:
+        observed = second.population()
         shared = [
             (report, apis)
             for report, apis in zip(earlier, wanted, strict=True)
-            if set(apis) <= set(known)
+            if set(apis) <= set(observed.apis)
         ]
-        later = second.exposure([apis for _, apis in shared], k=k, population=users, delta=delta)
+        later = report_exposures(observed, question, [apis for _, apis in shared])
     compared = [compare_sets(a, b) for (a, _), b in zip(shared, later, strict=True)]
     if len(shared) < len(earlier):
         note(f"{len(earlier) - len(shared)} sets contain APIs that the second one never saw")
     compared.sort(key=lambda line: -abs(line.difference))
-    show(answers.comparison(compared, population=users, k=k), output_format, output)
+    show(answers.comparison(compared, population=question.users, k=k), output_format, output)
 
 
 def _compare_decisions(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fpmonitor.cli.context import INVOCATION
 from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
 from fpmonitor.cli.output import emit, note, show
@@ -77,7 +78,12 @@ def serve(
         ) from error
     settings: ServeConfig = ServeConfig() if config is None else read_config(config)
     settings = settings.with_options(decision=decision, host=host, port=port, db=db)
-    run_application(create_app(settings), settings.host, settings.port)
+    invocation = INVOCATION.get()
+    run_application(
+        create_app(settings, key_file=invocation.key_file, patience=invocation.patience),
+        settings.host,
+        settings.port,
+    )
 
 
 @keys.command("add")

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import emit, progress_line
 from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import ExportOptions
-from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin
 from fpmonitor.render import decisions, store
 from fpmonitor.render.output import to_json
@@ -35,7 +35,7 @@ def quickstart(
     with resources.as_file(resources.files("fpmonitor.fixtures") / "logs") as logs:
         console.print("1. Store the logs of 20,000 browsers, some lines broken on purpose:")
         console.print(f"   fpmonitor ingest {logs} --db {database}", soft_wrap=True)
-        with Monitor(database, create=True) as monitor:
+        with open_monitor(database, create=True) as monitor:
             with progress_line(quiet) as progress:
                 reports = monitor.ingest([str(logs)], progress=lambda _log, stage: progress(stage))
             emit(store.batches(reports).text("table"), None)

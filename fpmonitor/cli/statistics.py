@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpmonitor.answers.curve import report_curve
+from fpmonitor.answers.rank import rank_sets
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -31,7 +34,7 @@ from fpmonitor.cli.views import (
     view_of,
 )
 from fpmonitor.errors import InputError
-from fpmonitor.monitor import Monitor
+from fpmonitor.question import Question
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers
 from fpmonitor.safe_files import read_text
@@ -82,16 +85,15 @@ def rank(
     if sets is not None:
         named += _read_sets(sets)
     view = view_of(volatile, drop_automation)
-    with Monitor(db, window=Window(since, until, source), view=view) as monitor:
-        note_view(monitor, k)
-        ranking = monitor.rank(
+    with open_monitor(db, window=Window(since, until, source), view=view) as monitor:
+        users = monitor.population()
+        note_view(users, k)
+        ranking = rank_sets(
+            users,
+            Question(k, population, delta, missing),
             named,
             size=size,
             candidates=None if candidates is None else split_names(candidates),
-            k=k,
-            population=population,
-            delta=delta,
-            missing=missing,
         )
         ask(monitor, reader, query_limit, [name_exposure(line.apis, k) for line in ranking.sets])
     show(answers.ranking(ranking), output_format, output)
@@ -131,13 +133,13 @@ def curve(
 ) -> None:
     """Show the exposure curve of an API set, with a simultaneous confidence band."""
     view = view_of(volatile, drop_automation)
-    with Monitor(db, window=Window(since, until, source), view=view) as monitor:
-        note_view(monitor, k)
-        report = monitor.curve(
+    with open_monitor(db, window=Window(since, until, source), view=view) as monitor:
+        users = monitor.population()
+        note_view(users, k)
+        report = report_curve(
+            users,
+            Question(k, delta=delta, missing=missing),
             split_names(apis),
-            k=k,
-            delta=delta,
-            missing=missing,
             show_counts_below_k=unsafe_counts,
         )
         points = [name_exposure(report.apis, point.threshold) for point in report.points]

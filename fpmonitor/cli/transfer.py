@@ -8,10 +8,12 @@ from typing import Annotated
 import msgspec
 import typer
 
+from fpmonitor.cli.context import open_database
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
 from fpmonitor.cli.output import note, show
-from fpmonitor.monitor import Monitor
 from fpmonitor.render import store
+from fpmonitor.store.transfer import export_data as export_to
+from fpmonitor.store.transfer import import_data as import_from
 from fpmonitor.store.transfer import read_export
 
 FOLDER = Annotated[Path, typer.Argument(help="Folder of the copy.", metavar="FOLDER")]
@@ -28,8 +30,8 @@ def copy_out(
 
     They are as confidential as the database.
     """
-    with Monitor(db) as monitor:
-        manifest = monitor.export_data(folder)
+    with open_database(db) as database:
+        manifest = export_to(database, folder)
     show(store.exported(manifest, msgspec.to_builtins(manifest)), output_format, output)
     note(f"{folder} contains the key of the user ids: keep it as secret as {db}", quiet=quiet)
 
@@ -42,6 +44,6 @@ def copy_in(
 ) -> None:
     """Add data written by `db copy-out`; a new database becomes a copy."""
     export = read_export(folder)
-    with Monitor(db, create=True) as monitor:
-        row = monitor.import_data(export).to_json()
+    with open_database(db, create=True) as database:
+        row = import_from(database, export).to_json()
     show(store.added(row), output_format, output)

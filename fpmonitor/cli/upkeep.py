@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpmonitor.cli.context import INVOCATION, open_database
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
 from fpmonitor.cli.output import note, show
 from fpmonitor.errors import InputError
-from fpmonitor.monitor import Monitor
 from fpmonitor.render import store
 from fpmonitor.store.upkeep import compact as write_anew
+from fpmonitor.store.upkeep import forget_before, forget_user
+from fpmonitor.store.upkeep import verify as verify_database
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXIT_FLAWED = 1
 _USER_VARIABLE = "FPMONITOR_FORGET_USER"
@@ -24,8 +29,8 @@ def verify(db: DB = DEFAULT_DB, output_format: FORMAT = None, output: OUTPUT = N
 
     Exit code 0: sound, 1: contradictions found.
     """
-    with Monitor(db) as monitor:
-        found = monitor.verify()
+    with open_database(db) as database:
+        found = verify_database(database)
     show(store.verification(found), output_format, output)
     return EXIT_FLAWED if any(flaw.found for flaw in found.flaws) else 0
 
@@ -51,15 +56,20 @@ def forget(
             "db forget: give either --before TIME or --user",
             hint=f"with --user, put the id into {_USER_VARIABLE}, not on the command line",
         )
-    with Monitor(db) as monitor:
-        visits = monitor.forget_user(name) if before is None else monitor.forget_before(before)
-    write_anew(db)
+    with open_database(db) as database:
+        visits = forget_user(database, name) if before is None else forget_before(database, before)
+    _write_anew(db)
     note(f"{visits:,} visits deleted", quiet=quiet)
 
 
 def compact(db: DB = DEFAULT_DB, quiet: QUIET = False) -> None:
     """Rewrite a database without the space of deleted data."""
-    with Monitor(db):
+    with open_database(db):
         pass
-    before, after = write_anew(db)
+    before, after = _write_anew(db)
     note(f"{before:,} bytes before, {after:,} after", quiet=quiet)
+
+
+def _write_anew(db: Path) -> tuple[int, int]:
+    invocation = INVOCATION.get()
+    return write_anew(db, key_file=invocation.key_file, patience=invocation.patience)

@@ -9,11 +9,11 @@ import typer
 
 from fpmonitor.cli.output import note
 from fpmonitor.disclosure import publishable_count
+from fpmonitor.population.views import View, Volatile
 from fpmonitor.store.transforms import read_transforms
-from fpmonitor.store.views import View, Volatile
 
 if TYPE_CHECKING:
-    from fpmonitor.monitor import Monitor
+    from fpmonitor.population.population import Population
 
 
 VOLATILE = Annotated[
@@ -65,11 +65,11 @@ def view_of(
     )
 
 
-def note_view(monitor: Monitor, k: int) -> None:
+def note_view(population: Population, k: int) -> None:
     """Note on stderr who was excluded, what was transformed, and which sources are mixed."""
-    view = monitor.view
+    view = population.view
     if view.drop_automation:
-        dropped = publishable_count(monitor.dropped, k)
+        dropped = publishable_count(population.dropped, k, population.audience)
         number = f"fewer than {k}" if dropped is None else f"{dropped:,}"
         note(f"{number} users that look automated are excluded")
     if view.transforms:
@@ -78,9 +78,9 @@ def note_view(monitor: Monitor, k: int) -> None:
         note(
             "values that browsers randomise count as logged, although they identify nobody for long"
         )
-    if monitor.values_are_digested:
+    if population.snapshot.values_are_digested:
         note("values are stored as digests: browsers and randomised values are not recognised")
-    mixed = monitor.mixed_sources(k=k)
+    mixed = population.mixed_sources(k)
     for api, sources in list(mixed.items())[:5]:
         note(f"{api}: values of {', '.join(sources)} are mixed; --source NAME selects one")
     if len(mixed) > 5:

@@ -18,17 +18,18 @@ from fpmonitor.estimate.certificate import decision_criteria
 from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.estimate.sample_size import users_needed
 from fpmonitor.estimate.thinning import dropped_positions, seed_of
+from fpmonitor.population.views import View
 from fpmonitor.safe_files import untyped
 from fpmonitor.spectrum import SpectrumSource
-from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from fpmonitor.decide.decision import ApiSet, Missing, Setting, Verdict
+    from fpmonitor.decide.decision import ApiSet, Setting, Verdict
     from fpmonitor.policy import Policy
+    from fpmonitor.question import Missing
 
 
 class UserSource(SpectrumSource, Protocol):
@@ -228,6 +229,7 @@ def recheck(
     *,
     words: NDArray[np.uint64] | None,
     digest: str,
+    least: ThinningSource | None = None,
 ) -> dict[ApiSet, Verdict]:
     """Test every set on the allow list of a decision again, on the current users.
 
@@ -237,6 +239,8 @@ def recheck(
         The decision; its policy and setting are kept.
     source, words, digest
         The current users, as in `decide`.
+    least
+        What sets are found above the budget by, where it is not `source`.
 
     Raises
     ------
@@ -246,13 +250,18 @@ def recheck(
     kept, allow, block = _tests(
         source, decision.policy, words=words, digest=digest, setting=decision.setting
     )
+    lowest = kept
+    if least is not None:
+        lowest, _, _ = _tests(
+            least, decision.policy, words=None, digest=digest, setting=decision.setting
+        )
     verdicts: dict[ApiSet, Verdict] = {}
     for apis in decision.allow:
-        spectrum = kept.spectrum(apis)
-        if allow.holds(spectrum, len(apis)):
+        if allow.holds(kept.spectrum(apis), len(apis)):
             verdicts[apis] = "allow"
         else:
-            verdicts[apis] = "undecided" if block.holds(spectrum, len(apis)) else "block"
+            is_open = block.holds(lowest.spectrum(apis), len(apis))
+            verdicts[apis] = "undecided" if is_open else "block"
     return verdicts
 
 

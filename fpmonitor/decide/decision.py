@@ -13,13 +13,13 @@ from typing import Any, Literal
 from fpmonitor.decide.decision_file import check_decision
 from fpmonitor.errors import InputError
 from fpmonitor.policy import Policy
+from fpmonitor.population.views import View
+from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import read_json, untyped
-from fpmonitor.store.views import View
 
 ApiSet = tuple[str, ...]
 Setting = Literal["population", "sample"]
-Missing = Literal["value", "drop"]
 Verdict = Literal["allow", "block", "undecided"]
 
 

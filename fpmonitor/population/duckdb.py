@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from fpmonitor.estimate.thinning import dropped_positions
+from fpmonitor.population.recoding import ABSENT
+from fpmonitor.population.snapshot import CohortSpectra
 from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.store.snapshot import read_user_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CohortSpectra:
-    """Users that share the values of some APIs, and how those of other APIs divide them.
-
-    Attributes
-    ----------
-    codes
-        Value number of each API that makes the cohort, 0 for absent.
-    spectrum
-        Count spectrum of all its users.
-    kept
-        Count spectrum of those that are not left out; None if all are.
-    """
-
-    codes: tuple[int, ...]
-    spectrum: CountSpectrum
-    kept: CountSpectrum | None
 
 
 class DuckDBSource:
@@ -75,8 +59,10 @@ class DuckDBSource:
         """Number of users that are not left out."""
         return self._snapshot.users - len(self._dropped)
 
-    def without(self, dropped: NDArray[np.int64]) -> DuckDBSource:
-        """Leave out rows of the snapshot by their positions."""
+    def thinned(self, *, mean: float, seed: int) -> DuckDBSource:
+        """Keep the users that `dropped_positions` keeps of their hashes."""
+        hashes = read_user_hashes(self._database, self._snapshot)
+        dropped = dropped_positions(hashes, mean=mean, seed=seed)
         return DuckDBSource(self._database, self._snapshot, dropped, self._apis)
 
     def selected(self, apis: Sequence[str]) -> DuckDBSource:
@@ -102,6 +88,19 @@ class DuckDBSource:
             np.asarray(arrays["users"], dtype=np.int64),
             np.asarray(arrays["tuples"], dtype=np.int64),
         )
+
+    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
+        """Count spectra of the sets, in their order."""
+        return [self.spectrum(apis) for apis in sets]
+
+    def users_of_apis(self) -> Mapping[str, int]:
+        """Count for each API the users with an observation of it, before any thinning."""
+        counts = ", ".join(
+            f"count(*) FILTER ({self._snapshot.column(api)} <> {ABSENT})" for api in self._apis
+        )
+        fragments = {"counts": counts, "snapshot": self._snapshot.table}
+        [found] = self._database.rows("snapshot/users_of_apis", fragments=fragments)
+        return dict(zip(self._apis, found, strict=True))
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of the tuples of `apis` within each cohort of users with equal values of `given`.

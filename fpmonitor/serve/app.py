@@ -19,6 +19,7 @@ from starlette.routing import Match, Route
 
 from fpmonitor.errors import FpmonitorError, StoreError, UndecidableError, UnknownNameError
 from fpmonitor.release.query_audit import name_exposure
+from fpmonitor.release.stored import count_answers
 from fpmonitor.serve.auth import ASK_FOR_TOKEN, AuthGuard, secret_of
 from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.records import (
@@ -30,9 +31,11 @@ from fpmonitor.serve.records import (
     unpacked,
 )
 from fpmonitor.serve.service import Service, log
+from fpmonitor.store.files import NO_PATIENCE, Patience
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -45,15 +48,20 @@ _MOST_APIS = 200
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
-def create_app(config: ServeConfig) -> Starlette:
-    """Make the application.
+def create_app(
+    config: ServeConfig,
+    *,
+    key_file: Path | None = None,
+    patience: Patience = NO_PATIENCE,
+) -> Starlette:
+    """Make the application; arguments as of `Service`.
 
     Raises
     ------
     InputError, StoreError
         As `Service`.
     """
-    service = Service(config)
+    service = Service(config, key_file=key_file, patience=patience)
     collect = _Collect(service)
     ask = _Ask(service)
     middleware = [Middleware(_Watched, service=service)]
@@ -245,7 +253,7 @@ class _Ask:
             "users": explorer.users,
             "k": explorer.k,
             "population": explorer.population,
-            "delta": explorer.certificate.delta,
+            "delta": explorer.delta,
             "empirical": found.empirical,
             "suppressed": found.suppressed,
             "unbiased": found.unbiased,
@@ -261,7 +269,13 @@ class _Ask:
             return None
         reader = self._service.keys.name_of("read", secret_of(request)) or "local"
         asked = await self._service.ask(
-            lambda monitor: monitor.ask(reader, [name_exposure(apis, k)], limit=limit)
+            lambda monitor: count_answers(
+                monitor.database,
+                monitor.population(),
+                reader,
+                [name_exposure(apis, k)],
+                limit=limit,
+            )
         )
         if asked.verdict == "refuse":
             return _error(403, f"{asked.answered} of {asked.limit} exact counts were answered")

@@ -217,7 +217,7 @@ class _DashboardViews:
         verdict, because = (None, ()) if decision is None else decision.verdict(explored.apis)
         return Answer(
             explored=explored,
-            chart=draw_limits(explored, overview.question.budget),
+            chart=draw_limits(explored, overview.budget),
             verdict=verdict,
             because=because,
         )
@@ -227,7 +227,7 @@ class _DashboardViews:
         return {
             "overview": overview,
             "readings": readings,
-            "history": draw_history(readings, overview.question.budget, k=overview.question.k)
+            "history": draw_history(readings, overview.budget, k=overview.question.k)
             if readings
             else None,
         }

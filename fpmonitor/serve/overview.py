@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+from fpmonitor.answers.decide import question_of
 from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.question import Question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 Level = Literal["bad", "warn", "note"]
 DEFAULT_K = 10
-DEFAULT_DELTA = 0.05
 _REJECTED_SHARE = 0.01
 
 
@@ -30,27 +31,6 @@ class Alert:
 
     level: Level
     text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What the dashboard asks of the users.
-
-    Attributes
-    ----------
-    k, population, delta
-        As of `Monitor.exposure`.
-    budget
-        Tolerated exposure, a share; null without a decision.
-    candidates
-        The APIs that can be ticked; null for all that were observed.
-    """
-
-    k: int
-    population: int | None
-    delta: float
-    budget: float | None
-    candidates: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +68,8 @@ class Overview:
     ----------
     made
         UTC.
-    question
-        What was asked.
+    question, budget
+        What was asked, and the tolerated exposure, a share; null without a decision.
     users
         Observed users; null when fewer than k.
     batches, records, rejected
@@ -106,6 +86,7 @@ class Overview:
 
     made: datetime
     question: Question
+    budget: float | None
     users: int | None
     batches: int
     records: int
@@ -132,25 +113,14 @@ class Overview:
         )
 
 
-def question_of(decision: Decision | None) -> Question:
+def asked_of(decision: Decision | None) -> Question:
     """Ask what the decision asked; without one, of all APIs with the usual k."""
-    if decision is None:
-        return Question(
-            k=DEFAULT_K, population=None, delta=DEFAULT_DELTA, budget=None, candidates=None
-        )
-    policy = decision.policy
-    return Question(
-        k=policy.k,
-        population=policy.population,
-        delta=policy.delta or DEFAULT_DELTA,
-        budget=policy.budget,
-        candidates=tuple(policy.candidates),
-    )
+    return Question(DEFAULT_K) if decision is None else question_of(decision)
 
 
 def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
     """Look at the database as it is now."""
-    question = question_of(decision)
+    question = asked_of(decision)
     batches = monitor.batches()
     explorer, problem = _hold_users(monitor, decision, question)
     shown = explorer is not None
@@ -171,6 +141,7 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
     return Overview(
         made=datetime.now(UTC),
         question=question,
+        budget=None if decision is None else decision.policy.budget,
         users=explorer.users if explorer is not None else None,
         batches=len(batches),
         records=sum(batch.stored for batch in batches),
@@ -186,23 +157,20 @@ def _hold_users(
     monitor: Monitor, decision: Decision | None, question: Question
 ) -> tuple[ExposureIndex | None, Alert | None]:
     try:
-        snapshot = monitor.snapshot()
-        if snapshot.users < question.k:
-            return None, Alert("note", f"Fewer than {question.k} users so far: nothing is shown.")
-        explorer = monitor.explorer(
-            question.candidates or monitor.publishable_apis(k=question.k),
-            k=question.k,
-            population=question.population,
-            delta=question.delta,
-            missing="value" if decision is None else decision.missing,
+        users = monitor.population()
+        few = Alert("note", f"Fewer than {question.k} users so far: nothing is shown.")
+        if users.users < question.k:
+            return None, few
+        candidates = (
+            users.publishable_apis(question.k) if decision is None else decision.policy.candidates
         )
+        if users.asked(question, candidates).users < question.k:
+            return None, few
+        return users.index(question, candidates), None
     except UndecidableError:
         return None, Alert("note", "No observation has been stored yet.")
     except UnknownNameError as error:
         return None, Alert("warn", f"The decision's data and these differ: {error}.")
-    if explorer.users < question.k:
-        return None, Alert("note", f"Fewer than {question.k} users so far: nothing is shown.")
-    return explorer, None
 
 
 def _alerts_of_decision(

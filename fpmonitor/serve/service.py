@@ -11,14 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from fpmonitor.answers.decide import question_of
 from fpmonitor.decide.decision import read_decision
-from fpmonitor.disclosure import FOR_OTHERS
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.monitor import Monitor
+from fpmonitor.question import Question
 from fpmonitor.serve.keys import read_keys
 from fpmonitor.serve.metrics import Metrics
+from fpmonitor.serve.overview import DEFAULT_K
 from fpmonitor.serve.spool import Spool, kind_of
-from fpmonitor.store.files import PATIENCE, Patience
+from fpmonitor.store.files import NO_PATIENCE, Patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +54,10 @@ class Service:
     ----------
     config
         The settings.
+    key_file
+        Holds the key of an encrypted database.
+    patience
+        How long to wait at the start for a database that another process has open.
 
     Raises
     ------
@@ -60,8 +67,16 @@ class Service:
         The database cannot be opened.
     """
 
-    def __init__(self, config: ServeConfig) -> None:
+    def __init__(
+        self,
+        config: ServeConfig,
+        *,
+        key_file: Path | None = None,
+        patience: Patience = NO_PATIENCE,
+    ) -> None:
         self.config = config
+        self._key_file = key_file
+        self._patience = patience
         self.keys = read_keys(config.keys_file)
         if not config.is_local and not (self.keys.has("write") and self.keys.has("read")):
             raise InputError(
@@ -78,7 +93,7 @@ class Service:
         self._rates: dict[str, tuple[float, float]] = {}
         self._held: _Held | None = None
         self._reading: asyncio.Task[_Held] | None = None
-        with Monitor(config.db, create=True):
+        with self._opened(create=True):
             pass
 
     # ---- Who may do what
@@ -130,13 +145,17 @@ class Service:
         StoreError
             Another program has had the database open for ten seconds.
         """
-        FOR_OTHERS.set(True)
         with self._lock, self._opened() as monitor:
             return question(monitor)
 
-    def _opened(self) -> Monitor:
-        PATIENCE.set(Patience(_BUSY_SECONDS))  # of this thread alone
-        return Monitor(self.config.db)
+    def _opened(self, *, create: bool = False) -> Monitor:
+        return Monitor(
+            self.config.db,
+            create=create,
+            audience=Audience.OTHERS,
+            key_file=self._key_file,
+            patience=self._patience if create else Patience(_BUSY_SECONDS),
+        )
 
     async def explorer(self, *, of_now: bool = False) -> ExposureIndex:
         """Hold the users in memory for the question of the decision, or k = 10.
@@ -144,7 +163,6 @@ class Service:
         When others have arrived, those of before answer while all are read again in the
         background: for a minute at most, and not `of_now`.
         """
-        FOR_OTHERS.set(True)  # what is asked of the explorer is told to who asks the service
         state, held = self._state(), self._held
         if held is not None and held.state == state:
             return held.explorer
@@ -175,16 +193,10 @@ class Service:
         return tuple(found)
 
     def _make_explorer(self, monitor: Monitor) -> ExposureIndex:
+        users = monitor.population()
         if self.decision is None:
-            return monitor.explorer(monitor.publishable_apis(k=10), k=10)
-        policy = self.decision.policy
-        return monitor.explorer(
-            policy.candidates,
-            k=policy.k,
-            population=policy.population,
-            delta=policy.delta or 0.05,
-            missing=self.decision.missing,
-        )
+            return users.index(Question(DEFAULT_K), users.publishable_apis(DEFAULT_K))
+        return users.index(question_of(self.decision), self.decision.policy.candidates)
 
     # ---- From the spool to the database
 

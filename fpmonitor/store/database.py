@@ -11,8 +11,10 @@ import duckdb
 from fpmonitor.duckdb_connection import connect, keyboard_interrupts
 from fpmonitor.errors import StoreError
 from fpmonitor.sql import parameters_of, schema_statements, statement
-from fpmonitor.store.encryption import KEY_FILE, connect_encrypted, read_key_file
+from fpmonitor.store.encryption import connect_encrypted, read_key_file
 from fpmonitor.store.files import (
+    NO_PATIENCE,
+    Patience,
     identity_of,
     open_patiently,
     owner_only,
@@ -61,18 +63,30 @@ class Database:
         The database file.
     create
         Make the file when it is not there.
+    key_file
+        Holds the key of an encrypted database.
+    patience
+        How long to wait for a database that another process has open.
 
     Raises
     ------
     StoreError
         No such file, not a database of fpmonitor, of a newer schema, in use, or not readable; or
-        encrypted with another key than `fpmonitor.store.encryption.KEY_FILE` names.
+        encrypted with another key than the file holds.
     InputError
         The key file cannot be read or holds no key.
     """
 
-    def __init__(self, path: Path, *, create: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        create: bool = False,
+        key_file: Path | None = None,
+        patience: Patience = NO_PATIENCE,
+    ) -> None:
         self.path = path
+        self._key_file = key_file
         if not _is_text(str(path)):
             raise StoreError(f"{str(path)!r} cannot name a database", hint="name another with --db")
         is_new = identity_of(path) is None
@@ -83,7 +97,9 @@ class Database:
             )
         if not path.parent.is_dir():
             raise StoreError(f"no folder {path.parent}", hint="make it, or name another with --db")
-        self._connection = open_patiently(path, self._connect, duckdb.DuckDBPyConnection.close)
+        self._connection = open_patiently(
+            path, self._connect, duckdb.DuckDBPyConnection.close, patience
+        )
         remove_spills(path)
         try:
             # A file without a table is one whose maker was killed before its first commit.
@@ -93,9 +109,10 @@ class Database:
             raise
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        if (key_file := KEY_FILE.get()) is None:
+        if self._key_file is None:
             return connect(self.path, memory_limit=_MEMORY_LIMIT)
-        return connect_encrypted(self.path, read_key_file(key_file), memory_limit=_MEMORY_LIMIT)
+        key = read_key_file(self._key_file)
+        return connect_encrypted(self.path, key, memory_limit=_MEMORY_LIMIT)
 
     @contextmanager
     def _watched(self) -> Iterator[None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from contextvars import ContextVar
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
-KEY_FILE: ContextVar[Path | None] = ContextVar("KEY_FILE", default=None)
 _ATTACHED = "store"
 _KEY_BYTES = 32
 _LEAST_CHARACTERS = 16
@@ -77,8 +75,10 @@ def connect_encrypted(path: Path, key: str, **settings: str | bool) -> duckdb.Du
     return connection
 
 
-def attach(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:
-    """Open a database under a name, with the key that `KEY_FILE` names if it does.
+def attach(
+    connection: duckdb.DuckDBPyConnection, path: Path, name: str, key_file: Path | None
+) -> None:
+    """Open a database under a name, with the key of a file where one is named.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def attach(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None
     duckdb.Error
         It cannot be opened with this key.
     """
-    if (key_file := KEY_FILE.get()) is None:
+    if key_file is None:
         connection.execute(f"ATTACH {quote_text(str(path))} AS {name}")
     else:
         _attach_encrypted(connection, path, read_key_file(key_file), name)

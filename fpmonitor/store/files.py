@@ -7,7 +7,6 @@ import re
 import threading
 import time
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -52,13 +51,16 @@ class Patience:
     tell: Callable[[str], None] = lambda _text: None
 
 
-PATIENCE: ContextVar[Patience] = ContextVar("PATIENCE", default=Patience())  # noqa: B039 -- frozen
+NO_PATIENCE = Patience()
 
 
 def open_patiently(
-    path: Path, connect: Callable[[], Opened], close: Callable[[Opened], object]
+    path: Path,
+    connect: Callable[[], Opened],
+    close: Callable[[Opened], object],
+    patience: Patience = NO_PATIENCE,
 ) -> Opened:
-    """Open a database file; while another process holds it, try again as long as `PATIENCE` says.
+    """Open a database file; while another process holds it, try again with so much patience.
 
     What is opened is the file that has the name then, not one that `compact` has just replaced.
 
@@ -69,7 +71,6 @@ def open_patiently(
     StoreError
         It cannot be opened.
     """
-    patience = PATIENCE.get()
     deadline = time.monotonic() + patience.seconds
     told = False
     while True:

@@ -101,7 +101,7 @@ def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
     if found:
         snapshot_id, users, visits, digest = found[0]
         return Snapshot(f"snapshot_{snapshot_id}", columns, users, visits, digest)
-    frame, visits = _latest_values(database, window, columns)
+    frame, visits = _coded_users(database, window, columns)
     digest = hashlib.sha256(np.sort(frame["word"].to_numpy()).tobytes()).hexdigest()
     with database.transaction():
         for (stale,) in database.rows("snapshot/others"):
@@ -123,30 +123,6 @@ def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
     return Snapshot(table, columns, len(frame), visits, digest)
 
 
-def restrict_to_present(database: Database, snapshot: Snapshot, apis: Sequence[str]) -> Snapshot:
-    """Users that have an observation of every one of `apis`, as a temporary table.
-
-    Raises
-    ------
-    UndecidableError
-        No user has all of them.
-    """
-    present = " AND ".join(f"{snapshot.column(api)} <> {ABSENT}" for api in apis)
-    table = f"{snapshot.table}_present"
-    database.run(
-        "snapshot/restrict",
-        fragments={"restricted": table, "snapshot": snapshot.table, "present": present},
-    )
-    users = database.rows("snapshot/size", fragments={"snapshot": table})[0][0]
-    if users == 0:
-        raise UndecidableError(
-            f"no user has an observation of all {len(apis)} APIs",
-            hint="leave --missing at `value`, or name fewer APIs",
-        )
-    digest = f"{snapshot.digest}/present:{','.join(sorted(apis))}"
-    return Snapshot(table, snapshot.columns, users, snapshot.visits, digest)
-
-
 def read_codes(
     database: Database, snapshot: Snapshot, apis: Sequence[str]
 ) -> list[NDArray[np.unsignedinteger[Any]]]:
@@ -165,7 +141,7 @@ def read_user_hashes(database: Database, snapshot: Snapshot) -> NDArray[np.uint6
     return np.asarray(arrays["word"], dtype=np.uint64)
 
 
-def _latest_values(
+def _coded_users(
     database: Database, window: Window, columns: Mapping[str, str]
 ) -> tuple[pl.DataFrame, int]:
     """Codes and word of every user with an observation in the window; number of visits."""
@@ -179,7 +155,7 @@ def _latest_values(
     content = np.zeros(visits.users, dtype=np.uint64)
     for column in columns.values():
         api_id = int(column.removeprefix("a"))
-        values = _latest_of_api(database, visits, api_id)
+        values = latest_values(database, visits, api_id)
         codes[column] = values.astype(np.min_scalar_type(int(values.max())))
         content += value_words(database, api_id)[values]
     seen = np.zeros(visits.users, dtype=np.bool_)
@@ -192,47 +168,76 @@ def _latest_values(
     return frame, len(visits.ids)
 
 
-@dataclass(frozen=True, slots=True)
-class _Visits:
-    """Visits of a window: row of the user of each visit number, and the order in time."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Visits:
+    """Visits of a window, and the rows of their users.
+
+    Attributes
+    ----------
+    ids
+        Their numbers.
+    users
+        Rows.
+    first
+        The lowest number; the arrays below have an entry for each number from it on.
+    row_of
+        Row of the user; -1 for a number that is not in the window.
+    order_of
+        Place in time, of equal times that of the number; None where nobody came twice.
+    """
 
     ids: NDArray[np.int64]
     users: int
+    first: int
     row_of: NDArray[np.int64]
     order_of: NDArray[np.int64] | None
 
 
-def _visits(database: Database, window: Window) -> _Visits:
+def order_in_time(
+    ids: NDArray[np.int64], moments: NDArray[np.int64], *, first: int, size: int
+) -> NDArray[np.int64]:
+    """Place of each visit number from `first` on in the order of time."""
+    order = np.lexsort((ids, moments))
+    order_of = np.zeros(size, dtype=np.int64)
+    order_of[ids[order] - first] = np.arange(len(ids))
+    return order_of
+
+
+def latest_values(database: Database, visits: Visits, api_id: int) -> NDArray[np.int64]:
+    """Latest value of every user, 0 where absent; of equal times the last that was stored."""
+    last = visits.first + len(visits.row_of) - 1
+    arrays = database.arrays(
+        "snapshot/observations_of_api", api=api_id, first=visits.first, last=last
+    )
+    places = np.asarray(arrays["visit_id"], dtype=np.int64) - visits.first
+    values = np.asarray(arrays["value_id"], dtype=np.int64)
+    rows = visits.row_of[places]
+    if len(visits.ids) < len(visits.row_of):
+        inside = rows >= 0
+        places, values, rows = places[inside], values[inside], rows[inside]
+    if visits.order_of is not None:
+        order = np.argsort(visits.order_of[places], kind="stable")
+        values, rows = values[order], rows[order]
+    latest = np.zeros(visits.users, dtype=np.int64)
+    # numpy assigns in order: of several values of a user the last one stays.
+    latest[rows] = values
+    return latest
+
+
+def _visits(database: Database, window: Window) -> Visits:
     arrays = database.arrays("snapshot/visits", **window.bounds)
     ids = np.asarray(arrays["visit_id"], dtype=np.int64)
     if not len(ids):
-        return _Visits(ids, 0, ids, None)
+        return Visits(ids, 0, 0, ids, None)
     user_ids, rows = np.unique(np.asarray(arrays["user_id"]), return_inverse=True)
-    row_of = np.full(int(ids[-1]) + 1, -1, dtype=np.int64)
-    row_of[ids] = rows
+    first, size = int(ids[0]), int(ids[-1] - ids[0]) + 1
+    row_of = np.full(size, -1, dtype=np.int64)
+    row_of[ids - first] = rows
     if len(user_ids) == len(ids):
-        return _Visits(ids, len(user_ids), row_of, None)
+        return Visits(ids, len(user_ids), first, row_of, None)
     time = np.ma.filled(np.ma.asarray(arrays["time"]).astype(np.int64), np.iinfo(np.int64).min)
-    order_of = np.zeros(len(row_of), dtype=np.int64)
-    order_of[ids[np.argsort(time, kind="stable")]] = np.arange(len(ids))
-    return _Visits(ids, len(user_ids), row_of, order_of)
-
-
-def _latest_of_api(database: Database, visits: _Visits, api_id: int) -> NDArray[np.int64]:
-    """Latest value of every user, 0 where absent; of equal times the last that was stored."""
-    arrays = database.arrays("snapshot/observations_of_api", api=api_id)
-    visit_ids = np.asarray(arrays["visit_id"], dtype=np.int64)
-    values = np.asarray(arrays["value_id"], dtype=np.int64)
-    inside = visit_ids < len(visits.row_of)
-    inside[inside] = visits.row_of[visit_ids[inside]] >= 0
-    visit_ids, values = visit_ids[inside], values[inside]
-    if visits.order_of is not None:
-        order = np.argsort(visits.order_of[visit_ids], kind="stable")
-        visit_ids, values = visit_ids[order], values[order]
-    latest = np.zeros(visits.users, dtype=np.int64)
-    # numpy assigns in order: of several values of a user the last one stays.
-    latest[visits.row_of[visit_ids]] = values
-    return latest
+    order_of = order_in_time(ids, time, first=first, size=size)
+    return Visits(ids, len(user_ids), first, row_of, order_of)
 
 
 def value_words(database: Database, api_id: int) -> NDArray[np.uint64]:

@@ -12,8 +12,16 @@ from fpmonitor.duckdb_connection import connect, keyboard_interrupts
 from fpmonitor.errors import StoreError
 from fpmonitor.sql import quote_name
 from fpmonitor.store.content import read_content
-from fpmonitor.store.encryption import KEY_FILE, attach
-from fpmonitor.store.files import open_patiently, owner_only, reason_of, spill_folder, sync
+from fpmonitor.store.encryption import attach
+from fpmonitor.store.files import (
+    NO_PATIENCE,
+    Patience,
+    open_patiently,
+    owner_only,
+    reason_of,
+    spill_folder,
+    sync,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,11 +107,13 @@ def _forget(database: Database) -> int:
     return number
 
 
-def compact(path: Path) -> tuple[int, int]:
+def compact(
+    path: Path, *, key_file: Path | None = None, patience: Patience = NO_PATIENCE
+) -> tuple[int, int]:
     """Write a database anew, without the room of what was deleted; bytes before and after.
 
     The old file stays until the new one is whole and on disk, and is replaced in one step. Nobody
-    else can open it meanwhile.
+    else can open it meanwhile. Arguments are as of `Database`.
 
     Raises
     ------
@@ -116,9 +126,9 @@ def compact(path: Path) -> tuple[int, int]:
     for remain in remains:
         remain.unlink(missing_ok=True)
     try:
-        with _attached(path) as connection, owner_only():
+        with _attached(path, key_file, patience) as connection, owner_only():
             connection.execute("CHECKPOINT old")  # the log of the old file must not outlive it
-            attach(connection, made, "new")
+            attach(connection, made, "new", key_file)
             connection.execute("COPY FROM DATABASE old TO new")
             connection.execute("CHECKPOINT new")
             connection.execute("DETACH new")
@@ -136,16 +146,19 @@ def compact(path: Path) -> tuple[int, int]:
 
 
 @contextmanager
-def _attached(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def _attached(
+    path: Path, key_file: Path | None, patience: Patience
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Hold a database that no connection of this process has open, under the name `old`."""
     settings: dict[str, str | bool] = {
         "temp_directory": str(spill_folder(path)),
-        "temp_file_encryption": KEY_FILE.get() is not None,
+        "temp_file_encryption": key_file is not None,
     }
     with keyboard_interrupts(), connect(":memory:", **settings) as connection:
         open_patiently(
             path,
-            lambda: attach(connection, path, "old"),
+            lambda: attach(connection, path, "old", key_file),
             lambda _: connection.execute("DETACH old"),
+            patience,
         )
         yield connection

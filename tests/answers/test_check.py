@@ -183,16 +183,16 @@ def test_checks_of_a_horizon_are_counted_once_per_data_and_over_restarts(
         with Monitor(tmp_path / "db", create=True) as monitor:
             monitor.ingest([day(folder, number, split=3)])
         with Monitor(tmp_path / "db") as monitor:
-            places.append(monitor.check_report(decision, horizon=3, by="day").place)
+            places.append(monitor.check(decision, horizon=3, by="day").place)
     # The days differ in their users' ids alone, which are no data: one check for all of them.
     assert {(place.check, place.turn) for place in places if place} == {(1, 1)}
     with Monitor(tmp_path / "db") as monitor:
         found = []
         for number in range(4):
             monitor.ingest([day(folder, 10 + number, split=4 + number)])
-            found.append(monitor.check_report(decision, horizon=3, by="day").place)
-        again = monitor.check_report(decision, horizon=3, by="day").place
-        other = monitor.check_report(decision, horizon=5, by="day").place
+            found.append(monitor.check(decision, horizon=3, by="day").place)
+        again = monitor.check(decision, horizon=3, by="day").place
+        other = monitor.check(decision, horizon=5, by="day").place
     assert [(place.check, place.turn) for place in found if place] == [
         (2, 1),
         (3, 1),

@@ -14,11 +14,15 @@ from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.monitor import Monitor
-from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.population import Population
+from fpmonitor.population.snapshot import MemorySnapshot
+from fpmonitor.question import Question
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 USERS, K = 2000, 10
 
@@ -119,7 +123,7 @@ def test_the_promise_of_the_marginals_is_the_same_each_time(monitor: Monitor) ->
 
 
 def test_cohorts_of_fewer_than_k_users_are_pooled(monitor: Monitor) -> None:
-    [report] = monitor.exposure([["colour"]], k=K, given=["family"], show_counts_below_k=True)
+    [report] = monitor.exposure([["colour"]], k=K, given=["family"])
     content = report.to_json()
     users = {cohort["given"]["family"]: cohort["users"] for cohort in content["cohorts"]}
     assert users == {"large": 1200, "other": 757, "small": 30}
@@ -136,9 +140,7 @@ def test_pooled_users_cannot_be_counted_by_subtraction(monitor: Monitor) -> None
 
 
 def test_cohorts_mix_to_the_exposure_of_both_sets_together(monitor: Monitor) -> None:
-    [report] = monitor.exposure(
-        [["colour", "rare"]], k=K, given=["family"], show_counts_below_k=True
-    )
+    [report] = monitor.exposure([["colour", "rare"]], k=K, given=["family"])
     [together] = monitor.exposure([["colour", "family", "rare"]], k=K)
     assert (report.lower, report.upper) == (together.lower, together.upper)
     assert report.empirical == together.empirical
@@ -172,13 +174,19 @@ def test_an_unknown_given_api_is_named(monitor: Monitor) -> None:
         monitor.exposure([["rare"]], k=K, given=["famly"])
 
 
+def population_of(columns: dict[str, NDArray[np.int64]]) -> Population:
+    """Users whose codes are given."""
+    codes = {api: column.astype(np.uint32) for api, column in columns.items()}
+    return Population(MemorySnapshot(columns=codes, texts=lambda _api: {}))
+
+
 def test_ranking_shows_where_entropy_and_exposure_disagree() -> None:
     # Many middle-sized groups: 8 bits and nobody exposed. A few loners: 0.2 bits, all exposed.
     spread = np.arange(25_600) % 256
     loners = np.where(np.arange(25_600) < 100, np.arange(25_600) + 1, 0)
     constant = np.zeros(25_600, dtype=np.int64)
-    source = MemorySource(["spread", "loners", "constant"], [spread, loners, constant])
-    ranking = rank_sets([["spread"], ["loners"], ["constant"]], source, k=10, population=25_600)
+    users = population_of({"spread": spread, "loners": loners, "constant": constant})
+    ranking = rank_sets(users, Question(10), [["spread"], ["loners"], ["constant"]])
     assert [line.apis for line in ranking.sets] == [("loners",), ("constant",), ("spread",)]
     places = {
         line.apis[0]: (line.place_by_entropy, line.place_by_exposure, line.places_apart)
@@ -201,12 +209,6 @@ def test_ranking_takes_all_sets_up_to_a_size(monitor: Monitor) -> None:
     ranking = monitor.rank(size=2, candidates=["rare", "colour", "depth"], k=K)
     assert len(ranking.sets) == 6
     assert len(monitor.rank(k=K).sets) == 4
-
-
-def test_ranking_without_a_limit_refuses_a_population_above_the_users() -> None:
-    source = MemorySource(["a"], [np.array([0, 1, 1])])
-    with pytest.raises(InputError, match="population"):
-        rank_sets([["a"]], source, k=2, population=4)
 
 
 def test_curve_hides_thresholds_below_k(monitor: Monitor) -> None:

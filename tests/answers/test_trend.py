@@ -11,13 +11,15 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
+from fpmonitor.population.views import View
+from fpmonitor.question import Question
 from fpmonitor.render.figures import of_trend
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import read_transforms
-from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,9 +83,9 @@ def test_a_window_says_what_exposure_says_of_it(database: Path, by: Any) -> None
         report = monitor.trend(SETS, by=by, k=5, population=900)
         assert len(report.windows) == {"day": 21, "week": 3, "month": 1}[by]
         for window in report.windows[:: 10 if by == "day" else 1]:
-            asked = monitor.within(Window(window.since, window.until))
+            asked = monitor.population(window=Window(window.since, window.until))
             for line, alone in zip(
-                window.sets, asked.exposure(SETS, k=5, population=900), strict=True
+                window.sets, report_exposures(asked, Question(5, 900), SETS), strict=True
             ):
                 assert (line.apis, window.users) == (alone.apis, alone.users)
                 assert line.values == alone.values
@@ -118,8 +120,8 @@ def test_a_window_of_volatile_values_says_what_exposure_says_of_it(tmp_path: Pat
             monitor.ingest([str(log)])
             [first, second] = monitor.trend([[CANVAS]], by="day", k=5).windows
             for window in (first, second):
-                asked = monitor.within(Window(window.since, window.until))
-                [alone] = asked.exposure([[CANVAS]], k=5, population=60)
+                asked = monitor.population(window=Window(window.since, window.until))
+                [alone] = report_exposures(asked, Question(5, 60), [[CANVAS]])
                 assert (window.users, window.sets[0].values) == (alone.users, alone.values)
                 assert window.sets[0].empirical == alone.empirical
             if view.volatile == "shared":
@@ -197,7 +199,7 @@ def test_questions_that_cannot_be_asked_are_refused(database: Path, tmp_path: Pa
     timeless = write(tmp_path / "timeless.jsonl", [{"user": "a", "Screen.height": 1}])
     with Monitor(tmp_path / "db", create=True) as monitor:
         monitor.ingest([str(timeless)])
-        assert monitor.timeless == 1
+        assert monitor.windows("week").timeless == 1
         with pytest.raises(UndecidableError, match="no visit with a time"):
             monitor.trend()
 

@@ -455,7 +455,7 @@ def ask_for_hours(execute):
     execute("SELECT sum(a.number * b.number) FROM long a, long b")
 
 def in_the_database(monitor, **_):
-    ask_for_hours(monitor._database._execute)
+    ask_for_hours(monitor.database._execute)
 
 def beside_it(monitor, **_):
     with in_memory() as connection:

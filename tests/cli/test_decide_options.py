@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
+from fpmonitor.answers.demand import weigh_by_demand
+from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import Decision, read_decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.memory import has_room_for
+from fpmonitor.population.views import View
+from fpmonitor.store.demand import read_sites
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import Transform
-from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,8 +117,8 @@ def test_check_looks_at_the_users_as_the_decision_did(tmp_path: Path) -> None:
     exact, made = decide(path, **options), decide(path, view=coarse, **options)
     assert (exact.allow, made.allow) == ((), (("Navigator.userAgent",),))
     with Monitor(path) as monitor:
-        assert monitor.check(made) == {("Navigator.userAgent",): "allow"}
-        [seen] = monitor.preview(made, [["Navigator.userAgent"]])
+        assert monitor.check(made).verdicts == {("Navigator.userAgent",): "allow"}
+        [seen] = preview_sets(monitor.population_as(made), made, [["Navigator.userAgent"]])
     assert seen.empirical == 0
 
 
@@ -135,7 +138,7 @@ def test_decide_takes_one_source_and_check_the_same(tmp_path: Path) -> None:
     assert (decision.source, decision.users, decision.allow) == ("old", 50, (("A.a",),))
     assert run(["check", str(made), "--db", str(path)]) == 0
     with Monitor(path, window=Window(source="new")) as monitor:
-        assert monitor.check(replace(decision, source=None)) == {("A.a",): "block"}
+        assert monitor.check(replace(decision, source=None)).verdicts == {("A.a",): "block"}
 
 
 @pytest.mark.parametrize("command", ["rank", "curve"])
@@ -294,12 +297,13 @@ def test_weights_of_demand_count_the_sites_on_which_an_api_is_read(tmp_path: Pat
     with Monitor(db, create=True) as monitor:
         monitor.ingest([str(write_users(tmp_path / "users.jsonl", rows))])
         with pytest.raises(UndecidableError, match="API calls"):
-            monitor.demand_weights()
+            weigh_by_demand(monitor.population(), read_sites(monitor.database))
         for i, result in enumerate(crawl):
             path = tmp_path / f"site{i}.json"
             path.write_text(json.dumps(result))
             monitor.store_demand([str(path)])
-        assert monitor.demand_weights() == {"Screen.height": 1.0, "Screen.width": 3.0}
+        weights = weigh_by_demand(monitor.population(), read_sites(monitor.database))
+        assert weights == {"Screen.height": 1.0, "Screen.width": 3.0}
     made = tmp_path / "made.json"
     arguments = ["--db", str(db), "--setting", "sample", "--budget", "0.05", "--quiet"]
     assert run(["decide", *arguments, "--weights", "demand", "-o", str(made)]) == 0

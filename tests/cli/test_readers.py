@@ -31,7 +31,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("readers") / "logs.duckdb"
     with Monitor(path, create=True) as monitor:
         monitor.ingest([LOGS])
-        monitor.snapshot()
+        monitor.population()
     return path.read_bytes()
 
 

@@ -312,7 +312,7 @@ def test_the_owner_is_told_shares_and_names_as_they_are(
     ranked = json_of(capsys, "rank", "--apis", "rare", *common)
     assert ranked["sets"][0]["exposure"] == 4 / 400
     with Monitor(database) as monitor:
-        assert monitor.explorer(["rare"], k=K).explore(["rare"]).empirical == 4 / 400
+        assert monitor.index(["rare"], k=K).explore(["rare"]).empirical == 4 / 400
 
 
 def test_every_answer_on_the_same_set_agrees(
@@ -327,11 +327,11 @@ def test_every_answer_on_the_same_set_agrees(
     curve = json_of(capsys, "curve", "--apis", "rare", *common)
     assert curve["points"][0]["empirical"] == 9 / 400
     with Monitor(database) as monitor:
-        explored = monitor.explorer(["rare", "even"], k=K).explore(["rare"])
+        explored = monitor.index(["rare", "even"], k=K).explore(["rare"])
         assert (explored.empirical, explored.suppressed) == (9 / 400, True)
         assert monitor.publishable_apis(k=K) == ("even", "rare")
-        assert "own name" in monitor.snapshot().apis
-        found = monitor.snapshot()
+        assert "own name" in monitor.population().apis
+        found = monitor.population()
         assert found.users == 400
     spectrum = CountSpectrum.from_counts([396, 4])
     assert empirical_exposure(spectrum, K) == 4 / 400

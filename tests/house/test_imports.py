@@ -24,6 +24,7 @@ FLOORS = [
         "spectrum",
         "sql",
     },
+    {"question"},
     {"estimate", "vocabulary"},
     {"disclosure", "ldp", "sealing"},
     {"logs"},

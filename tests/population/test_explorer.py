@@ -12,17 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
-from fpmonitor.estimate.certificate import certificate
 from fpmonitor.monitor import Monitor
-from fpmonitor.population import exposure_index as explorer_module
-from fpmonitor.population.exposure_index import make_exposure_index
+from fpmonitor.population import memory
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.sample import ThinnedRows
 
 if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
-LIMITS = certificate(users=60, k=2, population=60, delta=0.1)
 CANDIDATES = ["Navigator.maxTouchPoints", "Navigator.userAgent", "Screen.height", "Screen.width"]
 
 
@@ -35,7 +33,7 @@ def monitor(tmp_path_factory: pytest.TempPathFactory) -> Monitor:
 
 @pytest.mark.parametrize("population", [4000, None, 1_000_000])
 def test_every_set_has_the_numbers_of_the_monitor(monitor: Monitor, population: int | None) -> None:
-    held = monitor.explorer(CANDIDATES, k=10, population=population)
+    held = monitor.index(CANDIDATES, k=10, population=population)
     sets = [
         apis for size in range(1, 5) for apis in itertools.combinations(sorted(CANDIDATES), size)
     ]
@@ -48,13 +46,13 @@ def test_every_set_has_the_numbers_of_the_monitor(monitor: Monitor, population: 
 
 
 def test_questions_that_make_no_sense_are_refused(monitor: Monitor) -> None:
-    held = monitor.explorer(CANDIDATES, k=10)
+    held = monitor.index(CANDIDATES, k=10)
     with pytest.raises(InputError, match="at least one"):
         held.explore([])
     with pytest.raises(UnknownNameError, match=r"Screen\.hight"):
         held.explore(["Screen.hight"])
     with pytest.raises(PolicyError, match="delta"):
-        monitor.explorer(CANDIDATES, k=10, delta=2)
+        monitor.index(CANDIDATES, k=10, delta=2)
 
 
 def same(one: CountSpectrum, other: CountSpectrum) -> bool:
@@ -76,14 +74,13 @@ def test_spectra_are_exact_however_often_the_sort_is_split(
     dropped = np.flatnonzero(rng.random(users) < 0.3)
     if len(dropped) == users:
         dropped = dropped[1:]
-    held = make_exposure_index(
-        apis, codes, dropped, k=2, population=60, certificate=LIMITS, digest="d"
-    )
+    held = ThinnedRows.of(dict(zip(apis, codes, strict=True)), dropped).merged()
     asked = rng.choice(apis, rng.integers(1, columns + 1), replace=False).tolist()
     source = MemorySource(apis, codes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(explorer_module, "KEY_BITS", bits)
-        full, thinned = held.spectra(asked)
+        patch.setattr(memory, "KEY_BITS", bits)
+        patch.setattr(memory, "DENSE", 0)
+        [(full, thinned)] = held.spectra([asked])
     assert same(full, source.spectrum(asked))
     assert thinned is not None
     assert same(thinned, source.without(dropped).spectrum(asked))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, PolicyError, UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
+from fpmonitor.population.views import View
 from fpmonitor.release.attacks import attack_groups, expected_group_success
 from fpmonitor.release.audit import record_words, weights_of_rows
 from fpmonitor.release.histogram import (
@@ -25,15 +26,16 @@ from fpmonitor.release.histogram import (
     make_release,
     manifest_path,
     read_release,
+    read_values,
     write_release,
 )
 from fpmonitor.release.partial_knowledge import value_guarantee
 from fpmonitor.release.singling_out import baseline, best_baseline, dp_bound
+from fpmonitor.release.stored import attack_release, release_users
 from fpmonitor.release.suppression import drop_apis, suppress_cells
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
 from fpmonitor.store.transforms import Transform
-from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,12 +68,16 @@ def released(
     database: Path, apis: Sequence[str] = APIS, *, k: int = 50, mechanism: Mechanism = "histogram"
 ) -> Release:
     with Monitor(database) as monitor:
-        return monitor.release(apis, k=k, mechanism=mechanism, budget=0.2, made=MADE)
+        return release_users(
+            monitor.database, apis, k=k, mechanism=mechanism, budget=0.2, made=MADE
+        )
 
 
 def values_of(database: Path, release: Release) -> pl.DataFrame:
-    with Monitor(database) as monitor:
-        return monitor.released_values(release)
+    manifest = release.manifest
+    with Database(database) as opened:
+        snapshot = take_snapshot(opened)
+        return read_values(opened, snapshot, manifest.policy.apis, manifest.transforms)
 
 
 def words_of(database: Path) -> NDArray[np.uint64]:
@@ -137,7 +143,7 @@ def test_absent_is_a_value_where_others_are_there() -> None:
 def test_transforms_are_applied_and_written_down(database: Path, tmp_path: Path) -> None:
     view = View(transforms={"Screen.height": Transform(round=200)})
     with Monitor(database, view=view) as monitor:
-        release = monitor.release(APIS, k=50, made=MADE)
+        release = release_users(monitor.database, APIS, k=50, made=MADE)
         write_release(release, tmp_path / "table.parquet")
         again = read_release(tmp_path / "table.parquet")
         heights = set(release.table["Screen.height"].to_list()) - {"(absent)"}
@@ -145,13 +151,13 @@ def test_transforms_are_applied_and_written_down(database: Path, tmp_path: Path)
         assert again.manifest == release.manifest
         assert again.table.equals(release.table)
     with Monitor(database) as monitor:
-        assert monitor.audit_release(again, trials=20).users == 20_000
+        assert attack_release(monitor.database, again, trials=20).users == 20_000
 
 
 def test_a_transform_of_an_api_that_is_not_released_is_refused(database: Path) -> None:
     view = View(transforms={"Screen.width": Transform(round=200)})
     with Monitor(database, view=view) as monitor, pytest.raises(UnknownNameError):
-        monitor.release(APIS, k=50)
+        release_users(monitor.database, APIS, k=50)
 
 
 cells = st.lists(st.tuples(*[st.sampled_from("abc")] * 3), min_size=8, max_size=60)
@@ -269,9 +275,10 @@ def test_the_hash_attack_stays_at_the_baseline_on_a_private_histogram(
 
 def test_an_audit_says_what_it_found_in_numbers_and_words(database: Path) -> None:
     with Monitor(database) as monitor:
-        release = monitor.release(APIS, k=50, made=MADE)
-        audit = monitor.audit_release(release, trials=300, seed=1)
-        assert audit == monitor.audit_release(release, trials=300, seed=1), "same seed, same answer"
+        release = release_users(monitor.database, APIS, k=50, made=MADE)
+        audit = attack_release(monitor.database, release, trials=300, seed=1)
+        again = attack_release(monitor.database, release, trials=300, seed=1)
+        assert audit == again, "same seed, same answer"
     assert audit.baseline == best_baseline(20_000, audit.weight)
     assert audit.low_weight_share == 0
     assert not audit.attacks[0].singles_out
@@ -284,8 +291,8 @@ def test_an_audit_says_what_it_found_in_numbers_and_words(database: Path) -> Non
 def test_other_users_may_weigh_the_predicates(database: Path) -> None:
     with Monitor(database) as monitor, Monitor(database.parent / "2", create=True) as others:
         others.ingest([str(ROOT / "fixtures" / "logs" / "browsers-1.jsonl.gz")])
-        release = monitor.release(APIS, k=50, made=MADE)
-        audit = monitor.audit_release(release, trials=20, control=others)
+        release = release_users(monitor.database, APIS, k=50, made=MADE)
+        audit = attack_release(monitor.database, release, trials=20, control=others.database)
     assert audit.predicate_weights[0] < 0.8 / 20_000
     assert np.all(weights_of_rows(np.array([-1, 0]), 3) > 0)
 
@@ -304,7 +311,7 @@ def test_releases_that_are_none_or_of_other_data_are_refused(
             other.audit_release(read_release(path))
     release.table.with_columns(pl.col("users") + 1).write_parquet(path)
     with Monitor(database) as monitor, pytest.raises(InputError, match="differs"):
-        monitor.audit_release(read_release(path))
+        attack_release(monitor.database, read_release(path))
     release.table.head(0).write_parquet(path)
     with pytest.raises(InputError, match="empty"):
         read_release(path)

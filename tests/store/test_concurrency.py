@@ -22,8 +22,8 @@ from fpmonitor.cli import run
 from fpmonitor.errors import BusyError
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.database import Database
-from fpmonitor.store.files import PATIENCE, Patience, owner_only
-from fpmonitor.store.upkeep import compact
+from fpmonitor.store.files import Patience, owner_only
+from fpmonitor.store.upkeep import compact, verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +112,6 @@ def test_patience_may_stand_in_the_settings_and_is_not_that_of_the_next_command(
     with held(db, 60):
         assert run(["apis", "--db", str(db)]) == 2
         assert "waiting for" in capsys.readouterr().err
-        assert PATIENCE.get() == Patience()
         with pytest.raises(BusyError):
             Database(db)
 
@@ -133,8 +132,8 @@ def test_two_ingests_and_a_reader_at_once_lose_and_double_nothing(db: Path, tmp_
     for i in (0, 1):
         assert json.loads(outcomes[i][0][0])["batches"][0]["stored"] == 100
     with Monitor(db) as monitor:
-        assert monitor.snapshot().users == 300
-        assert not any(flaw.found for flaw in monitor.verify().flaws)
+        assert monitor.population().users == 300
+        assert not any(flaw.found for flaw in verify(monitor.database).flaws)
 
 
 def test_nobody_else_opens_a_database_that_is_written_anew(db: Path) -> None:
@@ -144,16 +143,12 @@ def test_nobody_else_opens_a_database_that_is_written_anew(db: Path) -> None:
             monitor.ingest([str(log_of(db.with_name(f"{i}.jsonl"), range(100 * i, 100 * i + 50)))])
     log = log_of(db.with_name("9.jsonl"), range(1000, 1100))
     writer = fpmonitor("ingest", log, "--db", db)
-    token = PATIENCE.set(Patience(60))
-    try:
-        while writer.poll() is None:
-            compact(db)
-    finally:
-        PATIENCE.reset(token)
+    while writer.poll() is None:
+        compact(db, patience=Patience(60))
     _, err = writer.communicate()
     assert writer.returncode == 0, err
     with Monitor(db) as monitor:
-        assert monitor.snapshot().users == 350
+        assert monitor.population().users == 350
     assert not [path.name for path in db.parent.iterdir() if "compacting" in path.name]
 
 
@@ -178,7 +173,7 @@ def test_a_file_that_was_replaced_while_it_was_opened_is_opened_again(
         monitor.ingest([str(log_of(db.with_name("1.jsonl"), range(100, 150)))])
     assert len(opened) == 2
     with Monitor(db) as monitor:
-        assert monitor.snapshot().users == 150, "what was stored is in the file of that name"
+        assert monitor.population().users == 150, "what was stored is in the file of that name"
 
 
 def test_the_log_beside_an_open_database_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -233,4 +228,4 @@ def test_the_service_answers_beside_the_command_line(db: Path, tmp_path: Path) -
         _, err = service.communicate()
     assert "Traceback" not in err
     with Monitor(db) as monitor:
-        assert monitor.snapshot().users == 200
+        assert monitor.population().users == 200

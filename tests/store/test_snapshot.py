@@ -14,12 +14,13 @@ from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.population import Population
+from fpmonitor.population.stored import stored_snapshot
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import (
     Window,
     read_codes,
     read_user_hashes,
-    restrict_to_present,
     take_snapshot,
 )
 
@@ -113,18 +114,18 @@ def test_words_of_equal_users_differ(tmp_path: Path) -> None:
 
 def test_dropping_missing_keeps_users_with_all_candidates(tmp_path: Path) -> None:
     with Database(store(tmp_path, "user,a,b\nu,1,1\nw,1,\nx,,1\ny,2,2\n")) as opened:
-        snapshot = take_snapshot(opened)
-        assert restrict_to_present(opened, snapshot, ["a", "b"]).users == 2
-        assert restrict_to_present(opened, snapshot, ["a"]).users == 3
-        spectrum = DuckDBSource(opened, snapshot).spectrum(["a"])
+        users = Population(stored_snapshot(opened, Window()))
+        assert users.with_all(["a", "b"]).users == 2
+        assert users.with_all(["a"]).users == 3
+        spectrum = users.spectrum(["a"])
         assert spectrum.users == 4, "absent is a value of its own by default"
 
 
 def test_no_user_with_all_candidates_is_an_error(tmp_path: Path) -> None:
     with Database(store(tmp_path, "user,a,b\nu,1,\nw,,1\n")) as opened:
-        snapshot = take_snapshot(opened)
+        users = Population(stored_snapshot(opened, Window()))
         with pytest.raises(UndecidableError, match="no user"):
-            restrict_to_present(opened, snapshot, ["a", "b"])
+            users.with_all(["a", "b"])
 
 
 def test_an_unknown_api_names_the_nearest(tmp_path: Path) -> None:

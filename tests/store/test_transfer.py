@@ -19,8 +19,8 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.store.checks import number_check
 from fpmonitor.store.content import read_content
 from fpmonitor.store.database import SCHEMA_VERSION, Database
-from fpmonitor.store.transfer import TABLES, read_export
-from fpmonitor.store.upkeep import verify
+from fpmonitor.store.transfer import TABLES, export_data, import_data, read_export
+from fpmonitor.store.upkeep import forget_user, verify
 
 if TYPE_CHECKING:
     from fpmonitor.store.transfer import ImportReport
@@ -58,21 +58,21 @@ def store(path: Path, *logs: str) -> None:
 
 def export(path: Path, folder: Path) -> Path:
     with Monitor(path) as monitor:
-        monitor.export_data(folder)
+        export_data(monitor.database, folder)
     return folder
 
 
 def take(path: Path, folder: Path) -> ImportReport:
     with Monitor(path, create=True) as monitor:
-        return monitor.import_data(read_export(folder))
+        return import_data(monitor.database, read_export(folder))
 
 
 def digests(path: Path) -> tuple[str, str]:
     """Of all that is stored, and of the latest values of the users."""
     with Monitor(path) as monitor:
-        found = monitor.verify()
+        found = verify(monitor.database)
         assert not any(flaw.found for flaw in found.flaws)
-        return found.content.digest, monitor.snapshot().digest
+        return found.content.digest, monitor.population().digest
 
 
 def observations(path: Path) -> list[tuple[Any, ...]]:
@@ -107,7 +107,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 def test_every_table_is_exported_or_made_anew(db: Path) -> None:
     with Monitor(db) as monitor:
-        monitor.snapshot()
+        monitor.population()
     with Database(db) as database:
         tables = {name for name in database.tables() if not name.startswith("snapshot")}
     assert tables == set(TABLES)
@@ -218,7 +218,7 @@ def test_what_was_forgotten_stays_forgotten(db: Path, folder: Path, tmp_path: Pa
     store(other, write(tmp_path / "3.jsonl", THIRD))
     later = export(other, tmp_path / "later")
     with Monitor(db) as monitor:
-        assert monitor.forget_user("ann") == 1
+        assert forget_user(monitor.database, "ann") == 1
     take(db, later)
     found = {(str(row[1])[:10], row[3], row[5]) for row in observations(db)}
     assert ("2026-03-05", "A.a", "5") in found, "of the new batch all"
@@ -357,7 +357,7 @@ def test_a_database_that_only_exists_takes_the_key(folder: Path, tmp_path: Path)
     store(other)
     take(other, folder)
     with Monitor(other) as monitor:
-        assert monitor.forget_user("bob") == 1
+        assert forget_user(monitor.database, "bob") == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.database import Database
-from fpmonitor.store.upkeep import compact
+from fpmonitor.store.upkeep import compact, forget_before, forget_user
 
 LOGS = str(Path(__file__).parents[2] / "fixtures" / "logs")
 OLD, NEW, GONE = "old-value-8f3a", "new-value-77d1", "gone-value-5c2e"
@@ -33,7 +33,7 @@ def db(tmp_path: Path) -> Path:
     path = tmp_path / "u.duckdb"
     with Monitor(path, create=True) as monitor:
         monitor.ingest([str(log)])
-        monitor.snapshot()
+        monitor.population()
     return path
 
 
@@ -98,9 +98,9 @@ def test_a_user_is_forgotten_by_an_id_that_is_not_on_the_command_line(
     assert values(db) == {OLD, NEW, "both", "x"}
     assert GONE.encode() not in db.read_bytes()
     with Monitor(db) as monitor:
-        assert monitor.snapshot().users == 2
-        assert monitor.forget_user("nobody") == 0
-        assert monitor.forget_before(datetime(2020, 1, 1)) == 0  # noqa: DTZ001 -- UTC
+        assert monitor.population().users == 2
+        assert forget_user(monitor.database, "nobody") == 0
+        assert forget_before(monitor.database, datetime(2020, 1, 1)) == 0  # noqa: DTZ001 -- UTC
     assert run(["db", "verify", "--db", str(db)]) == 0
 
 
@@ -121,13 +121,13 @@ def test_what_to_forget_must_be_said(db: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_compacting_keeps_everything_and_needs_the_file_for_itself(db: Path) -> None:
     with Monitor(db) as monitor:
-        before, digest = monitor.observations(), monitor.snapshot().digest
+        before, digest = monitor.observations(), monitor.population().digest
         with pytest.raises(StoreError, match="cannot open"):
             compact(db)
     assert run(["db", "compact", "--db", str(db), "--quiet"]) == 0
     with Monitor(db) as monitor:
         assert sorted(monitor.observations(), key=repr) == sorted(before, key=repr)
-        assert monitor.snapshot().digest == digest
+        assert monitor.population().digest == digest
         [again] = monitor.ingest([str(db.with_name("log.jsonl"))])
     assert again.duplicates == again.read, "the digest of the log was kept"
     assert [path.name for path in db.parent.glob("*compacting*")] == []

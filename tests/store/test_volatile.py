@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fpmonitor.answers.automation import report_automation
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
+from fpmonitor.population.views import View
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import Transform, read_transforms
-from fpmonitor.store.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +51,7 @@ def crowd(count: int, *, agent: str, canvas: str) -> list[dict[str, Any]]:
 
 def exposure_of(path: Path, apis: list[str], **view: Any) -> float:
     with Monitor(path, view=View(**view)) as monitor:
-        return monitor.exposure([apis], k=5, show_counts_below_k=True)[0].empirical
+        return monitor.exposure([apis], k=5)[0].empirical
 
 
 def test_six_sessions_with_a_randomised_canvas_do_not_make_a_browser_unique(tmp_path: Path) -> None:
@@ -151,8 +152,8 @@ def test_automation_is_counted_by_sign_and_left_out_on_request(
     ]
     path = database(tmp_path, [record | {"user": f"u{i}"} for i, record in enumerate(records)])
     with Monitor(path) as monitor:
-        report = monitor.automation([[AGENT]], k=3, show_counts_below_k=True)
-        hidden = monitor.automation([[AGENT]], k=3)
+        report = report_automation(monitor.population(), [[AGENT]], k=3, show_counts_below_k=True)
+        hidden = report_automation(monitor.population(), [[AGENT]], k=3)
     signs = {"headless": 2, "robot": 1, "webdriver": 2, "impossible": 1}
     assert report.signs == signs
     assert (report.users, report.automated) == (16, 6)
@@ -178,10 +179,10 @@ def test_several_sources_are_named_and_one_can_be_chosen(
     records = [{"user": f"u{i}", "source": f"lib {i % 2}", "a": 1 + i % 2 / 2} for i in range(20)]
     path = database(tmp_path, records)
     with Monitor(path) as monitor:
-        assert monitor.mixed_sources() == {"a": ["lib 0", "lib 1"]}
+        assert monitor.population().mixed_sources(10) == {"a": ["lib 0", "lib 1"]}
     with Monitor(path, window=Window(source="lib 1")) as monitor:
-        assert monitor.mixed_sources() == {}
-        assert monitor.snapshot().users == 10
+        assert monitor.population().mixed_sources(10) == {}
+        assert monitor.population().users == 10
         assert monitor.exposure([["a"]], k=2)[0].values == 1
     assert run(["exposure", "--apis", "a", "--k", "2", "--db", str(path)]) == 0
     assert "lib 0, lib 1" in capsys.readouterr().err
@@ -295,7 +296,7 @@ def test_users_whose_visits_brought_nothing_do_not_shift_the_others(tmp_path: Pa
     log.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     with Monitor(tmp_path / "v.duckdb", create=True) as monitor:
         monitor.ingest([str(log)])
-        assert monitor.snapshot().users == 16
+        assert monitor.population().users == 16
         [report] = monitor.exposure([["mine"]], k=5)
     assert report.values == 2, "one token for Firefox, one value in Chrome"
     assert report.empirical == 0

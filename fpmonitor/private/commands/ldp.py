@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpmonitor.cli.context import open_database
 from fpmonitor.cli.ldp import app
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
 from fpmonitor.cli.output import emit, note, progress_line, show
@@ -29,7 +30,6 @@ from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.tokens import is_token
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import untyped
-from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _matrix_plan(
 
 def _held(db: Path, study: Study) -> tuple[dict[str, dict[str, int]], int]:
     """Users by their tokens, for each API of the study; and all users."""
-    with Database(db) as database:
+    with open_database(db) as database:
         table = read_tokens(database, take_snapshot(database), study.apis)
     counts = count_reports(table, [(api,) for api in study.apis])
     return {

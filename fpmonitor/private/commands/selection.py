@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from fpmonitor.cli.context import open_database
 from fpmonitor.cli.options import DB, DEFAULT_DB, DELTA, FORMAT, POPULATION, QUIET, K, split_names
 from fpmonitor.cli.output import emit, note, show
 from fpmonitor.cli.questions import read_weights
@@ -34,7 +35,6 @@ from fpmonitor.private.study import (
 from fpmonitor.private.table import read_tokens
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import untyped
-from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> Non
 
 def _users(db: Path, apis: Sequence[str] | None) -> tuple[pl.DataFrame, str]:
     """Tokens of the users of a database, and the digest of the data."""
-    with Database(db) as database:
+    with open_database(db) as database:
         snapshot = take_snapshot(database)
         names = snapshot.apis if apis is None else apis
         return read_tokens(database, snapshot, sorted(set(names))), snapshot.digest

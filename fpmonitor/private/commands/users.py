@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpmonitor.cli.context import open_database, open_monitor
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.errors import InputError
-from fpmonitor.monitor import Monitor
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, STUDY
 from fpmonitor.private.files import write_bytes
 from fpmonitor.private.study import read_ask, read_study
 from fpmonitor.private.table import read_tokens
-from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def _users_of(source: Path, ask: CollectionRequest, *, quiet: bool) -> pl.DataFr
         return _tokens(source, apis, quiet=quiet)
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder) / "users.duckdb"
-        with Monitor(database, create=True) as monitor:
+        with open_monitor(database, create=True) as monitor:
             monitor.ingest([str(source)])
         return _tokens(database, apis, quiet=quiet)
 
@@ -139,7 +138,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _tokens(database: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame:
-    with Database(database) as opened:
+    with open_database(database) as opened:
         snapshot = take_snapshot(opened)
         known = [api for api in apis if api in snapshot.columns]
         if not known:

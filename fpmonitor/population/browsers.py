@@ -1,23 +1,20 @@
-"""Browser families of the users of a snapshot, and which of them look automated."""
+"""Browsers of the users of a snapshot, and which of them look automated."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import polars as pl
 
-from fpmonitor.store.snapshot import read_codes
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import Snapshot
 
 UNKNOWN = -1
 # What tells the family, the surest first: brands name Brave, whose user agent is that of Chrome.
@@ -51,11 +48,12 @@ _CONTRADICTIONS = (
 # Traits of values: one bit each for a claim to a system, and for a platform that is of another.
 _HEADLESS_BIT, _ROBOT_BIT, _WEBDRIVER_BIT, _CLAIMED = 1, 2, 4, 8
 _OTHER = _CLAIMED << len(_CONTRADICTIONS)
+_VERSION_SHIFT, _TRAITS_SHIFT = 8, 32
 
 
-@dataclass(frozen=True, slots=True)
-class Browsers:
-    """Browser of each row of a snapshot.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class BrowserGroups:
+    """Users of a snapshot by browser and traits of automation; arrays have an entry a group.
 
     Attributes
     ----------
@@ -63,26 +61,91 @@ class Browsers:
         int8, position in `vocabulary.FAMILIES`, or `UNKNOWN`.
     version
         int64, major version; 0 where it is not known.
+    traits
+        int64, see `signs_of`.
+    users
+        int64, how many they are.
+    rows
+        Group of each row of the snapshot; None where the rows are not in memory.
     """
 
     family: NDArray[np.int8]
     version: NDArray[np.int64]
+    traits: NDArray[np.int64]
+    users: NDArray[np.int64]
+    rows: NDArray[np.intp] | None = None
+
+    @property
+    def automated(self) -> NDArray[np.bool_]:
+        """Whether the users of a group look automated."""
+        return np.asarray(np.any(list(signs_of(self.traits).values()), axis=0))
 
 
-def read_browsers(database: Database, snapshot: Snapshot) -> Browsers:
-    """Tell the browser of each user by brands, user agent and vendor."""
-    family = np.full(snapshot.users, UNKNOWN, dtype=np.int8)
-    version = np.zeros(snapshot.users, dtype=np.int64)
-    for api, codes, texts in _columns(database, snapshot, BROWSER_APIS):
-        families = np.full(max(texts, default=0) + 1, UNKNOWN, dtype=np.int8)
-        versions = np.zeros(len(families), dtype=np.int64)
-        for code, text in texts.items():
-            if text is not None:
-                families[code], versions[code] = browser_of(api, text)
-        open_rows = family == UNKNOWN
-        family[open_rows] = families[codes[open_rows]]
-        version[open_rows] = versions[codes[open_rows]]
-    return Browsers(family, version)
+class CodedRows(Protocol):
+    """Rows in memory, and what their codes stand for: see `snapshot.Snapshot`."""
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs."""
+
+    @property
+    def users(self) -> int:
+        """Number of rows."""
+
+    def codes(self, apis: Sequence[str]) -> list[NDArray[np.unsignedinteger[Any]]]:
+        """Codes of some APIs."""
+
+    def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
+        """Texts of codes."""
+
+
+def group_rows(rows: CodedRows) -> BrowserGroups:
+    """Tell the browser and the traits of each row, and group the rows by both."""
+    family = np.full(rows.users, UNKNOWN, dtype=np.int8)
+    version = np.zeros(rows.users, dtype=np.int64)
+    traits = np.zeros(rows.users, dtype=np.int64)
+    for api in TELLING_APIS:
+        if api not in rows.apis:
+            continue
+        codes = rows.codes([api])[0].astype(np.intp)
+        told = _told_by(api, rows.values(api), int(codes.max(initial=0)) + 1)
+        traits |= told.traits[codes]
+        unknown = family == UNKNOWN
+        family[unknown] = told.family[codes[unknown]]
+        version[unknown] = told.version[codes[unknown]]
+    # One number a browser: versions have up to five digits, traits few bits.
+    numbers = (traits << _TRAITS_SHIFT) | (version << _VERSION_SHIFT) | (family + 1)
+    distinct = pl.Series(numbers).unique().sort().to_numpy()
+    groups = np.searchsorted(distinct, numbers)
+    return BrowserGroups(
+        family=((distinct & (1 << _VERSION_SHIFT) - 1) - 1).astype(np.int8),
+        version=(distinct >> _VERSION_SHIFT) & ((1 << _TRAITS_SHIFT - _VERSION_SHIFT) - 1),
+        traits=distinct >> _TRAITS_SHIFT,
+        users=np.bincount(groups, minlength=len(distinct)),
+        rows=groups,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Told:
+    """What the codes of one API tell."""
+
+    family: NDArray[np.int8]
+    version: NDArray[np.int64]
+    traits: NDArray[np.int64]
+
+
+def _told_by(api: str, values: Mapping[int, tuple[str, str | None]], codes: int) -> _Told:
+    told = _Told(
+        np.full(codes, UNKNOWN, dtype=np.int8),
+        np.zeros(codes, dtype=np.int64),
+        np.zeros(codes, dtype=np.int64),
+    )
+    for code, (status, text) in values.items():
+        if status == "value" and text is not None and code < codes:
+            told.family[code], told.version[code] = browser_of(api, text)
+            told.traits[code] = traits_of(api, text)
+    return told
 
 
 def browser_of(api: str, text: str) -> tuple[int, int]:
@@ -95,25 +158,6 @@ def browser_of(api: str, text: str) -> tuple[int, int]:
     elif api in _VENDORS:
         name, version = _by_vendor(text)
     return FAMILIES.index(name) if name else UNKNOWN, version
-
-
-def _columns(
-    database: Database, snapshot: Snapshot, apis: tuple[str, ...]
-) -> Iterator[tuple[str, NDArray[np.int64], dict[int, str | None]]]:
-    """Each API that the snapshot has, its codes of each row, and the texts of the codes."""
-    for api in apis:
-        if api in snapshot.columns:
-            codes = np.asarray(read_codes(database, snapshot, [api])[0], dtype=np.int64)
-            yield api, codes, texts_of(database, api, codes)
-
-
-def texts_of(database: Database, api: str, codes: NDArray[np.int64]) -> dict[int, str | None]:
-    """Text of every code of an API; null for absent, undefined and errors."""
-    texts: dict[int, str | None] = dict.fromkeys(range(int(codes.max(initial=0)) + 1))
-    for code, status, text in database.rows("report/value_texts", api=api):
-        if status == "value" and code in texts:
-            texts[code] = text
-    return texts
 
 
 def _by_brands(text: str) -> tuple[str | None, int]:
@@ -134,19 +178,6 @@ def _by_vendor(text: str) -> tuple[str | None, int]:
     return _VENDOR_FAMILIES.get(text), 0
 
 
-def read_automation(database: Database, snapshot: Snapshot) -> dict[str, NDArray[np.bool_]]:
-    """Rows that look automated, by the sign that gives them away.
-
-    `headless` and `robot` by the user agent, `webdriver` by `Navigator.webdriver`, `impossible` by
-    a user agent of one system together with the platform of another.
-    """
-    traits = np.zeros(snapshot.users, dtype=np.int64)
-    for api, codes, texts in _columns(database, snapshot, TELLING_APIS):
-        told = [0 if text is None else traits_of(api, text) for text in texts.values()]
-        traits |= np.array(told, dtype=np.int64)[codes]
-    return signs_of(traits)
-
-
 def traits_of(api: str, text: str) -> int:
     """Tell the traits of automation in a value of one API, a bit each; `signs_of` reads them."""
     patterns: tuple[tuple[int, re.Pattern[str]], ...] = ()
@@ -161,7 +192,11 @@ def traits_of(api: str, text: str) -> int:
 
 
 def signs_of(traits: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
-    """Tell who looks automated, by sign, from the traits of all values of each user together."""
+    """Tell who looks automated, by sign, from the traits of all values of each user together.
+
+    `headless` and `robot` by the user agent, `webdriver` by `Navigator.webdriver`, `impossible` by
+    a user agent of one system together with the platform of another.
+    """
     contradicted = (traits // _CLAIMED) & (traits // _OTHER) & (2 ** len(_CONTRADICTIONS) - 1)
     return {
         "headless": traits & _HEADLESS_BIT > 0,

@@ -1,0 +1,126 @@
+"""Decisions on a population: which API sets are allowed, and whether they still are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+from fpmonitor.decide.deciding import decide, recheck
+from fpmonitor.decide.decision import Setting
+from fpmonitor.disclosure import Audience
+from fpmonitor.errors import InputError
+from fpmonitor.policy import Policy
+from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.population import Engine
+from fpmonitor.population.told import ToldSource
+from fpmonitor.question import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fpmonitor.decide.decision import ApiSet, Decision, Verdict
+    from fpmonitor.population.population import Population
+
+
+def decide_sets(
+    population: Population,
+    question: Question,
+    *,
+    budget: float,
+    candidates: Sequence[str] | None = None,
+    setting: Setting = "population",
+    engine: Engine = "auto",
+    engine_name: str = "duckdb",
+    **options: Any,
+) -> Decision:
+    """Decide all subsets of the candidates.
+
+    A decision goes to nobody but the owner as it is made; what leaves is the list.
+
+    Parameters
+    ----------
+    population, question
+        The users, and what is asked of them.
+    budget
+        Largest tolerated exposure, a share of the users.
+    candidates
+        The APIs to decide on; all that may be named by default.
+    setting
+        `population`: certified; `sample`: exact, for the observed users alone.
+    engine
+        What counts the groups: rows in memory, queries, or rows if they have room.
+    engine_name
+        What is noted where queries counted.
+    options
+        `weights`, `must`, `never`, `time_limit`, `max_size`, `forecast`, `progress`, `known`: see
+        `decide.deciding.decide`.
+
+    Raises
+    ------
+    PolicyError, UnknownNameError, UndecidableError
+        A number out of range, an API never observed, no user left.
+    InputError
+        A setting or an engine that does not exist.
+    """
+    for name, word, words in (
+        ("setting", setting, get_args(Setting)),
+        ("engine", engine, get_args(Engine)),
+    ):
+        if word not in words:
+            raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
+    chosen = population.publishable_apis(question.k) if candidates is None else candidates
+    asked = population.asked(question, chosen)
+    exact = setting == "sample"
+    policy = Policy(
+        k=question.k,
+        population=asked.users if exact or question.population is None else question.population,
+        budget=budget,
+        delta=None if exact else question.delta,
+        candidates=tuple(chosen),
+    )
+    source = asked.source(policy.candidates, engine)
+    in_memory = isinstance(source, MemorySource)
+    return decide(
+        source,
+        policy,
+        words=asked.user_hashes() if in_memory else None,
+        digest=asked.digest,
+        setting=setting,
+        missing=question.missing,
+        view=population.view,
+        log_source=population.window.source,
+        engine="memory" if in_memory else engine_name,
+        **options,
+    )
+
+
+def question_of(decision: Decision, *, delta: float = 0.05) -> Question:
+    """Return the question of a decision; `delta` is that of limits where it is exact."""
+    policy = decision.policy
+    return Question(policy.k, policy.population, policy.delta or delta, decision.missing)
+
+
+def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Verdict]:
+    """Test every set on the allow list of a decision again, on the users of now.
+
+    Others are told what follows from what they are told of the spectra.
+
+    Parameters
+    ----------
+    population
+        The users of now, seen as the decision saw its own.
+    decision
+        The decision.
+
+    Raises
+    ------
+    PolicyError, UnknownNameError, UndecidableError
+        The data of now lack a candidate, or hold too few users.
+    """
+    candidates = decision.policy.candidates
+    asked = population.asked(question_of(decision), candidates)
+    source = asked.source(candidates)
+    if population.audience is Audience.OTHERS:
+        most, least = (ToldSource(source, decision.policy.k, which) for which in ("most", "least"))
+        return recheck(decision, most, words=None, digest="", least=least)
+    words = asked.user_hashes() if isinstance(source, MemorySource) else None
+    return recheck(decision, source, words=words, digest=asked.digest)

@@ -1,0 +1,47 @@
+"""Exposure of what lists would leave readable of a decision's candidates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fpmonitor.answers.decide import question_of
+from fpmonitor.answers.exposure import report_exposure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fpmonitor.answers.exposure import ExposureReport
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.population.population import Population
+
+
+def preview_sets(
+    population: Population,
+    decision: Decision,
+    sets: Iterable[Sequence[str]],
+    *,
+    delta: float = 0.05,
+) -> list[ExposureReport]:
+    """Estimate the exposure of subsets of a decision's candidates, as its own question.
+
+    Parameters
+    ----------
+    population
+        The users of now, seen as the decision saw its own.
+    decision
+        Its policy is the question.
+    sets
+        Subsets of its candidates; the empty set exposes nobody.
+    delta
+        Tolerated probability of error of each limit, if the policy names none, in (0, 1).
+
+    Raises
+    ------
+    PolicyError, UnknownNameError, UndecidableError
+        The data of now lack a candidate, or hold too few users.
+    """
+    wanted = [sorted(set(apis)) for apis in sets]
+    question = question_of(decision, delta=delta)
+    sample = population.sample(question, [decision.policy.candidates])
+    sample.ask(wanted)
+    return [report_exposure(sample, apis) for apis in wanted]

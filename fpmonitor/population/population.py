@@ -1,0 +1,337 @@
+"""A population: the users of a snapshot, in a window, as a view shows them, for an audience.
+
+Every answer and decision is computed from one, whoever keeps the rows: rows are read into memory
+where they fit, and spectra are asked of their keeper by query where they do not.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from fpmonitor.disclosure import Audience, ToldSpectra, check_users, may_name, told_spectra
+from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.population.browsers import signs_of
+from fpmonitor.population.changes import recoding_of
+from fpmonitor.population.exposure_index import ExposureIndex
+from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.recoding import ABSENT, Recoding
+from fpmonitor.population.sample import (
+    CertifiedSample,
+    ThinnedQueries,
+    ThinnedRows,
+    certificate_of,
+    thinned_rows,
+    thinning_seed,
+)
+from fpmonitor.population.views import View
+from fpmonitor.population.volatile import Volatility, volatility_of
+from fpmonitor.store.snapshot import Window
+from fpmonitor.vocabulary import known_apis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.population.browsers import BrowserGroups
+    from fpmonitor.population.snapshot import Snapshot, SpectrumQueries
+    from fpmonitor.question import Question
+    from fpmonitor.spectrum import CountSpectrum
+
+Engine = Literal["auto", "memory", "duckdb"]
+
+
+class Population:
+    """Users that questions are asked of.
+
+    Parameters
+    ----------
+    snapshot
+        One row a user.
+    window
+        What the snapshot was taken of; noted in decisions.
+    view
+        How the users are looked at: volatile values, automation, coarser values.
+    audience
+        Whom answers are for.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        window: Window | None = None,
+        view: View | None = None,
+        audience: Audience = Audience.OWNER,
+    ) -> None:
+        self.snapshot = snapshot
+        self.window = window or Window()
+        self.view = view or View()
+        self.audience = audience
+        self._present: tuple[str, ...] = ()
+
+    # ---- Who they are
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs, sorted."""
+        return self.snapshot.apis
+
+    @cached_property
+    def users(self) -> int:
+        """Number of users, `m`."""
+        if not self._present:
+            return self.snapshot.users - self.dropped
+        if self.snapshot.in_memory(1):
+            return len(self._rows) if self._rows is not None else self.snapshot.users
+        return self._queries.users
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the users' values; the same users seen otherwise are other data."""
+        parts = [self.snapshot.digest]
+        if self._recoding.description:
+            parts.append(self._recoding.description)
+        if self._present:
+            parts.append(f"present:{','.join(sorted(self._present))}")
+        return "/".join(parts)
+
+    @property
+    def dropped(self) -> int:
+        """Users that the view leaves out because they look automated."""
+        return self._recoding.users_dropped if self.view.drop_automation else 0
+
+    def volatile(self, k: int) -> dict[str, bool | None]:
+        """Say of each API whether it is volatile for some user; null where nothing is known.
+
+        Others are told what is so for at least k users.
+        """
+        least = 1 if self.audience is Audience.OWNER else k
+        return {
+            api: True
+            if self._groups.users[known.groups].sum() >= least
+            else False
+            if known.measured
+            else None
+            for api, known in self._volatility.items()
+        }
+
+    @property
+    def signs(self) -> dict[str, int]:
+        """Count the users that look automated by what gives them away, before any is left out."""
+        groups = self._groups
+        return {
+            sign: int(groups.users[shown].sum()) for sign, shown in signs_of(groups.traits).items()
+        }
+
+    @property
+    def automated(self) -> int:
+        """Users that show any sign, before any is left out."""
+        return int(self._groups.users[self._groups.automated].sum())
+
+    def seen_by(self, view: View) -> Population:
+        """Return the same users as another view shows them."""
+        return Population(self.snapshot, window=self.window, view=view, audience=self.audience)
+
+    def with_all(self, apis: Sequence[str]) -> Self:
+        """Return those users who have an observation of every one of some APIs.
+
+        Raises
+        ------
+        UndecidableError
+            Nobody has.
+        UnknownNameError
+            An API that was never observed.
+        """
+        self.check_names(apis)
+        other = copy.copy(self)
+        for name in ("users", "digest", "_rows", "_queries"):
+            other.__dict__.pop(name, None)
+        other._present = tuple(apis)  # noqa: SLF001 -- its own class
+        if other.users == 0:
+            raise UndecidableError(
+                f"no user has an observation of all {len(apis)} APIs",
+                hint="leave --missing at `value`, or name fewer APIs",
+            )
+        return other
+
+    def asked(self, question: Question, apis: Iterable[str]) -> Population:
+        """Return the users whom a question about some APIs means.
+
+        Raises
+        ------
+        UnknownNameError
+            An API that was never observed.
+        UndecidableError
+            `missing` is `drop`, and nobody has all of them.
+        """
+        wanted = sorted(set(apis))
+        self.check_names(wanted)
+        return self.with_all(wanted) if question.missing == "drop" and wanted else self
+
+    def check_names(self, apis: Iterable[str]) -> None:
+        """Refuse APIs that were never observed.
+
+        Raises
+        ------
+        UnknownNameError
+            There is one; the message lists the nearest names of known APIs alone.
+        """
+        for api in apis:
+            if api not in self.snapshot.apis:
+                # Other names are told by those who know how many users have them.
+                raise UnknownNameError("API", api, set(self.apis) & known_apis().keys())
+
+    # ---- What they have
+
+    def users_of_apis(self) -> dict[str, int]:
+        """Count for each API the users with an observation of it."""
+        if self._recoding.dropped.any() or self._present:
+            if self.snapshot.in_memory(1):
+                return {api: int(np.count_nonzero(self.column(api) != ABSENT)) for api in self.apis}
+            return dict(self._queries.users_of_apis())
+        counts = dict(self.snapshot.users_of_apis())
+        for api, change in self._recoding.changes.items():
+            if change.codes is not None and not change.codes.any():
+                counts[api] = 0
+        return counts
+
+    def publishable_apis(self, k: int) -> tuple[str, ...]:
+        """Observed APIs whose names may be told: see `disclosure.may_name`."""
+        counts = self.users_of_apis()
+        return tuple(api for api in self.apis if may_name(counts[api], k, self.audience))
+
+    def value_texts(self, api: str) -> dict[int, str | None]:
+        """Return what codes stand for; a status in brackets where it is no value."""
+        return {
+            code: text if status == "value" else f"({status})"
+            for code, (status, text) in self.snapshot.values(api).items()
+        }
+
+    def mixed_sources(self, k: int) -> dict[str, list[str]]:
+        """APIs whose values come from several sources, and which these are.
+
+        Libraries and their versions shape values, so that pooled values may differ in one browser.
+        A source of fewer than k users is not named.
+        """
+        mixed = self.snapshot.mixed_sources(k)
+        if not mixed:
+            return {}
+        told = set(self.publishable_apis(k))
+        return {api: sources for api, sources in mixed.items() if api in told}
+
+    # ---- How they are counted
+
+    def column(self, api: str) -> NDArray[np.integer[Any]]:
+        """Code of each user, 0 where absent."""
+        self.check_names([api])
+        shown = self._recoding.column(api, self.snapshot.codes([api])[0])
+        return shown if self._rows is None else shown[self._rows]
+
+    def user_hashes(self) -> NDArray[np.uint64]:
+        """Pseudo-random number of each user."""
+        hashes = self.snapshot.user_hashes()
+        return hashes if self._rows is None else hashes[self._rows]
+
+    def source(
+        self, apis: Sequence[str], engine: Engine = "auto"
+    ) -> MemorySource | SpectrumQueries:
+        """Return what counts groups: rows in memory if they have room, else queries."""
+        self.check_names(apis)
+        if engine == "memory" or (engine == "auto" and self.snapshot.in_memory(len(apis))):
+            return MemorySource(apis, [self.column(api) for api in apis])
+        return self._queries.selected(apis)
+
+    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+        """Count spectrum of the tuples of the values of `apis`, as it is."""
+        return self.source(sorted(set(apis))).spectrum(apis)
+
+    def told(self, apis: Sequence[str], k: int) -> ToldSpectra:
+        """Return what the audience is told of the count spectrum of a set."""
+        return told_spectra(self.spectrum(apis), k, self.audience)
+
+    def sample(
+        self, question: Question, sets: Iterable[Sequence[str]], *, given: Sequence[str] = ()
+    ) -> CertifiedSample:
+        """Thin the users for one question about some sets.
+
+        Parameters
+        ----------
+        question
+            What is asked.
+        sets
+            All that is asked for; together they name the APIs that a user must have.
+        given
+            APIs that make cohorts, among those of the sets.
+
+        Raises
+        ------
+        UnknownNameError, UndecidableError, PolicyError
+            An API that was never observed, fewer than k users, a number out of range.
+        """
+        together = sorted({api for apis in sets for api in (*apis, *given)})
+        users = self.asked(question, together)
+        check_users(users.users, question.k)
+        question = question.among(users.users)
+        limits = certificate_of(users.users, question.k, question.users, question.delta)
+        seed = thinning_seed(question, users.digest)
+        return CertifiedSample(
+            question,
+            limits,
+            users._thinned(together, limits.mean, seed, given),  # noqa: SLF001 -- its own class
+            digest=users.digest,
+            audience=self.audience,
+        )
+
+    def index(self, question: Question, candidates: Sequence[str]) -> ExposureIndex:
+        """Hold the users in memory: exposure of any set of the candidates in milliseconds.
+
+        Raises
+        ------
+        UnknownNameError, UndecidableError, PolicyError
+            An API that was never observed, fewer than k users, a number out of range.
+        """
+        sample = self.sample(question, [candidates])
+        if isinstance(sample.source, ThinnedRows):
+            sample.source = sample.source.merged()
+        return ExposureIndex(sample)
+
+    def _thinned(
+        self, apis: Sequence[str], mean: float, seed: int, given: Sequence[str]
+    ) -> ThinnedRows | ThinnedQueries:
+        if not self.snapshot.in_memory(len(apis)):
+            return ThinnedQueries(self._queries.selected(apis), mean=mean, seed=seed)
+        columns = {api: self.column(api) for api in apis}
+        return thinned_rows(columns, self.user_hashes(), mean=mean, seed=seed, given=given)
+
+    # ---- What is found out once
+
+    @cached_property
+    def _volatility(self) -> dict[str, Volatility]:
+        return volatility_of(self.snapshot, self._groups)
+
+    @cached_property
+    def _groups(self) -> BrowserGroups:
+        return self.snapshot.browser_groups()
+
+    @cached_property
+    def _recoding(self) -> Recoding:
+        return recoding_of(self.snapshot, self.view, self._groups, self._volatility)
+
+    @cached_property
+    def _rows(self) -> NDArray[np.intp] | None:
+        """Rows of the users that are meant; None for all."""
+        groups, dropped = self._groups.rows, self._recoding.dropped
+        kept = None if groups is None or not dropped.any() else ~dropped[groups]
+        for api in self._present:
+            present = self._recoding.column(api, self.snapshot.codes([api])[0]) != ABSENT
+            kept = present if kept is None else kept & present
+        return None if kept is None else np.flatnonzero(kept)
+
+    @cached_property
+    def _queries(self) -> SpectrumQueries:
+        return self.snapshot.queries(self._recoding, self._present)

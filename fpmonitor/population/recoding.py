@@ -1,0 +1,86 @@
+"""What a view changes: for each API what a code becomes, and which users are left out.
+
+The map is made once from what the values of a snapshot say, whoever keeps the rows: rows in memory
+are recoded by `Recoding.column`, an engine says the same in its own language.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fpmonitor.errors import UndecidableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.population.browsers import BrowserGroups
+
+ABSENT = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Recode:
+    """What becomes of the codes of one API.
+
+    A row of a group in `randomised` that is not absent gets the token of its browser family,
+    `tokens + 1 + family` (-1 where that is unknown); any other code `c` becomes `codes[c]`.
+
+    Attributes
+    ----------
+    codes
+        int64, one entry a code; None leaves codes as they are.
+    randomised
+        bool, one entry a browser group.
+    tokens
+        A number above all codes.
+    """
+
+    codes: NDArray[np.int64] | None
+    randomised: NDArray[np.bool_]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Recoding:
+    """What a view changes in the rows of a snapshot.
+
+    Attributes
+    ----------
+    groups
+        The rows by browser.
+    changes
+        API -> what becomes of its codes; the other APIs stay as they are.
+    dropped
+        bool, one entry a browser group: whether its users are left out.
+    description
+        Words that name the view in digests; empty where it changes nothing.
+    """
+
+    groups: BrowserGroups
+    changes: Mapping[str, Recode]
+    dropped: NDArray[np.bool_]
+    description: str
+
+    @property
+    def users_dropped(self) -> int:
+        """Number of users that are left out."""
+        return int(self.groups.users[self.dropped].sum())
+
+    def column(self, api: str, codes: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.integer[Any]]:
+        """Codes of an API as the view shows them, in every row; none is left out."""
+        change = self.changes.get(api)
+        if change is None:
+            return codes
+        shown = codes.astype(np.int64) if change.codes is None else change.codes[codes]
+        if not change.randomised.any():
+            return shown
+        if self.groups.rows is None:
+            raise UndecidableError("the rows of these users are not in memory")
+        hidden = change.randomised[self.groups.rows] & (codes != ABSENT)
+        families = self.groups.family.astype(np.int64)[self.groups.rows]
+        return np.where(hidden, change.tokens + 1 + families, shown)

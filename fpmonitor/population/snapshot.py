@@ -1,0 +1,254 @@
+"""What a population is made of: one coded row a user, whoever keeps the rows.
+
+The store and every engine hand out a `Snapshot`; all else (views, thinning, counting, masking) is
+written once on top of it. An implementation answers the members of the protocol and nothing more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
+from fpmonitor.population.browsers import group_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.population.browsers import BrowserGroups
+    from fpmonitor.population.recoding import Recoding
+    from fpmonitor.spectrum import CountSpectrum
+
+    Codes = NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CohortSpectra:
+    """Users that share the values of some APIs, and how those of other APIs divide them.
+
+    Attributes
+    ----------
+    codes
+        Code of each API that makes the cohort, 0 for absent.
+    spectrum
+        Count spectrum of all its users.
+    kept
+        Count spectrum of those that the thinning keeps; None if it keeps nobody.
+    """
+
+    codes: tuple[int, ...]
+    spectrum: CountSpectrum
+    kept: CountSpectrum | None
+
+
+class SpectrumQueries(Protocol):
+    """Spectra by query, of rows that do not fit into memory: a view's users, or a thinning's.
+
+    A `SpectrumSource` and `BatchSource` (see `spectrum`), so that decisions run on it as well.
+    """
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs that may be asked for, sorted."""
+
+    @property
+    def users(self) -> int:
+        """Number of users, the same for every set."""
+
+    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+        """Count spectrum of the tuples of the values of `apis`."""
+
+    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
+        """Count spectra of the sets, in their order."""
+
+    def selected(self, apis: Sequence[str]) -> SpectrumQueries:
+        """Restrict the APIs that may be asked for."""
+
+    def users_of_apis(self) -> Mapping[str, int]:
+        """Count for each API the users with an observation of it, before any thinning."""
+
+    def thinned(self, *, mean: float, seed: int) -> SpectrumQueries:
+        """Keep the users that `estimate.thinning.dropped_positions` keeps of their hashes."""
+
+    def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
+        """Spectra of `apis` within each group of equal values of `given`, in order of the codes.
+
+        Asked of a thinned source: `spectrum` counts the users before the thinning, `kept` after.
+        """
+
+
+class Snapshot(Protocol):
+    """One row a user with a code for each API; it never changes.
+
+    Codes are whole numbers of the values of one API, 0 (`ABSENT`) where the user has none. Rows
+    have an order, the same in every call. APIs that it lacks are refused with `UnknownNameError`.
+    """
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs, sorted."""
+
+    @property
+    def users(self) -> int:
+        """Number of rows."""
+
+    @property
+    def visits(self) -> int:
+        """Visits behind the rows; as many as `users` where nobody came twice or none were kept."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of the multiset of the rows' values, whatever their order and the users' names."""
+
+    @property
+    def values_are_digested(self) -> bool:
+        """Whether digests of values are kept instead of values."""
+
+    def in_memory(self, apis: int) -> bool:
+        """Whether the rows of so many APIs may be read into memory; `codes` is not asked if not."""
+
+    def codes(self, apis: Sequence[str]) -> list[Codes]:
+        """Codes of some APIs, one array of unsigned integers an API, an entry a row."""
+
+    def user_hashes(self) -> NDArray[np.uint64]:
+        """Pseudo-random number of each row, no two alike, from the values of the users alone."""
+
+    def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
+        """Status and text that each code of an API stands for.
+
+        The status is `value`, `undefined` or `error`; 0 is not in it. It may hold codes that no row
+        has, and its largest is at least that of the rows.
+        """
+
+    def users_of_apis(self) -> Mapping[str, int]:
+        """Count for each API the rows in which it is not absent."""
+
+    def browser_groups(self) -> BrowserGroups:
+        """Rows by browser and traits of automation; see `browsers.group_rows` for rows in memory.
+
+        Their `rows` is None where the rows are not in memory.
+        """
+
+    def repeats(self, groups: BrowserGroups) -> Mapping[str, Mapping[int, tuple[int, int]]]:
+        """Repeat visits: API -> browser family -> how many, and how many brought a new value.
+
+        Empty where there are none. The family is that of `BrowserGroups.family`.
+        """
+
+    def queries(self, recoding: Recoding, present: Sequence[str]) -> SpectrumQueries:
+        """Spectra by query of the rows as `recoding` shows them, of those with all of `present`.
+
+        `present` is looked at after the recoding. `Recoding` says for each API and browser group
+        what a code becomes, and which groups are left out.
+        """
+
+    def mixed_sources(self, k: int) -> Mapping[str, list[str]]:
+        """APIs whose values come from several sources of at least k users, and these sources."""
+
+
+def check_values(snapshot: Snapshot, what: str) -> None:
+    """Refuse what has to look into values where only digests of them are kept.
+
+    Raises
+    ------
+    InputError
+        They are.
+    """
+    if snapshot.values_are_digested:
+        raise InputError(
+            f"{what} looks into values, and the database keeps only digests of them",
+            hint="use a database that was made without --digest-values",
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MemorySnapshot:
+    """A snapshot whose rows are in memory: of a calendar window, of a folder, of a frame.
+
+    Attributes
+    ----------
+    columns
+        API -> codes.
+    texts
+        Reads what the codes of an API stand for: see `Snapshot.values`.
+    hashes
+        See `Snapshot.user_hashes`; without them no user can be thinned.
+    digest, values_are_digested
+        See `Snapshot`.
+    """
+
+    columns: Mapping[str, Codes]
+    texts: Callable[[str], Mapping[int, tuple[str, str | None]]]
+    hashes: NDArray[np.uint64] | None = None
+    digest: str = ""
+    values_are_digested: bool = False
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs, sorted."""
+        return tuple(sorted(self.columns))
+
+    @property
+    def users(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns.values()), ()))
+
+    @property
+    def visits(self) -> int:
+        """As many as users: repeat visits are not kept."""
+        return self.users
+
+    def in_memory(self, apis: int) -> bool:
+        """Return true: the rows are in memory."""
+        del apis
+        return True
+
+    def codes(self, apis: Sequence[str]) -> list[Codes]:
+        """Codes of some APIs."""
+        for api in apis:
+            if api not in self.columns:
+                raise UnknownNameError("API", api, self.columns)
+        return [self.columns[api] for api in apis]
+
+    def user_hashes(self) -> NDArray[np.uint64]:
+        """Pseudo-random number of each row.
+
+        Raises
+        ------
+        UndecidableError
+            There are none.
+        """
+        if self.hashes is None:
+            raise UndecidableError("these users cannot be thinned")
+        return self.hashes
+
+    def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
+        """Status and text that each code of an API stands for."""
+        return self.texts(api)
+
+    def users_of_apis(self) -> Mapping[str, int]:
+        """Count for each API the rows in which it is not absent."""
+        return {api: int(np.count_nonzero(self.columns[api])) for api in self.apis}
+
+    def browser_groups(self) -> BrowserGroups:
+        """Rows by browser and traits of automation."""
+        return group_rows(self)
+
+    def repeats(self, groups: BrowserGroups) -> Mapping[str, Mapping[int, tuple[int, int]]]:
+        """Return nothing: repeat visits are not kept."""
+        del groups
+        return {}
+
+    def queries(self, recoding: Recoding, present: Sequence[str]) -> SpectrumQueries:
+        """Refuse: rows in memory are counted there."""
+        raise NotImplementedError
+
+    def mixed_sources(self, k: int) -> Mapping[str, list[str]]:
+        """Return nothing: sources are not kept."""
+        del k
+        return {}

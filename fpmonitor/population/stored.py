@@ -1,0 +1,201 @@
+"""Snapshots of the DuckDB file, as a population asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from fpmonitor.population.browsers import group_rows
+from fpmonitor.population.duckdb import DuckDBSource
+from fpmonitor.population.memory import has_room_for
+from fpmonitor.population.recoding import ABSENT
+from fpmonitor.population.snapshot import MemorySnapshot
+from fpmonitor.store.digests import values_are_digested
+from fpmonitor.store.snapshot import read_codes, read_user_hashes, take_snapshot
+from fpmonitor.store.windows import read_window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.population.browsers import BrowserGroups
+    from fpmonitor.population.recoding import Recoding
+    from fpmonitor.store.database import Database
+    from fpmonitor.store.snapshot import Snapshot as Table
+    from fpmonitor.store.snapshot import Window
+    from fpmonitor.store.windows import Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredSnapshot:
+    """A snapshot in a table of the database: see `snapshot.Snapshot`.
+
+    Attributes
+    ----------
+    database
+        The open database.
+    table
+        Its rows.
+    window
+        What it was taken of.
+    """
+
+    database: Database
+    table: Table
+    window: Window
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs, sorted."""
+        return self.table.apis
+
+    @property
+    def users(self) -> int:
+        """Number of rows."""
+        return self.table.users
+
+    @property
+    def visits(self) -> int:
+        """Visits of the window."""
+        return self.table.visits
+
+    @property
+    def digest(self) -> str:
+        """Digest of the rows' values."""
+        return self.table.digest
+
+    @property
+    def values_are_digested(self) -> bool:
+        """Whether the database keeps digests of values instead of values."""
+        return values_are_digested(self.database)
+
+    def in_memory(self, apis: int) -> bool:
+        """Whether the machine has room for so many columns."""
+        return has_room_for(self.users, apis)
+
+    def codes(self, apis: Sequence[str]) -> list[NDArray[np.unsignedinteger[Any]]]:
+        """Codes of some APIs."""
+        return read_codes(self.database, self.table, apis)
+
+    def user_hashes(self) -> NDArray[np.uint64]:
+        """Pseudo-random number of each row."""
+        return read_user_hashes(self.database, self.table)
+
+    def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
+        """Status and text that each code of an API stands for."""
+        return read_values(self.database, api)
+
+    def users_of_apis(self) -> Mapping[str, int]:
+        """Count for each API the rows in which it is not absent."""
+        return DuckDBSource(self.database, self.table).users_of_apis()
+
+    def browser_groups(self) -> BrowserGroups:
+        """Rows by browser and traits of automation."""
+        return group_rows(self)
+
+    def repeats(self, groups: BrowserGroups) -> Mapping[str, Mapping[int, tuple[int, int]]]:
+        """Repeat visits by API and browser family: how many, and how many with a new value."""
+        if self.visits == self.users or groups.rows is None:
+            return {}
+        bounds = self.window.bounds
+        repeats = self.database.arrays("snapshot/repeats", **bounds)
+        users = np.unique(np.asarray(self.database.arrays("snapshot/visits", **bounds)["user_id"]))
+        if len(users) != self.users:  # visits that brought nothing leave no row
+            arrays = self.database.arrays("snapshot/observed_users", **bounds)
+            users = np.asarray(arrays["user_id"])
+        family_of = groups.family[groups.rows]
+        families = family_of[np.searchsorted(users, np.asarray(repeats["user_id"]))]
+        chances = np.asarray(repeats["visits"], dtype=np.int64) - 1
+        changes = np.minimum(np.asarray(repeats["values"], dtype=np.int64) - 1, chances)
+        api_ids = np.asarray(repeats["api_id"])
+        found: dict[str, dict[int, tuple[int, int]]] = {}
+        for api, column in self.table.columns.items():
+            of_api = api_ids == int(column.removeprefix("a"))
+            for family in np.unique(families[of_api]).tolist():
+                inside = of_api & (families == family)
+                counts = int(chances[inside].sum()), int(changes[inside].sum())
+                found.setdefault(api, {})[family] = counts
+        return found
+
+    def queries(self, recoding: Recoding, present: Sequence[str]) -> DuckDBSource:
+        """Spectra by query, of a temporary table where the view changes the rows."""
+        table = self.table
+        if recoding.changes or recoding.dropped.any():
+            table = _restated(self.database, table, recoding)
+        if present:
+            table = _present(self.database, table, present)
+        return DuckDBSource(self.database, table)
+
+    def mixed_sources(self, k: int) -> Mapping[str, list[str]]:
+        """APIs whose values come from several sources of at least k users, and these sources."""
+        if self.window.source is not None or len(self.database.rows("report/sources")) < 2:
+            return {}
+        return dict(self.database.rows("report/mixed_sources", k=k))
+
+
+def stored_snapshot(database: Database, window: Window) -> StoredSnapshot:
+    """Take a snapshot of a window; errors as of `store.snapshot.take_snapshot`."""
+    return StoredSnapshot(database, take_snapshot(database, window), window)
+
+
+def read_values(database: Database, api: str) -> dict[int, tuple[str, str | None]]:
+    """Status and text that each code of an API stands for."""
+    rows = database.rows("report/value_texts", api=api)
+    return {code: (status, text) for code, status, text in rows}
+
+
+def window_snapshot(database: Database, span: Span, apis: Sequence[str]) -> MemorySnapshot:
+    """Users of a calendar window, with some APIs; codes mean the same in every window.
+
+    Raises
+    ------
+    UnknownNameError
+        No observation of one of the APIs, at any time.
+    UndecidableError
+        No user has an observation.
+    """
+    return MemorySnapshot(
+        columns=read_window(database, span, apis),
+        texts=lambda api: read_values(database, api),
+        values_are_digested=values_are_digested(database),
+    )
+
+
+def _restated(database: Database, table: Table, recoding: Recoding) -> Table:
+    """Write the columns that a view changes, of the users that it keeps, into a temporary table."""
+    rows = recoding.groups.rows
+    kept = np.arange(table.users) if rows is None else np.flatnonzero(~recoding.dropped[rows])
+    frame = {"position": kept}
+    for api in recoding.changes:
+        [codes] = read_codes(database, table, [api])
+        frame[table.columns[api]] = recoding.column(api, codes)[kept].astype(np.int64)
+    replaced = ", ".join(
+        f"changed.{table.column(api)} AS {table.column(api)}" for api in sorted(recoding.changes)
+    )
+    name = f"{table.table}_view"
+    with database.frame("changed", pl.DataFrame(frame)):
+        database.run(
+            "snapshot/view",
+            fragments={
+                "view": name,
+                "snapshot": table.table,
+                "changes": f"REPLACE ({replaced})" if replaced else "",
+            },
+        )
+    return replace(table, table=name, users=len(kept))
+
+
+def _present(database: Database, table: Table, apis: Sequence[str]) -> Table:
+    """Write the users that have an observation of every one of `apis` into a temporary table."""
+    present = " AND ".join(f"{table.column(api)} <> {ABSENT}" for api in apis)
+    name = f"{table.table}_present"
+    database.run(
+        "snapshot/restrict",
+        fragments={"restricted": name, "snapshot": table.table, "present": present},
+    )
+    users = database.rows("snapshot/size", fragments={"snapshot": name})[0][0]
+    return replace(table, table=name, users=users)

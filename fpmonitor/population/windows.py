@@ -1,0 +1,77 @@
+"""Populations of calendar windows: the users of a day, a week or a month, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fpmonitor.disclosure import Audience
+from fpmonitor.errors import InputError
+from fpmonitor.population.browsers import TELLING_APIS
+from fpmonitor.population.population import Population
+from fpmonitor.population.stored import window_snapshot
+from fpmonitor.store.windows import Period, Span, count_timeless, list_spans
+from fpmonitor.vocabulary import volatile_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fpmonitor.population.views import View
+    from fpmonitor.store.database import Database
+    from fpmonitor.store.snapshot import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """The calendar windows of a database.
+
+    Attributes
+    ----------
+    database
+        The open database.
+    period
+        Their length.
+    window
+        Which visits count.
+    view, audience
+        As of `Population`; values made coarser cannot be compared between windows.
+
+    Raises
+    ------
+    InputError
+        The view makes values coarser.
+    """
+
+    database: Database
+    period: Period
+    window: Window
+    view: View
+    audience: Audience = Audience.OWNER
+
+    def __post_init__(self) -> None:
+        if self.view.transforms:
+            raise InputError("windows: values made coarser cannot be compared between windows")
+
+    def spans(self) -> tuple[Span, ...]:
+        """Windows with visits, in the order of time; errors as of `store.windows.list_spans`."""
+        return list_spans(self.database, self.period, self.window)
+
+    def population(self, span: Span, apis: Sequence[str]) -> Population:
+        """Read the users of a window, with some APIs; codes mean the same in every window.
+
+        Raises
+        ------
+        UnknownNameError
+            No observation of one of the APIs, at any time.
+        """
+        view = self.view
+        if view.drop_automation or (view.volatile != "raw" and any(map(volatile_in, apis))):
+            known = {name for _, name in self.database.rows("snapshot/apis")}
+            apis = list(dict.fromkeys([*apis, *(api for api in TELLING_APIS if api in known)]))
+        snapshot = window_snapshot(self.database, span, apis)
+        return Population(snapshot, window=span.window, view=view, audience=self.audience)
+
+    @property
+    def timeless(self) -> int:
+        """Visits without a time, which no window holds."""
+        return count_timeless(self.database)

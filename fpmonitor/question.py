@@ -1,0 +1,79 @@
+"""The question: whom a user must be able to hide among, in how large a population, and how sure."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, replace
+from typing import Literal, Self, get_args
+
+from fpmonitor.errors import PolicyError
+from fpmonitor.policy import check_share, check_threshold
+
+Missing = Literal["value", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of the users, whatever the API set.
+
+    Attributes
+    ----------
+    k
+        Anonymity threshold, users: a user is exposed in a group of fewer than `k`.
+    population
+        `n`, users that sites will see; None stands for the number of observed users.
+    delta
+        Tolerated probability that a limit fails, in (0, 1).
+    missing
+        `value`: an absent observation is a value like others; `drop`: only users with an
+        observation of every API that is asked for.
+
+    Raises
+    ------
+    PolicyError
+        A number is out of its range, or `missing` is neither word.
+    """
+
+    k: int
+    population: int | None = None
+    delta: float = 0.05
+    missing: Missing = "value"
+
+    def __post_init__(self) -> None:
+        check_share("delta", self.delta)
+        if self.missing not in get_args(Missing):
+            raise PolicyError(
+                "missing",
+                f"must be one of {', '.join(get_args(Missing))}, got {self.missing!r}",
+            )
+        object.__setattr__(self, "k", _whole(self.k))
+        if self.population is not None:
+            object.__setattr__(self, "population", _whole(self.population))
+        check_threshold(self.k, max(self.k, 2) if self.population is None else self.population)
+
+    def among(self, users: int) -> Self:
+        """Return the same question, of a population as large as `users` where none is named.
+
+        Raises
+        ------
+        PolicyError
+            Fewer users than `k`.
+        """
+        return self if self.population is not None else replace(self, population=users)
+
+    @property
+    def users(self) -> int:
+        """`n` of a question that names it, as `among` makes sure."""
+        if self.population is None:
+            raise PolicyError("population", "is not known yet")
+        return self.population
+
+
+def _whole(number: int) -> int:
+    """Whole number of any kind as Python's own; what is none stays, for the check to refuse."""
+    if isinstance(number, bool):
+        return number
+    try:
+        return operator.index(number)
+    except TypeError:
+        return number
