@@ -127,6 +127,16 @@ class Monitor:
     ) -> None:
         self.close()
 
+    @property
+    def counter(self) -> str:
+        """What decisions note where queries counted."""
+        return "duckdb"
+
+    @property
+    def lost(self) -> bool:
+        """Whether what answers was lost meanwhile; a decision made then holds what is proven."""
+        return False
+
     # ---- What is stored
 
     def ingest(
@@ -392,7 +402,9 @@ class Monitor:
     ) -> Decision:
         """Decide all subsets of the candidates: see `answers.decide.decide_sets`."""
         question = Question(k, population, delta, missing)
-        return decide_sets(self.population(), question, budget=budget, **options)
+        return decide_sets(
+            self.population(), question, budget=budget, engine_name=self.counter, **options
+        )
 
     def check(
         self, decision: Decision, *, horizon: int | None = None, by: Period | None = None

@@ -13,11 +13,13 @@ from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
     DELTA,
+    ENGINE,
     FORMAT,
     OUTPUT,
     POPULATION,
     QUIET,
     SINCE,
+    SNAPSHOT,
     UNSAFE_COUNTS,
     UNTIL,
     K,
@@ -72,6 +74,8 @@ def automation(
         typer.Option("--apis", help="API set whose exposure to compare; repeat for further sets."),
     ] = None,
     k: K = 10,
+    snapshot: SNAPSHOT = None,
+    engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -80,7 +84,7 @@ def automation(
     output: OUTPUT = None,
 ) -> None:
     """Count users that look automated, and compare the exposure with and without them."""
-    with open_monitor(db, window=Window(since, until)) as monitor:
+    with open_monitor(db, snapshot=snapshot, engine=engine, window=Window(since, until)) as monitor:
         report = report_automation(
             monitor.population(),
             [split_names(names) for names in apis or []],

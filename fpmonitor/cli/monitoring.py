@@ -19,10 +19,12 @@ from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
     DELTA,
+    ENGINE,
     FORMAT,
     OUTPUT,
     QUIET,
     SINCE,
+    SNAPSHOT,
     UNTIL,
     K,
     split_names,
@@ -158,6 +160,8 @@ def check(
     decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
     by: NEWEST = None,
     horizon: HORIZON = None,
+    snapshot: SNAPSHOT = None,
+    engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -169,7 +173,7 @@ def check(
 
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
-    with open_monitor(db, window=Window(since, until)) as monitor:
+    with open_monitor(db, snapshot=snapshot, engine=engine, window=Window(since, until)) as monitor:
         report = monitor.check(read_decision(decision), horizon=horizon, by=by)
     note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))
     return emit_check(report, decision, output_format, output)
