@@ -24,7 +24,8 @@ class ApiOverview(Result):
     api
         Its name.
     users
-        Users with an observation of it.
+        Users with an observation of it; others are told that all have it where fewer than k lack
+        it.
     coverage
         The same as a share of all users.
     values
@@ -83,18 +84,20 @@ def list_apis(
 def _overview(
     population: Population, api: str, users: int, *, volatile: bool | None, k: int, unsafe: bool
 ) -> ApiOverview:
-    everybody = population.users
-    shown = unsafe or publishable_part(users, everybody, k, population.audience) is not None
+    everybody, audience = population.users, population.audience
+    has_k = unsafe or users >= k
+    shown = users if unsafe else publishable_part(users, everybody, k)
+    if audience is Audience.OTHERS:
+        # The same where all have it and where fewer than k lack it.
+        shown = users if everybody - users >= k else everybody
     told = population.told([api], k).most
     return ApiOverview(
         api=api,
-        users=users if shown else None,
-        coverage=users / everybody if shown else None,
-        values=_values(told, everybody - users, population.audience)
-        if users >= k or shown
-        else None,
-        entropy_bits=entropy_bits(told) if users >= k or shown else None,
-        exposure=empirical_exposure(told, k) if users >= k or shown else None,
+        users=shown,
+        coverage=None if shown is None else shown / everybody,
+        values=_values(told, everybody - users, audience) if has_k or shown is not None else None,
+        entropy_bits=entropy_bits(told) if has_k or shown is not None else None,
+        exposure=empirical_exposure(told, k) if has_k or shown is not None else None,
         volatile=volatile,
     )
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import operator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from numpy.typing import ArrayLike
 
 from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.exposure import empirical_exposure, plug_in_exposure, unbiased_exposure
 from fpmonitor.estimate.thinning import seed_of, thinned_spectrum
+from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountsExposure:
+class CountsExposure(Result):
     """Exposure of an API set, estimated from its group sizes.
 
     Attributes
@@ -45,6 +47,10 @@ class CountsExposure:
     unbiased: float | None
     lower: float
     upper: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the exposure by the names of its attributes."""
+        return asdict(self)
 
 
 def exposure(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fpmonitor.answers.check import to_github, to_junit, to_sarif
 from fpmonitor.answers.trend import Against
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
@@ -45,6 +44,7 @@ from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, StoreError
 from fpmonitor.logs import ColumnMap
 from fpmonitor.render import answers
+from fpmonitor.render.check_files import to_github, to_junit, to_sarif
 from fpmonitor.render.figures import of_trend
 from fpmonitor.render.svg import standalone
 from fpmonitor.store.snapshot import Window

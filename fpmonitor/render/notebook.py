@@ -20,6 +20,7 @@ _OUTPUTS: dict[str, Callable[[Any], Output]] = {
     "ComparedSet": lambda line: answers.comparison(
         [line], population=line.before.population, k=line.before.k
     ),
+    "CountsExposure": answers.counts_exposure,
     "CurveReport": answers.curve,
     "Decision": decisions.decision,
     "ExposureReport": lambda report: answers.exposures([report]),

@@ -5,59 +5,56 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.answers.automation import report_automation
 from fpmonitor.answers.bounds import told_interval
-from fpmonitor.answers.curve import report_curve
+from fpmonitor.answers.cohorts import PooledCohorts
+from fpmonitor.answers.curve import curve_of
+from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.cli import run
 from fpmonitor.disclosure import (
-    FOR_OTHERS,
+    Audience,
     complement_of,
     is_publishable,
-    is_withheld,
-    least_exposing,
     masked_quotes,
     masked_text,
     may_name,
-    most_exposing,
     publishable_count,
     publishable_part,
     publishable_total,
+    told_spectra,
 )
+from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.bounds import theorem5, theorem8
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import (
-    empirical_exposure,
     exposure_curve,
     plug_in_exposure,
     unbiased_exposure,
 )
 from fpmonitor.monitor import Monitor
+from fpmonitor.population.population import Population
+from fpmonitor.population.snapshot import MemorySnapshot
+from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 K = 10
-
-
-@pytest.fixture(autouse=True)
-def _for_others() -> Iterator[None]:
-    token = FOR_OTHERS.set(True)
-    yield
-    FOR_OTHERS.reset(token)
+OTHERS = Audience.OTHERS
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[list[int], list[int]]:
-    """Sizes of large groups, and of small ones of 1 to k - 1 users together."""
+    """Sizes of large groups, and of small ones of fewer than k users together."""
     large = draw(st.lists(st.integers(K, 60), min_size=1, max_size=6))
     small: list[int] = []
-    while sum(small) < K - 1 and (not small or draw(st.booleans())):
+    while sum(small) < K - 1 and draw(st.booleans()):
         small.append(draw(st.integers(1, K - 1 - sum(small))))
     return large, small
 
@@ -70,6 +67,7 @@ def spectrum_of(large: list[int], small: list[int]) -> CountSpectrum:
 def test_counts_are_told_when_they_are_none_or_k(count: int) -> None:
     assert is_publishable(count, K) == (count in {0, *range(K, 15)})
     assert publishable_count(count, K) == (count if is_publishable(count, K) else None)
+    assert is_publishable(count, K, OTHERS) == (count >= K)
 
 
 def test_a_total_is_withheld_when_it_would_give_a_part_away() -> None:
@@ -86,15 +84,16 @@ def test_a_total_is_withheld_when_it_would_give_a_part_away() -> None:
 @settings(deadline=None)
 @given(parts=st.lists(st.integers(0, 40), min_size=1, max_size=8))
 def test_no_part_follows_from_the_total_and_the_others(parts: list[int]) -> None:
-    hidden = complement_of(parts, K)
+    hidden = complement_of(parts, K, OTHERS)
     if hidden is None and not any(part >= K for part in parts):
         return
-    shown = [part for at, part in enumerate(parts) if is_publishable(part, K) and at != hidden]
+    shown = [part for at, part in enumerate(parts) if part >= K and at != hidden]
     rest = sum(parts) - sum(shown)
-    if is_publishable(sum(parts), K):
-        assert is_publishable(rest, K), "the withheld parts together are a count like others"
+    if len(shown) < len(parts):
+        assert rest >= K, "the withheld parts together are a count like others"
     if hidden is not None:
-        assert any(not is_publishable(part, K) for part in parts)
+        assert any(part < K for part in parts)
+    assert complement_of(parts, K) is None, "the owner is told all"
 
 
 @settings(deadline=None, max_examples=80)
@@ -103,10 +102,12 @@ def test_told_spectra_keep_the_users_and_bound_every_estimate(
     table: tuple[list[int], list[int]],
 ) -> None:
     spectrum = spectrum_of(*table)
-    most, least = most_exposing(spectrum, K), least_exposing(spectrum, K)
+    told = told_spectra(spectrum, K, OTHERS)
+    most, least = told.most, told.least
     assert most.users == least.users == spectrum.users
     assert least.users_below(K) == 0
-    assert is_publishable(most.users_below(K), K) or most.users_below(K) == K - 1
+    assert told.suppressed
+    assert most.users_below(K) in {K - 1, spectrum.users}
     users = spectrum.users
     for population in {K, users // 2 or K, users, 3 * users}:
         if population < K:
@@ -121,32 +122,34 @@ def test_told_spectra_keep_the_users_and_bound_every_estimate(
 
 
 @settings(deadline=None, max_examples=80)
-@given(table=tables(), others=st.lists(st.integers(1, 4), min_size=1, max_size=4))
+@given(table=tables(), others=st.lists(st.integers(1, 4), max_size=4))
 def test_nothing_told_depends_on_how_many_users_are_withheld(
     table: tuple[list[int], list[int]], others: list[int]
 ) -> None:
     # The same users and the same groups but for the largest, and other small groups: an attacker
     # who knows all of that must not be able to tell the two apart.
     large, small = table
-    others = others[: 1 + (sum(others[:2]) < K) * 1]
     top = max(large) + sum(small) - sum(others)
     rest = sorted(large)[:-1]
-    if top < max([K, *rest]) or sum(others) >= K:
+    if top < max([K, *rest]) or sum(others) >= K or max(large) < max([K, *rest]):
         return
     first, second = spectrum_of(large, small), spectrum_of([*rest, top], others)
     assert first.users == second.users
-    assert is_withheld(first, K)
-    assert is_withheld(second, K)
-    for make in (most_exposing, least_exposing):
-        told = [make(spectrum, K) for spectrum in (first, second)]
+    one, other = (told_spectra(spectrum, K, OTHERS) for spectrum in (first, second))
+    for name in ("most", "least"):
+        told = [getattr(spectra, name) for spectra in (one, other)]
         assert told[0].counts.tolist() == told[1].counts.tolist()
         assert told[0].values.tolist() == told[1].values.tolist()
 
 
 def test_nothing_changes_where_nothing_is_withheld() -> None:
-    for groups in ([50, 30], [50, *[1] * K], [10]):
+    for groups in ([50, 30, *[1] * K], [50, *[3] * 4]):
         spectrum = CountSpectrum.from_counts(groups)
-        assert most_exposing(spectrum, K) is least_exposing(spectrum, K) is spectrum
+        told = told_spectra(spectrum, K, OTHERS)
+        assert told.most is told.least is spectrum
+        assert not told.suppressed
+    spectrum = CountSpectrum.from_counts([50, 3])
+    assert told_spectra(spectrum, K, Audience.OWNER).most is spectrum
 
 
 @pytest.mark.parametrize("theorem", [theorem5, theorem8])
@@ -156,14 +159,13 @@ def test_limits_of_the_paper_are_only_widened(
     theorem: Any, table: tuple[list[int], list[int]], wide: bool
 ) -> None:
     spectrum = spectrum_of(*table)
-    question: dict[str, Any] = {
-        "k": K,
-        "population": spectrum.users * (5 if wide else 1),
-        "delta": 0.05,
-        "support": spectrum.support + 3,
-    }
-    exact = told_interval(theorem, spectrum, **question, suppressed=False)
-    told = told_interval(theorem, spectrum, **question, suppressed=True)
+    question = Question(K, spectrum.users * (5 if wide else 1))
+    exact, told = (
+        told_interval(
+            theorem, told_spectra(spectrum, K, audience), question, support=spectrum.support + 3
+        )
+        for audience in Audience
+    )
     assert told.lower <= exact.lower
     assert told.upper >= exact.upper
 
@@ -172,8 +174,15 @@ def test_limits_of_the_paper_are_only_widened(
 @given(table=tables())
 def test_a_told_curve_lies_around_the_exact_one(table: tuple[list[int], list[int]]) -> None:
     spectrum = spectrum_of(*table)
-    told = report_curve(("a",), spectrum, k=K, delta=0.05)
-    exact = report_curve(("a",), spectrum, k=K, delta=0.05, show_counts_below_k=True)
+    told, exact = (
+        curve_of(
+            ("a",),
+            told_spectra(spectrum, K, audience),
+            Question(K),
+            show_counts_below_k=audience is Audience.OWNER,
+        )
+        for audience in (OTHERS, Audience.OWNER)
+    )
     curve = exposure_curve(spectrum)
     for point in told.points:
         assert point.threshold >= K
@@ -187,45 +196,37 @@ def test_a_told_curve_lies_around_the_exact_one(table: tuple[list[int], list[int
 
 def test_entropy_of_two_values_does_not_give_the_rare_one_away() -> None:
     readings = {
-        entropy_bits(most_exposing(CountSpectrum.from_counts([400 - rare, rare]), K))
-        for rare in range(1, K)
+        entropy_bits(told_spectra(CountSpectrum.from_counts([400 - rare, rare]), K, OTHERS).most)
+        for rare in range(K)
     }
     assert len(readings) == 1
 
 
+AGENT = "Navigator.userAgent"
+
+
 def test_a_sum_of_signs_is_withheld_with_its_part() -> None:
-    spectrum = CountSpectrum.from_counts([400])
-    report = report_automation(
-        {"robot": 13, "headless": 4}, users=400, automated=17, exposures={}, k=K
+    agents = ["Chrome/140", "HeadlessChrome/140", "somebot/1"]
+    users = MemorySnapshot(
+        columns={AGENT: np.repeat(np.array([1, 2, 3], dtype=np.uint8), [383, 4, 13])},
+        texts=lambda _api: {code: ("value", text) for code, text in enumerate(agents, 1)},
     )
+    report = report_automation(Population(users), k=K)
     assert (report.automated, report.share) == (None, None)
-    assert report.signs == {"robot": 13, "headless": None}
-    shown = report_automation(
-        {"robot": 13, "headless": 4},
-        users=400,
-        automated=17,
-        exposures={("a",): (spectrum, None)},
-        k=K,
-        show_counts_below_k=True,
-    )
-    assert shown.signs == {"robot": 13, "headless": 4}
-    assert shown.automated == 17
+    assert (report.signs["robot"], report.signs["headless"]) == (13, None)
+    shown = report_automation(Population(users), [[AGENT]], k=K, show_counts_below_k=True)
+    assert (shown.signs["robot"], shown.signs["headless"]) == (13, 4)
+    assert (shown.automated, shown.exposures) == (17, {(AGENT,): (4 / 400, 0.0)})
+    told = report_automation(Population(users, audience=OTHERS), [[AGENT]], k=K)
+    assert told.exposures == {(AGENT,): (9 / 400, None)}, "its denominator would tell"
+    with pytest.raises(PolicyError, match="owner"):
+        report_automation(Population(users, audience=OTHERS), k=K, show_counts_below_k=True)
 
 
-@pytest.mark.parametrize(
-    ("api", "users", "told"),
-    [
-        ("Navigator.userAgent", 1, True),  # a word of browsers
-        ("x.somebody", 1, False),
-        ("x.somebody", 10, True),
-        ("Navigator.userAgent#somebody", 1, False),
-    ],
-)
-def test_names_of_few_users_are_told_only_if_they_are_public(
-    api: str, users: int, told: bool
-) -> None:
-    assert may_name(api, users, 100, K) == told
-    assert may_name(api, 100, 100, K), "what all have singles out nobody"
+@pytest.mark.parametrize(("users", "told"), [(0, False), (9, False), (10, True)])
+def test_names_of_few_users_are_told_to_the_owner_alone(users: int, told: bool) -> None:
+    assert may_name(users, K, OTHERS) == told
+    assert may_name(users, K, Audience.OWNER)
 
 
 def test_masked_records_keep_their_form_and_nothing_else() -> None:
@@ -247,8 +248,10 @@ def test_a_cohort_does_not_follow_from_the_exposure_of_all(tmp_path: Path) -> No
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
         monitor.ingest([str(tmp_path / "log.csv")])
         told, exact = (
-            monitor.exposure([["value"]], k=K, given=["family"], show_counts_below_k=show)[0]
-            for show in (False, True)
+            report_exposures(
+                monitor.population(audience=audience), Question(K), [["value"]], given=["family"]
+            )[0]
+            for audience in (OTHERS, Audience.OWNER)
         )
     assert told.empirical == exact.empirical == 15 / 180
     shares = [
@@ -256,7 +259,10 @@ def test_a_cohort_does_not_follow_from_the_exposure_of_all(tmp_path: Path) -> No
         for report in (told, exact)
         if report.cohorts
     ]
-    assert shares[0] == {"a": 9 / 60, "b": None, "c": 0}
+    # One cohort is told as if there were others of few users beside it.
+    assert shares[0] == {"b": None, "c": 9 / 60}
+    assert told.cohorts is not None
+    assert told.cohorts.others == PooledCohorts(cohorts=10, users=60, empirical=9 / 60)
     assert shares[1] == {"a": 3 / 60, "b": 12 / 60, "c": 0}
 
 
@@ -285,26 +291,22 @@ def test_exposure_of_few_users_is_told_as_that_of_nine(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     question = ["exposure", "--apis", "rare", "--k", "10", "--db", str(database)]
-    [line] = json_of(capsys, *question)
-    assert line["suppressed"] is True
-    assert line["empirical"] == line["unbiased"] == 9 / 400
-    FOR_OTHERS.set(False)
     [exact] = json_of(capsys, *question)
-    assert json_of(capsys, "--for-others", *question) == [line]
-    FOR_OTHERS.set(True)
-    assert exact["suppressed"] is False
+    assert (exact["suppressed"], exact["values"]) == (False, 2)
     assert exact["empirical"] == exact["unbiased"] == 4 / 400
-    assert (exact["lower"], exact["upper"]) == (line["lower"], line["upper"])
-    [even] = json_of(capsys, "exposure", "--apis", "even", "--db", str(database))
-    assert (even["suppressed"], even["empirical"]) == (False, 0)
-    assert run([*question, "--format", "table"]) == 0
+    [line] = json_of(capsys, "--for-others", *question)
+    assert (line["suppressed"], line["values"]) == (True, 10)
+    assert line["empirical"] == line["unbiased"] == 9 / 400
+    assert line["lower"] <= exact["lower"] < exact["upper"] <= line["upper"]
+    [even] = json_of(capsys, "--for-others", "exposure", "--apis", "even", "--db", str(database))
+    assert (even["suppressed"], even["empirical"]) == (True, 9 / 400), "nobody is told as nine too"
+    assert run(["--for-others", *question, "--format", "table"]) == 0
     assert "≤ 2.25 %" in capsys.readouterr().out
 
 
 def test_the_owner_is_told_shares_and_names_as_they_are(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    FOR_OTHERS.set(False)
     common = ["--k", "10", "--db", str(database)]
     overview = {line["api"]: line for line in json_of(capsys, "apis", *common)}
     assert overview["rare"]["exposure"] == 4 / 400
@@ -319,19 +321,17 @@ def test_every_answer_on_the_same_set_agrees(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     common = ["--k", "10", "--db", str(database)]
-    overview = {line["api"]: line for line in json_of(capsys, "apis", *common)}
-    assert "own name" not in overview, "three users have an API of a name that no browser has"
+    overview = {line["api"]: line for line in json_of(capsys, "--for-others", "apis", *common)}
+    assert "own name" not in overview, "three users have it"
     assert overview["rare"]["exposure"] == 9 / 400
-    ranked = json_of(capsys, "rank", "--apis", "rare", "--apis", "even", *common)
-    assert {line["exposure"] for line in ranked["sets"]} == {9 / 400, 0}
-    curve = json_of(capsys, "curve", "--apis", "rare", *common)
+    assert overview["rare"]["users"] == 400
+    ranked = json_of(capsys, "--for-others", "rank", "--apis", "rare", "--apis", "even", *common)
+    assert {line["exposure"] for line in ranked["sets"]} == {9 / 400}
+    curve = json_of(capsys, "--for-others", "curve", "--apis", "rare", *common)
     assert curve["points"][0]["empirical"] == 9 / 400
-    with Monitor(database) as monitor:
+    with Monitor(database, audience=OTHERS) as monitor:
         explored = monitor.index(["rare", "even"], k=K).explore(["rare"])
         assert (explored.empirical, explored.suppressed) == (9 / 400, True)
-        assert monitor.publishable_apis(k=K) == ("even", "rare")
+        assert monitor.population().publishable_apis(K) == ("even", "rare")
         assert "own name" in monitor.population().apis
-        found = monitor.population()
-        assert found.users == 400
-    spectrum = CountSpectrum.from_counts([396, 4])
-    assert empirical_exposure(spectrum, K) == 4 / 400
+        assert monitor.population().users == 400

@@ -30,6 +30,34 @@ def check(text):
 
 LINES = PlainExporter(name="lines", summary="one API per line", write=write, check=check)
 '''
+COLLECTOR = '''
+"""Lines such as `u1 platform=Linux memory=8`."""
+
+import polars as pl
+
+from fpmonitor.collectors.codes import Coder
+
+
+class KeysCollector:
+    name = "keys"
+
+    def recognises(self, log, column_map):
+        return log.head.startswith(b"#keys\\n")
+
+    def read(self, log, column_map):
+        coder = Coder()
+        for block in log.blocks():
+            records = [line.split() for line in block.data.decode().splitlines() if line[:1] != "#"]
+            cells = [dict(cell.split("=") for cell in cells) for _, *cells in records]
+            yield coder.wide(
+                pl.DataFrame({"user": [user for user, *_ in records]}, schema={"user": pl.String}),
+                pl.DataFrame({api: [c.get(name) for c in cells] for name, api in APIS.items()},
+                             schema=dict.fromkeys(APIS.values(), pl.String)),
+            )
+
+
+APIS = {"platform": "Navigator.platform", "memory": "Navigator.deviceMemory"}
+'''
 DECISION = {
     "policy": {
         "k": 10,
@@ -90,3 +118,19 @@ def test_an_exporter_is_one_file_and_one_line(toys: Toys) -> None:
 
     (toys.folder / "decision.json").write_text(json.dumps(DECISION), encoding="utf-8")
     assert toys.run("export", "decision.json", "--to", "lines") == "A.a\n"
+
+
+def test_a_collector_is_one_file_and_one_line(toys: Toys) -> None:
+    toys.add(
+        "toy_keys", COLLECTOR, group="fpmonitor.collectors", line="keys = toy_keys:KeysCollector"
+    )
+    log = "#keys\nu1 platform=Linux memory=8\nu2 platform=Win32\n"
+    (toys.folder / "visits.log").write_text(log, encoding="utf-8")
+
+    [batch] = json.loads(toys.run("ingest", "visits.log", "--format", "json"))["batches"]
+    assert (batch["collector"], batch["stored"], batch["users"], batch["apis"]) == ("keys", 2, 2, 2)
+    observed = json.loads(toys.run("apis", "--unsafe-counts", "--format", "json"))
+    assert {row["api"]: row["users"] for row in observed} == {
+        "Navigator.deviceMemory": 1,
+        "Navigator.platform": 2,
+    }

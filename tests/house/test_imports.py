@@ -46,9 +46,7 @@ FLOORS = [
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 NO_CODE = {"__init__", "__main__", "fixtures"}
 # What is still to be moved; nothing may be added here, and what is mended is taken out.
-OPEN_IMPORTS = {
-    ("collectors", "store"),
-}
+OPEN_IMPORTS: set[tuple[str, str]] = set()
 OPEN_CIRCLES: set[tuple[str, str]] = set()
 
 

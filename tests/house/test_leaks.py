@@ -20,15 +20,15 @@ import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
-from fpmonitor.cli import command_tree, run
+from fpmonitor.cli import command_tree
+from fpmonitor.cli import run as run_program
 from fpmonitor.cli.commands import LazyCommand
-from fpmonitor.disclosure import FOR_OTHERS
 from fpmonitor.plugins import EXPORTERS, plugin_names
 from fpmonitor.serve.app import create_app, openapi_document
 from fpmonitor.serve.config import ServeConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 RECORDS = Path(__file__).parents[2] / "fixtures" / "records"
 K = 10
@@ -130,12 +130,9 @@ def write_demand(path: Path) -> None:
     path.write_text(json.dumps(report) + "\n", encoding="utf-8")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _for_others() -> Iterator[None]:
-    """Commands answer as for those to whom their output is handed on."""
-    token = FOR_OTHERS.set(True)
-    yield
-    FOR_OTHERS.reset(token)
+def run(arguments: Sequence[str]) -> int:
+    """Run a command as for those to whom its output is handed on."""
+    return run_program(["--for-others", *arguments])
 
 
 # ---- The search ---------------------------------------------------------------------------------

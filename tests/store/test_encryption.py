@@ -19,10 +19,9 @@ from fpmonitor.errors import BusyError, InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.store import encryption
 from fpmonitor.store.database import Database
-from fpmonitor.store.encryption import KEY_FILE, load_cipher, make_key_file, read_key_file
+from fpmonitor.store.encryption import load_cipher, make_key_file, read_key_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 PLANTED = "planted-value-zqxj"
@@ -78,13 +77,6 @@ def with_key(key: Path, *arguments: str) -> int:
     return run(["--key-file", str(key), *arguments])
 
 
-@pytest.fixture
-def opens(key: Path) -> Iterator[None]:
-    token = KEY_FILE.set(key)
-    yield
-    KEY_FILE.reset(token)
-
-
 def test_no_value_stands_in_the_file_and_questions_are_answered(
     db: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,16 +99,13 @@ def test_no_value_stands_in_the_file_and_questions_are_answered(
     assert with_key(key, "db", "verify", "--db", str(db)) == 0
 
 
-def test_the_log_of_a_killed_writer_is_encrypted_and_taken_in(
-    db: Path, key: Path, opens: None
-) -> None:
-    del opens
+def test_the_log_of_a_killed_writer_is_encrypted_and_taken_in(db: Path, key: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path; import fpmonitor.store.encryption as e\n"
         "from fpmonitor.store.database import Database\n"
         f"if not {HAS_CIPHER}:\n"
         "    e.load_cipher = lambda c: c.execute(\"SET force_mbedtls_unsafe = 'true'\")\n"
-        "e.KEY_FILE.set(Path(sys.argv[2])); database = Database(Path(sys.argv[1]))\n"
+        "database = Database(Path(sys.argv[1]), key_file=Path(sys.argv[2]))\n"
         f"database._execute(\"INSERT INTO meta VALUES ('mark', '{PLANTED}')\")\n"
         "os._exit(0)\n"
     )
@@ -125,7 +114,7 @@ def test_the_log_of_a_killed_writer_is_encrypted_and_taken_in(
     written_ahead = db.with_name(f"{db.name}.wal").read_bytes()
     assert written_ahead
     assert PLANTED.encode() not in written_ahead
-    with Database(db) as database:
+    with Database(db, key_file=key) as database:
         assert database.meta("mark") == PLANTED
 
 
@@ -186,11 +175,8 @@ def test_an_encrypted_copy_of_a_clear_database_has_the_same_content(
     assert capsys.readouterr().out == expected
 
 
-def test_two_of_one_process_share_it_and_another_process_waits(
-    db: Path, key: Path, opens: None
-) -> None:
-    del opens
-    with Database(db) as first, Database(db) as second:
+def test_two_of_one_process_share_it_and_another_process_waits(db: Path, key: Path) -> None:
+    with Database(db, key_file=key) as first, Database(db, key_file=key) as second:
         with first.transaction():
             first._execute("INSERT INTO meta VALUES ('mark', '1')")
         assert second.meta("mark") == "1"
@@ -200,19 +186,13 @@ def test_two_of_one_process_share_it_and_another_process_waits(
         assert other.returncode == 2
         if HAS_CIPHER:
             assert "in use by process" in other.stderr
-    with Database(db) as again:
+    with Database(db, key_file=key) as again:
         assert again.meta("mark") == "1"
 
 
-def test_the_lock_of_an_encrypted_file_holds_against_a_clear_opening(db: Path, opens: None) -> None:
-    with Database(db):
-        token = KEY_FILE.set(None)
-        try:
-            with pytest.raises((BusyError, StoreError)):
-                Monitor(db)
-        finally:
-            KEY_FILE.reset(token)
-    del opens
+def test_the_lock_of_an_encrypted_file_holds_against_a_clear_opening(db: Path, key: Path) -> None:
+    with Database(db, key_file=key), pytest.raises((BusyError, StoreError)):
+        Monitor(db)
 
 
 @pytest.mark.skipif(HAS_CIPHER, reason="DuckDB has its secure ciphers here")
