@@ -41,8 +41,8 @@ def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConn
     connection = duckdb.connect(database, config={**_OFFLINE, **settings})
     # A progress bar would go to stdout. In a notebook that cannot show one it is off, and DuckDB
     # refuses even to turn it off.
-    shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
-    if shown == (True,):
+    shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+    if shown == [(True,)]:  # a result that was not fetched to its end would keep others waiting
         connection.execute("SET enable_progress_bar = false")
     _connections.add(connection)
     return connection
