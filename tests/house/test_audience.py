@@ -30,7 +30,9 @@ USERS = 400
 COVERAGE = Coverage(verdicts={}, together=(), missed=())
 PLANTED = range(K)
 LANGUAGE, WIDTH, TOUCH = "Navigator.language", "Screen.width", "Navigator.maxTouchPoints"
-_TIMES = re.compile(r"(?:\d{4}-\d\d-\d\d)?(?:T| at | )?\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: UTC|Z|\+00:00)?")
+_TIMES = re.compile(
+    r"(?:\d{4}-\d\d-\d\d)?(?:T| at | )?\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: UTC|Z|\+00:00)?"
+)
 COMMANDS = {
     "exposure": f"exposure --apis {WIDTH} --apis {WIDTH},{LANGUAGE} --bounds --entropies "
     "--trust joint",
