@@ -503,7 +503,7 @@ def test_a_store_is_of_one_study_and_of_one_kind_of_role(tmp_path: Path) -> None
         Shuffler(tmp_path / "s.db", other, RINGS["shuffler"])
     with pytest.raises(InputError, match="not to the shuffler"):
         Shuffler(tmp_path / "t.db", STUDY, RINGS["curator"])
-    with pytest.raises(InputError, match="not of a recipient"):
+    with pytest.raises(InputError, match="not to a recipient"):
         Recipient(tmp_path / "u.db", STUDY, RINGS["shuffler"])
 
 

@@ -324,7 +324,7 @@ def test_counts_that_do_not_fit_the_study_are_refused() -> None:
         select(terms, singles, setting="both")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="weight of a"):
         select(terms, singles, setting="fixed", weights={"a": -1})
-    with pytest.raises(UndecidableError, match="fewer than 2"):
+    with pytest.raises(UndecidableError, match="at least 2 reports"):
         select(terms, {(api,): {} for api in terms.apis})
 
 

@@ -319,7 +319,7 @@ def test_other_addresses_are_refused(address: str) -> None:
 
 
 def test_a_token_does_not_travel_in_the_clear() -> None:
-    with pytest.raises(InputError, match="clear"):
+    with pytest.raises(InputError, match="unencrypted"):
         Service("http://curator.example", TOKEN)
     for address in ("https://curator.example", "http://127.0.0.1:1", "http://localhost:1"):
         with Service(address, TOKEN):
