@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 _OUTPUTS: dict[str, Callable[[Any], Output]] = {
     "AutomationReport": answers.automation,
     "CheckReport": answers.check,
-    "ComparedDecision": lambda line: answers.compared_decisions([line]),
     "ComparedSet": lambda line: answers.comparison(
         [line], population=line.before.population, k=line.before.k
     ),
