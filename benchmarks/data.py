@@ -65,6 +65,8 @@ def browsers(users: int, *, seed: int = SEED) -> pl.DataFrame:
 
 def with_text_time(frame: pl.DataFrame) -> pl.DataFrame:
     """Time as ISO 8601 text, as text logs hold it."""
+    if "time" not in frame.columns:
+        return frame
     return frame.with_columns(pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"))
 
 

@@ -5,11 +5,17 @@ runs both in turn, each in a process of its own. JSON goes to stdout: medians of
 seconds, `speed` and `cpu_speed` as ratios to bare DuckDB in the same rounds (1 is as fast), peak
 memory in bytes, sizes of the databases, and the seconds of storing the same file once more and of
 a file that repeats all but a hundredth of it.
+
+`--table FILE.parquet` takes the rows of a real table, whose first column names the user, instead:
+they are repeated up to `--users` rows, each with a new user. `--variants` adds logs that differ in
+form alone: CSV with lines that end in CR LF, packed CSV, JSON lines that leave absent members out,
+and CSV and JSON lines with one broken record in the middle.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import statistics
@@ -18,12 +24,14 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from data import browsers, write
+from data import browsers, with_text_time, write
 
+VARIANTS = ("crlf.csv", "packed.csv.gz", "absent.jsonl", "broken.csv", "broken.jsonl")
 FORMATS = {"parquet": "read_parquet", "csv": "read_csv", "jsonl": "read_json"}
 
 BARE = """
@@ -71,14 +79,47 @@ def median(runs: list[Run], field: str) -> float:
     return float(statistics.median(getattr(run, field) for run in runs))
 
 
+def repeated(table: Path, users: int) -> pl.DataFrame:
+    """Rows of a real table, over and over, each of a user of its own."""
+    rows = pl.read_parquet(table)
+    frame = pl.concat([rows] * -(-users // rows.height)).head(users)
+    number = pl.int_range(1, users + 1, eager=True).cast(pl.String).str.zfill(8)
+    return frame.select(("b" + number).alias("user"), *frame.columns[1:])
+
+
+def write_variant(frame: pl.DataFrame, log: Path) -> None:
+    """Write a log whose name says in what it differs."""
+    form = log.name.split(".", 1)[1]
+    plain = with_text_time(frame)
+    if form == "crlf.csv":
+        plain.write_csv(log, line_terminator="\r\n")
+    elif form == "packed.csv.gz":
+        with gzip.open(log, "wb", compresslevel=1) as file:
+            plain.write_csv(file)
+    elif form == "absent.jsonl":
+        with log.open("w", encoding="utf-8") as file:
+            for row in plain.iter_rows(named=True):
+                present = {name: value for name, value in row.items() if value is not None}
+                file.write(json.dumps(present) + "\n")
+    else:
+        write(frame, log)
+        lines = log.read_bytes().split(b"\n")
+        lines.insert(len(lines) // 2, b'{"user": "broken"' if form == "broken.jsonl" else b"broken")
+        log.write_bytes(b"\n".join(lines))
+
+
 def compare(log: Path, rounds: int) -> dict[str, Any]:
-    reader = FORMATS[log.suffix[1:]]
+    """Run both on one log."""
+    form = log.name.removesuffix(".gz").rsplit(".", 1)[1]
+    reader = FORMATS[form]
+    # Bare DuckDB reads the same log without the broken record.
+    whole = log.with_name(f"{log.name.split('.')[0]}.{form}") if "broken" in log.name else log
     bare_path, our_path = log.with_suffix(".bare"), log.with_suffix(".duckdb")
     bare, ours = [], []
     for _ in range(rounds):
         bare_path.unlink(missing_ok=True)
         our_path.unlink(missing_ok=True)
-        bare.append(run(BARE, bare_path, log, reader))
+        bare.append(run(BARE, bare_path, whole, reader))
         ours.append(run(OURS, our_path, log))
     return {
         "log_bytes": log.stat().st_size,
@@ -105,17 +146,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=list(FORMATS))
     parser.add_argument("--folder", type=Path, help="keep the logs here and use them again")
+    parser.add_argument("--table", type=Path, help="rows of a real table")
+    parser.add_argument("--variants", action="store_true", help="logs of other forms, too")
     options = parser.parse_args()
+    source = partial(repeated, options.table) if options.table else browsers
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch)
         logs = [folder / f"{options.users}.{name}" for name in options.formats]
         if not all(log.is_file() for log in logs):
-            frame = browsers(options.users)
+            frame = source(options.users)
             for log in logs:
                 write(frame, log)
         results = {log.suffix[1:]: compare(log, options.rounds) for log in logs}
+        for variant in VARIANTS if options.variants else ():
+            write_variant(source(options.users), log := folder / f"{options.users}.{variant}")
+            results[variant] = compare(log, options.rounds)
         overlap = folder / "overlap.parquet"
-        frame = browsers(options.users)
+        frame = source(options.users)
         hundredth = frame.head(max(options.users // 100, 1))
         write(pl.concat([frame, hundredth.with_columns(pl.col("user") + "new")]), overlap)
         results["overlap"] = {

@@ -18,7 +18,9 @@ from fpmonitor.logs import ColumnMap
 from fpmonitor.vocabulary import api_of
 
 if TYPE_CHECKING:
-    from fpmonitor.logs import LogFile, Scan
+    from collections.abc import Iterator
+
+    from fpmonitor.logs import CodedBatch, LogFile
 
 _SOURCE = "glean"
 _METRIC = re.compile(r"(?:.*[._])?characteristics[._](\w+)")
@@ -66,12 +68,11 @@ class GleanJsonCollector(RecordCollector):
         """Whether the record has two or more such metrics."""
         return sum(_api_of_metric(name) is not None for name in _metrics(record)) >= 2
 
-    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
-        """How to read the log; errors as of all collectors that read record by record."""
-        scan = super().scan(log, column_map)
+    def read(self, log: LogFile, column_map: ColumnMap) -> Iterator[CodedBatch]:
+        """Read the log; errors as of all collectors that read record by record."""
+        yield from super().read(log, column_map)
         named = (first_ending(_metrics(record), _IDENTIFIER) for record in self.first(log))
         self.rows_are_visits = self.rows_are_visits and not any(named)
-        return scan
 
     def visit(self, record: Any) -> Visit:
         """Metrics of one ping."""

@@ -11,8 +11,8 @@ import duckdb
 from fpmonitor.collectors.calls import script_of, site_of
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
+from fpmonitor.logs import Call
 from fpmonitor.sql import quote_path, quote_text
-from fpmonitor.store.demand import Call
 from fpmonitor.vocabulary import api_of_instrumented
 
 if TYPE_CHECKING:

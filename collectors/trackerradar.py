@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.collectors.calls import script_of, site_of
 from fpmonitor.collectors.records import first_records, json_records
-from fpmonitor.store.demand import Call
+from fpmonitor.logs import Call
 from fpmonitor.vocabulary import api_of_instrumented
 
 if TYPE_CHECKING:

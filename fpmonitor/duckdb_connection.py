@@ -12,10 +12,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import polars as pl
+
 # DuckDB would download an extension that a file or a statement seems to need.
 _OFFLINE = {"autoinstall_known_extensions": "false"}
 _INTERRUPTED = "Query interrupted"
 _connections: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+
+
+class ArrowStream:
+    """A frame of Polars or DuckDB that the other reads without pyarrow."""
+
+    def __init__(self, frame: pl.DataFrame | duckdb.DuckDBPyRelation) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._frame.__arrow_c_stream__(requested_schema)
 
 
 def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConnection:
@@ -29,8 +41,8 @@ def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConn
     connection = duckdb.connect(database, config={**_OFFLINE, **settings})
     # A progress bar would go to stdout. In a notebook that cannot show one it is off, and DuckDB
     # refuses even to turn it off.
-    shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
-    if shown == (True,):
+    shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+    if shown == [(True,)]:  # a result that was not fetched to its end would keep others waiting
         connection.execute("SET enable_progress_bar = false")
     _connections.add(connection)
     return connection

@@ -1,39 +1,21 @@
-"""The outcome of a check, for people and for the programs that run checks."""
+"""Whether the allow list of a decision still holds on the users of now."""
 
 from __future__ import annotations
 
-import json
-import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
-from xml.etree import ElementTree as ET
+from datetime import datetime
+from typing import Any, Literal
 
-import fpmonitor
 from fpmonitor.answers.decide import recheck_sets
-from fpmonitor.decide.horizon import share_delta
+from fpmonitor.decide.decision import ApiSet, Decision, Verdict
+from fpmonitor.decide.horizon import CheckSlot, share_delta
 from fpmonitor.disclosure import publishable_count
+from fpmonitor.population.population import Population
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from fpmonitor.decide.decision import ApiSet, Decision, Verdict
-    from fpmonitor.decide.horizon import CheckSlot
-    from fpmonitor.population.population import Population
-
 Outcome = Literal["holds", "violated", "cannot tell"]
-_RULE = "exposure-within-budget"
-_SARIF = {
-    "allow": ("pass", "none"),
-    "block": ("fail", "error"),
-    "undecided": ("open", "none"),
-}
-_GITHUB = {"allow": "notice", "block": "error", "undecided": "warning"}
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,18 +73,6 @@ class CheckReport(Result):
         """Whether the decision is on the observed users themselves."""
         return self.decision.policy.delta is None
 
-    def lines(self) -> Iterator[tuple[ApiSet, Verdict, str]]:
-        """Each set, its verdict, and both in one sentence."""
-        policy = self.decision.policy
-        budget = f"{100 * policy.budget:.6g} % of the users to groups of fewer than {policy.k}"
-        says = {
-            "allow": f"exposes at most {budget}",
-            "block": f"exposes more than {budget}",
-            "undecided": f"may or may not expose more than {budget}: more users would tell",
-        }
-        for apis, verdict in self.verdicts.items():
-            yield apis, verdict, f"{', '.join(apis)} {says[verdict]}"
-
 
 def report_check(
     population: Population, decision: Decision, slot: CheckSlot | None = None
@@ -133,90 +103,3 @@ def report_check(
         until=population.window.until,
         place=slot,
     )
-
-
-def to_junit(report: CheckReport, file: str) -> str:
-    """JUnit XML: a case a set; a violated one is a failure, an open one an error."""
-    cases = list(report.lines())
-    verdicts = [verdict for _, verdict, _ in cases]
-    counts = {
-        "tests": str(len(cases)),
-        "failures": str(verdicts.count("block")),
-        "errors": str(verdicts.count("undecided")),
-    }
-    root = ET.Element("testsuites", {"name": "fpmonitor check", **counts})
-    suite = ET.SubElement(root, "testsuite", {"name": _xml(file), **counts})
-    for apis, verdict, sentence in cases:
-        case = ET.SubElement(suite, "testcase", classname=_RULE, name=_xml(", ".join(apis)))
-        if verdict != "allow":
-            kind = "failure" if verdict == "block" else "error"
-            problem = ET.SubElement(case, kind, type=verdict, message=_xml(sentence))
-            problem.text = _xml(sentence)
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def to_sarif(report: CheckReport, file: str) -> str:
-    """SARIF 2.1.0: a result a set; `open` is SARIF's word for what the data cannot decide."""
-    rule = {
-        "id": _RULE,
-        "name": "ExposureWithinBudget",
-        "shortDescription": {"text": "An allowed API set exposes too many users"},
-        "fullDescription": {"text": report.decision.guarantee},
-        "defaultConfiguration": {"level": "error"},
-    }
-    results = [
-        {
-            "ruleId": _RULE,
-            "ruleIndex": 0,
-            "kind": _SARIF[verdict][0],
-            "level": _SARIF[verdict][1],
-            "message": {"text": sentence},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": _uri(file)},
-                        "region": {"startLine": 1},
-                    }
-                }
-            ],
-            "partialFingerprints": {"apiSet/v1": json.dumps(list(apis), ensure_ascii=False)},
-        }
-        for apis, verdict, sentence in report.lines()
-    ]
-    driver = {"name": "fpmonitor", "version": fpmonitor.__version__, "rules": [rule]}
-    document = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [
-            {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-        ],
-    }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
-def to_github(report: CheckReport, file: str) -> str:
-    """Workflow commands of GitHub Actions: an annotation a set."""
-    return "".join(
-        f"::{_GITHUB[verdict]} file={_property(file)},title=fpmonitor check::{_data(sentence)}\n"
-        for _, verdict, sentence in report.lines()
-    )
-
-
-def _xml(text: str) -> str:
-    """Text without the characters that XML 1.0 cannot hold."""
-    return _NO_XML.sub("\ufffd", text)
-
-
-def _uri(file: str) -> str:
-    """Relative reference, or the URI of an absolute path."""
-    path = Path(file)
-    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

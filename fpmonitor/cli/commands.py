@@ -199,6 +199,23 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
             "Print the nginx or Apache log format that records fingerprintable request headers.",
         ),
     ),
+    "Beyond one computer": (
+        Entry(
+            "convert",
+            "fpmonitor.cli.snapshots:convert_logs",
+            "Write the visits of logs as a Parquet file for other engines.",
+        ),
+        Entry(
+            "snapshot",
+            "fpmonitor.cli.snapshots:snapshot",
+            "Turn a table of an engine, with one row a user, into a snapshot in a folder.",
+        ),
+        Entry(
+            "sample",
+            "fpmonitor.cli.snapshots:sample",
+            "Draw users of a snapshot for a database, and say what the certificate loses by it.",
+        ),
+    ),
     "Database": (
         Entry(
             "db",

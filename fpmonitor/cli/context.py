@@ -6,6 +6,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fpmonitor.errors import InputError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -61,11 +63,24 @@ def open_monitor(
     window: Window | None = None,
     view: View | None = None,
     audience: Audience | None = None,
+    snapshot: str | None = None,
+    engine: str | None = None,
 ) -> Monitor:
-    """Open a database for questions; the audience is that of the options unless one is named."""
+    """Open a database, or a snapshot, for questions.
+
+    The audience is that of the options unless one is named.
+    """
     from fpmonitor.monitor import Monitor  # noqa: PLC0415 -- not for --help
 
     invocation = INVOCATION.get()
+    server = engine if engine is not None and engine.startswith("sc://") else None
+    if snapshot is not None:
+        return _open_snapshot(snapshot, server, window, view, audience or invocation.audience)
+    if server is not None:
+        raise InputError(
+            "--engine: a server needs --snapshot FOLDER",
+            hint="take a snapshot of your table with `fpmonitor snapshot`",
+        )
     return Monitor(
         db,
         create=create,
@@ -75,6 +90,19 @@ def open_monitor(
         key_file=invocation.key_file,
         patience=invocation.patience,
     )
+
+
+def _open_snapshot(
+    folder: str, engine: str | None, window: Window | None, view: View | None, audience: Audience
+) -> Monitor:
+    from fpmonitor.snapshots import SnapshotMonitor  # noqa: PLC0415 -- not for --help
+
+    if window is not None and any(window.bounds.values()):
+        raise InputError(
+            "--snapshot: a snapshot keeps neither times nor sources",
+            hint="leave --since, --until and --source away, or ask a database file",
+        )
+    return SnapshotMonitor(folder, engine, view=view, audience=audience)
 
 
 def open_database(db: Path, *, create: bool = False) -> Database:

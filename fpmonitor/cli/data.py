@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,10 +16,12 @@ from fpmonitor.cli.options import (
     COLUMNS,
     DB,
     DEFAULT_DB,
+    ENGINE,
     FORMAT,
     OUTPUT,
     QUIET,
     SINCE,
+    SNAPSHOT,
     UNSAFE_COUNTS,
     UNTIL,
     K,
@@ -40,24 +42,32 @@ from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.store.snapshot import Window
 
-if TYPE_CHECKING:
-    pass
+LOGS = Annotated[
+    list[str],
+    typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input."),
+]
+USER_COLUMN = Annotated[
+    str | None, typer.Option("--user", help="Column with the user id.", metavar="COLUMN")
+]
+TIME_COLUMN = Annotated[
+    str | None, typer.Option("--time", help="Column with the time.", metavar="COLUMN")
+]
+
+
+def column_map_of(columns: Path | None, user: str | None, time: str | None) -> ColumnMap:
+    """Return the column map of a file, with the names of the options in place of its own."""
+    column_map = ColumnMap.from_toml(columns) if columns else ColumnMap()
+    named = {field: name for field, name in (("user", user), ("time", time)) if name is not None}
+    return replace(column_map, columns={**column_map.columns, **named})
 
 
 def ingest(
-    paths: Annotated[
-        list[str],
-        typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input."),
-    ],
+    paths: LOGS,
     db: DB = DEFAULT_DB,
     collector: COLLECTOR = None,
     columns: COLUMNS = None,
-    user: Annotated[
-        str | None, typer.Option("--user", help="Column with the user id.", metavar="COLUMN")
-    ] = None,
-    time: Annotated[
-        str | None, typer.Option("--time", help="Column with the time.", metavar="COLUMN")
-    ] = None,
+    user: USER_COLUMN = None,
+    time: TIME_COLUMN = None,
     digest_values: Annotated[
         bool,
         typer.Option(
@@ -71,9 +81,7 @@ def ingest(
     quiet: QUIET = False,
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
-    column_map = ColumnMap.from_toml(columns) if columns else ColumnMap()
-    named = {field: name for field, name in (("user", user), ("time", time)) if name is not None}
-    column_map = replace(column_map, columns={**column_map.columns, **named})
+    column_map = column_map_of(columns, user, time)
     with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
         reports = monitor.ingest(
             paths,
@@ -131,6 +139,8 @@ def apis(
     ] = None,
     reader: READER = None,
     query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
+    snapshot: SNAPSHOT = None,
+    engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     k: K = 10,
     volatile: VOLATILE = "shared",
@@ -147,7 +157,9 @@ def apis(
         _resolve(resolve, output_format, output)
         return
     view = view_of(volatile, drop_automation)
-    with open_monitor(db, window=Window(since, until, source), view=view) as monitor:
+    with open_monitor(
+        db, snapshot=snapshot, engine=engine, window=Window(since, until, source), view=view
+    ) as monitor:
         users = monitor.population()
         note_view(users, k)
         overview = list_apis(users, k=k, show_counts_below_k=unsafe_counts)

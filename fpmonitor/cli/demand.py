@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,11 +13,13 @@ from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
     DELTA,
+    ENGINE,
     FORMAT,
     OUTPUT,
     POPULATION,
     QUIET,
     SINCE,
+    SNAPSHOT,
     UNSAFE_COUNTS,
     UNTIL,
     K,
@@ -27,9 +29,6 @@ from fpmonitor.cli.output import note, show
 from fpmonitor.render import answers
 from fpmonitor.store.demand import By
 from fpmonitor.store.snapshot import Window
-
-if TYPE_CHECKING:
-    pass
 
 
 def demand(
@@ -72,6 +71,8 @@ def automation(
         typer.Option("--apis", help="API set whose exposure to compare; repeat for further sets."),
     ] = None,
     k: K = 10,
+    snapshot: SNAPSHOT = None,
+    engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -80,7 +81,7 @@ def automation(
     output: OUTPUT = None,
 ) -> None:
     """Count users that look automated, and compare the exposure with and without them."""
-    with open_monitor(db, window=Window(since, until)) as monitor:
+    with open_monitor(db, snapshot=snapshot, engine=engine, window=Window(since, until)) as monitor:
         report = report_automation(
             monitor.population(),
             [split_names(names) for names in apis or []],

@@ -11,7 +11,17 @@ import typer
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import DECISION, SITE, TARGETS
-from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET, SINCE, UNTIL
+from fpmonitor.cli.options import (
+    DB,
+    DEFAULT_DB,
+    ENGINE,
+    FORMAT,
+    OUTPUT,
+    QUIET,
+    SINCE,
+    SNAPSHOT,
+    UNTIL,
+)
 from fpmonitor.cli.output import emit, note, show
 from fpmonitor.decide.decision import Decision, read_decision
 from fpmonitor.errors import InputError
@@ -38,6 +48,8 @@ def preview(
     to: TO,
     site: SITE = None,
     table: TARGETS = "153",
+    snapshot: SNAPSHOT = None,
+    engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -54,7 +66,7 @@ def preview(
         options,
         left_readable(decided.policy.candidates, chosen, exporter.absent),
     )
-    with open_monitor(db, window=Window(since, until)) as monitor:
+    with open_monitor(db, snapshot=snapshot, engine=engine, window=Window(since, until)) as monitor:
         rows = _exposures(monitor, decided, states)
     show(decisions.preview(rows), output_format, output)
 

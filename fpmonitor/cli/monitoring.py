@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fpmonitor.answers.check import to_github, to_junit, to_sarif
 from fpmonitor.answers.trend import Against
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
@@ -19,10 +18,12 @@ from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
     DELTA,
+    ENGINE,
     FORMAT,
     OUTPUT,
     QUIET,
     SINCE,
+    SNAPSHOT,
     UNTIL,
     K,
     split_names,
@@ -43,6 +44,7 @@ from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, StoreError
 from fpmonitor.logs import ColumnMap
 from fpmonitor.render import answers
+from fpmonitor.render.check_files import to_github, to_junit, to_sarif
 from fpmonitor.render.figures import of_trend
 from fpmonitor.render.svg import standalone
 from fpmonitor.store.snapshot import Window
@@ -63,9 +65,6 @@ _EXITS = {
     "cannot tell": EXIT_UNDECIDED,
     None: EXIT_UNDECIDED,
 }
-_COLOURS = {"allow": "green", "block": "red", "undecided": "yellow"}
-_SHOWN_VALUES = 3
-_SMALLEST_P = 1e-99
 CheckFormat = Literal["table", "json", "csv", "junit", "sarif", "github"]
 CHECK_FORMAT = Annotated[
     CheckFormat | None,
@@ -158,6 +157,8 @@ def check(
     decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
     by: NEWEST = None,
     horizon: HORIZON = None,
+    snapshot: SNAPSHOT = None,
+    engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -169,7 +170,7 @@ def check(
 
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
-    with open_monitor(db, window=Window(since, until)) as monitor:
+    with open_monitor(db, snapshot=snapshot, engine=engine, window=Window(since, until)) as monitor:
         report = monitor.check(read_decision(decision), horizon=horizon, by=by)
     note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))
     return emit_check(report, decision, output_format, output)

@@ -9,8 +9,32 @@ from typing import Annotated, Literal
 import typer
 
 import fpmonitor
+from fpmonitor.errors import InputError
 
 OutputFormat = Literal["table", "json", "csv"]
+
+
+def _check_address(context: typer.Context, address: str | None) -> str | None:
+    """Refuse what is no address, and one with a token where all users of a computer read it."""
+    if address is None:
+        return None
+    if not address.startswith("sc://"):
+        raise InputError(
+            f"--engine: {address!r} is not an engine", hint="a server looks like sc://HOST:PORT"
+        )
+    source = context.get_parameter_source("engine")
+    if ";" in address and source is not None and source.name == "COMMANDLINE":
+        raise InputError(
+            "--engine: an address with parameters may hold a token, which others could read here",
+            hint="put it into FPMONITOR_ENGINE",
+        )
+    return address
+
+
+def _check_counter(context: typer.Context, counter: str) -> str | None:
+    """Refuse what counts nothing."""
+    counts = {"auto", "memory", "duckdb"}
+    return counter if counter in counts else _check_address(context, counter)
 
 
 def _print_version(wanted: bool) -> None:
@@ -125,6 +149,35 @@ UNTIL = Annotated[
     datetime | None,
     typer.Option(
         "--until", help="Only observations before this time (UTC).", rich_help_panel="Data"
+    ),
+]
+SNAPSHOT = Annotated[
+    str | None,
+    typer.Option(
+        "--snapshot",
+        help="Ask the users of this snapshot (see `fpmonitor snapshot`), not of the database.",
+        metavar="FOLDER",
+    ),
+]
+COUNTER = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        envvar="FPMONITOR_ENGINE",
+        help="What counts groups: rows in memory, queries of DuckDB, or, of a snapshot, a server "
+        "of Spark Connect.",
+        metavar="auto|memory|duckdb|sc://HOST:PORT",
+        callback=_check_counter,
+    ),
+]
+ENGINE = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        envvar="FPMONITOR_ENGINE",
+        help="Server of Spark Connect that reads the snapshot and counts what is too large.",
+        metavar="sc://HOST:PORT",
+        callback=_check_address,
     ),
 ]
 UNSAFE_COUNTS = Annotated[

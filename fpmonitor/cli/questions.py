@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,15 +13,18 @@ from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.trust import Knowledge
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import (
+    COUNTER,
     DB,
     DEFAULT_DB,
     DELTA,
+    ENGINE,
     FORMAT,
     MISSING,
     OUTPUT,
     POPULATION,
     QUIET,
     SINCE,
+    SNAPSHOT,
     UNTIL,
     K,
     OutputFormat,
@@ -43,7 +46,6 @@ from fpmonitor.cli.views import (
 )
 from fpmonitor.decide.decision import Setting, read_decision
 from fpmonitor.errors import InputError
-from fpmonitor.population.population import Engine
 from fpmonitor.question import Question
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, decisions
@@ -58,20 +60,8 @@ if TYPE_CHECKING:
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
 
-_SHOWN_SETS = 5
+EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
-_COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
-_EXPOSURE_COLUMNS = (
-    "values",
-    "observed",
-    "plug-in",
-    "unbiased",
-    "lower",
-    "upper",
-    "bits",
-    "n/2^H",
-    "off by",
-)
 
 GIVEN = Annotated[
     str,
@@ -102,9 +92,6 @@ TRUST = Annotated[
 ENTROPIES = Annotated[
     bool, typer.Option("--entropies", help="Show all measures and estimators of entropy.")
 ]
-COUNTER = Annotated[
-    Engine, typer.Option("--engine", help="Where groups are counted: in memory, or in DuckDB.")
-]
 
 
 def exposure(
@@ -129,6 +116,8 @@ def exposure(
     source: SOURCE = None,
     reader: READER = None,
     query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
+    snapshot: SNAPSHOT = None,
+    engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -137,7 +126,9 @@ def exposure(
 ) -> None:
     """Estimate the exposure of API sets, with finite-sample confidence limits."""
     view = view_of(volatile, drop_automation, what_if)
-    with open_monitor(db, window=Window(since, until, source), view=view) as monitor:
+    with open_monitor(
+        db, snapshot=snapshot, engine=engine, window=Window(since, until, source), view=view
+    ) as monitor:
         users = monitor.population()
         note_view(users, k)
         reports = report_exposures(
@@ -211,18 +202,21 @@ def decide(
     drop_automation: DROP_AUTOMATION = False,
     what_if: WHAT_IF = None,
     source: SOURCE = None,
+    snapshot: SNAPSHOT = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
     output_format: FORMAT = None,
     output: OUTPUT = None,
     quiet: QUIET = False,
-) -> None:
+) -> int:
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
     known = None if resume is None else read_decision(resume)
     view = view_of(volatile, drop_automation, what_if)
     with (
-        open_monitor(db, window=Window(since, until, source), view=view) as monitor,
+        open_monitor(
+            db, snapshot=snapshot, engine=engine, window=Window(since, until, source), view=view
+        ) as monitor,
         progress_line(quiet) as progress,
     ):
         progress("preparing")
@@ -234,7 +228,7 @@ def decide(
             users,
             Question(k, population, delta, missing),
             budget=budget,
-            engine=engine,
+            **_counting(monitor, engine),
             candidates=names,
             setting=setting,
             weights=_weights(monitor, users, weights),
@@ -247,6 +241,16 @@ def decide(
             known=known,
         )
     emit_decision(decision, output_format, output, quiet=quiet)
+    if not monitor.lost:
+        return 0
+    note("the engine was lost: the decision holds what was proven; go on with --resume")
+    return EXIT_LOST
+
+
+def _counting(monitor: Monitor, engine: str) -> dict[str, Any]:
+    """Arguments of `decide_sets` that say what counts, and what a decision notes of it."""
+    chosen = "auto" if engine.startswith("sc://") else engine
+    return {"engine": chosen, "engine_name": monitor.counter}
 
 
 def emit_decision(

@@ -16,11 +16,13 @@ from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
     DELTA,
+    ENGINE,
     FORMAT,
     OUTPUT,
     POPULATION,
     QUIET,
     SINCE,
+    SNAPSHOT,
     UNTIL,
     K,
     OutputFormat,
@@ -77,6 +79,8 @@ def report(
     ] = 0.05,
     delta: DELTA = 0.05,
     source: SOURCE = None,
+    snapshot: SNAPSHOT = None,
+    engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -85,7 +89,9 @@ def report(
     """Write an HTML report on a decision, with figures and their data."""
     window = Window(since, until, source)
     with (
-        open_monitor(db, window=window, audience=Audience.OTHERS) as monitor,
+        open_monitor(
+            db, snapshot=snapshot, engine=engine, window=window, audience=Audience.OTHERS
+        ) as monitor,
         progress_line(quiet) as progress,
     ):
         progress("deciding" if decision is None else "reading")
@@ -120,6 +126,8 @@ def plot(
     population: POPULATION = None,
     delta: DELTA = 0.05,
     source: SOURCE = None,
+    snapshot: SNAPSHOT = None,
+    engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -128,7 +136,9 @@ def plot(
     """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
     check_image(output)
     window = Window(since, until, source)
-    with open_monitor(db, window=window, audience=Audience.OTHERS) as monitor:
+    with open_monitor(
+        db, snapshot=snapshot, engine=engine, window=window, audience=Audience.OTHERS
+    ) as monitor:
         figure = figure_of(monitor, kind, apis, k, population, delta)
     emit_figure(figure, output, quiet=quiet)
 

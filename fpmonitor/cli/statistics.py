@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,11 +14,13 @@ from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
     DELTA,
+    ENGINE,
     FORMAT,
     MISSING,
     OUTPUT,
     POPULATION,
     SINCE,
+    SNAPSHOT,
     UNSAFE_COUNTS,
     UNTIL,
     K,
@@ -39,12 +41,6 @@ from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers
 from fpmonitor.safe_files import read_text
 from fpmonitor.store.snapshot import Window
-
-if TYPE_CHECKING:
-    pass
-
-_SHOWN_SETS = 40
-_SHOWN_POINTS = 30
 
 
 def rank(
@@ -74,6 +70,8 @@ def rank(
     source: SOURCE = None,
     reader: READER = None,
     query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
+    snapshot: SNAPSHOT = None,
+    engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -85,7 +83,9 @@ def rank(
     if sets is not None:
         named += _read_sets(sets)
     view = view_of(volatile, drop_automation)
-    with open_monitor(db, window=Window(since, until, source), view=view) as monitor:
+    with open_monitor(
+        db, snapshot=snapshot, engine=engine, window=Window(since, until, source), view=view
+    ) as monitor:
         users = monitor.population()
         note_view(users, k)
         ranking = rank_sets(
@@ -125,6 +125,8 @@ def curve(
     source: SOURCE = None,
     reader: READER = None,
     query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
+    snapshot: SNAPSHOT = None,
+    engine: ENGINE = None,
     db: DB = DEFAULT_DB,
     since: SINCE = None,
     until: UNTIL = None,
@@ -133,7 +135,9 @@ def curve(
 ) -> None:
     """Show the exposure curve of an API set, with a simultaneous confidence band."""
     view = view_of(volatile, drop_automation)
-    with open_monitor(db, window=Window(since, until, source), view=view) as monitor:
+    with open_monitor(
+        db, snapshot=snapshot, engine=engine, window=Window(since, until, source), view=view
+    ) as monitor:
         users = monitor.population()
         note_view(users, k)
         report = report_curve(

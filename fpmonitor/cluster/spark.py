@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import sys
 import threading
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 import polars as pl
 
@@ -15,18 +18,20 @@ from fpmonitor.errors import EngineLostError, InputError, StoreError
 from fpmonitor.logs import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
-
-    from numpy.typing import NDArray
 
 _RETRIES = 5  # the client's own policy would try for ten minutes, silently
 _LONGEST_PAUSE = 2000  # milliseconds between two tries
 _CONNECT_SECONDS = 30
+_LISTEN_SECONDS = 2.5
+_PORT = 15002
 _LOST = ("UNAVAILABLE", "RETRIES_EXCEEDED", "Connection refused", "SESSION_CLOSED")
 # They would write statements, with the key of the user digests, and stacks to stderr.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _GIVEN_UP = r".*RETRIES_EXCEEDED"
+_NOTHING_THERE = ("NOT_FOUND", "NOT FOUND", "INFER", "NOT A DIRECTORY")
+_QUERY = re.compile(r"\s*\(?\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
 
 
 class SparkEngine:
@@ -46,6 +51,8 @@ class SparkEngine:
 
     Attributes
     ----------
+    address
+        The address without its parameters.
     lost
         Whether an answer failed to come because nobody is there any more.
     """
@@ -53,18 +60,15 @@ class SparkEngine:
     dialect = "spark"
 
     def __init__(self, url: str) -> None:
-        if not url.startswith("sc://"):
-            raise InputError(
-                f"engine {excerpt(url)!r} is no address of Spark Connect",
-                hint="it looks like sc://host:15002",
-            )
-        self.url = url.split(";", 1)[0]  # what follows may hold a token
+        self.address = url.split(";", 1)[0]  # what follows may hold a token
         self.lost = False
+        _check_port(self.address)
         sqlglot()
         self._session = _session(url)
         with self._errors("connecting"):
             self._within(_CONNECT_SECONDS)
         self._session.conf.set("spark.sql.session.timeZone", "UTC")
+        self._session.conf.set("spark.sql.caseSensitive", "true")
 
     def _within(self, seconds: float) -> None:
         """Wait for a first answer, no longer than this: some addresses swallow all questions."""
@@ -82,7 +86,9 @@ class SparkEngine:
         thread.start()
         thread.join(seconds)
         if not outcome:
-            raise EngineLostError(f"the engine at {self.url} does not answer within {seconds:g} s")
+            raise EngineLostError(
+                f"the engine at {self.address} does not answer within {seconds:g} s"
+            )
         if outcome[0] is not None:
             raise outcome[0]
 
@@ -123,35 +129,100 @@ class SparkEngine:
                 # The client tries once more when the process ends, and would warn then.
                 warnings.filterwarnings("ignore", _GIVEN_UP, UserWarning)
                 raise EngineLostError(
-                    f"the engine at {self.url} does not answer ({name})",
+                    f"the engine at {self.address} does not answer ({name})",
                     hint="is it running? what was stored there is kept; ask again",
                 ) from error
             reason = excerpt(text.split("\n", 1)[0])
-            raise StoreError(f"{doing}: the engine at {self.url} refused ({reason})") from error
+            raise StoreError(f"{doing}: the engine at {self.address} refused ({reason})") from error
 
     def frame(self, text: str) -> pl.DataFrame:
-        """Rows that a query in Spark's dialect returns."""
+        """Return the rows of a query; see `Engine`."""
         with self._errors("query"):
             answer = pl.from_arrow(self._session.sql(text).toArrow())
         if not isinstance(answer, pl.DataFrame):
-            raise StoreError("the engine did not answer with a table")
+            raise StoreError(f"the engine at {self.address} did not answer with a table")
         return answer
 
-    def arrays(self, text: str) -> Mapping[str, NDArray[Any]]:
-        """Columns that a query in Spark's dialect returns."""
-        return {column.name: column.to_numpy() for column in self.frame(text).get_columns()}
+    def define_table(self, name: str, table: str) -> Mapping[tuple[str, ...], str]:
+        """Let `name` stand for a table, a query or files of Parquet; see `Engine`."""
+        with self._errors(f"reading {excerpt(table)}"):
+            frame = self._read(table)
+            kinds = {} if frame is None else dict(_fields(frame.schema))
+            if frame is None or not kinds:
+                raise InputError(
+                    f"{excerpt(table)}: no table, query or Parquet files that the engine at "
+                    f"{self.address} can read",
+                    hint="the engine reads the path, not this computer",
+                )
+            frame.createOrReplaceTempView(name)
+        return kinds
+
+    def _read(self, table: str) -> Any:
+        """Return a frame whose schema is known; None where nothing is there."""
+        from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra
+
+        try:
+            if _QUERY.match(table):
+                frame = self._session.sql(table)
+            elif set(table) & set("/\\:"):
+                frame = self._session.read.parquet(table)
+            else:
+                parts = (part.replace("`", "``") for part in table.split("."))
+                frame = self._session.table(".".join(f"`{part}`" for part in parts))
+            _ = frame.schema
+        except PySparkException as error:
+            if any(word in str(error).upper() for word in _NOTHING_THERE):
+                return None
+            raise
+        return frame
 
     def define_rows(self, name: str, rows: pl.DataFrame) -> None:
-        """Let `name` stand for some rows in the statements of this session."""
+        """Let `name` stand for rows that are sent there; see `Engine`."""
         with self._errors("query"):
             frame = self._session.createDataFrame((rows if len(rows) else rows.clear(1)).to_arrow())
             # The client cannot send an empty table: a row of nulls is sent and left out again.
             (frame if len(rows) else frame.limit(0)).createOrReplaceTempView(name)
 
-    def define_files(self, name: str, paths: Sequence[str]) -> None:
-        """Let `name` stand for files of Parquet in the statements of this session."""
-        with self._errors(f"reading {excerpt(', '.join(paths))}"):
-            self._session.read.parquet(*paths).createOrReplaceTempView(name)
+    def define(self, name: str, text: str) -> None:
+        """Let `name` stand for a query; see `Engine`."""
+        with self._errors("query"):
+            self._session.sql(text).createOrReplaceTempView(name)
+
+    def write(self, text: str, folder: str, *, add: bool = False) -> None:
+        """Write the rows of a query into a folder of Parquet files; see `Engine`."""
+        with self._errors(f"writing {excerpt(folder)}"):
+            self._session.sql(text).write.mode("append" if add else "overwrite").parquet(folder)
+
+
+def _fields(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Paths of the columns of a schema, which lead into structs, and their types."""
+    for field in schema.fields:
+        inner = (*path, field.name)
+        if hasattr(field.dataType, "fields"):
+            yield from _fields(field.dataType, inner)
+        else:
+            yield inner, field.dataType.simpleString()
+
+
+def _check_port(address: str) -> None:
+    """Refuse an address that is none, or where nobody listens: the client would try for minutes."""
+    parts = urlsplit(address)
+    try:
+        host, port = parts.hostname, parts.port or _PORT
+    except ValueError:
+        host, port = None, _PORT
+    if parts.scheme != "sc" or host is None:
+        raise InputError(
+            f"engine {excerpt(address)!r} is no address of Spark Connect",
+            hint=f"it looks like sc://host:{_PORT}",
+        )
+    try:
+        socket.create_connection((host, port), timeout=_LISTEN_SECONDS).close()
+    except OSError as error:
+        raise EngineLostError(
+            f"nobody listens at {address} ({error.strerror or error})",
+            hint="is a server of Spark Connect running there?",
+        ) from error
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,3 +19,23 @@ def splitmix64(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     words = (words ^ (words >> np.uint64(30))) * _FIRST
     words = (words ^ (words >> np.uint64(27))) * _SECOND
     return words ^ (words >> np.uint64(31))
+
+
+SALT = np.uint64(0x6A09E667F3BCC908)  # the first 64 fractional bits of the square root of 2
+
+
+def multiset_sums(words: NDArray[np.uint64]) -> tuple[int, int]:
+    """Return two sums modulo 2^64 that tell a multiset of words apart, whatever their order."""
+    first, second = (
+        int(np.sum(splitmix64(words ^ salt), dtype=np.uint64)) for salt in (np.uint64(0), SALT)
+    )
+    return first, second
+
+
+def digest_of_sums(size: int, sums: tuple[int, int]) -> str:
+    """Return the digest of a multiset of so many words with these `multiset_sums`, 64 hex digits.
+
+    Sums can be computed wherever the words are, in parts and in any order. The digest finds
+    differences; it is no protection from whoever can choose the words.
+    """
+    return hashlib.sha256(f"{size}:{sums[0]:016x}{sums[1]:016x}".encode()).hexdigest()

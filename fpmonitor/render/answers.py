@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.check import CheckReport
     from fpmonitor.answers.cohorts import Cohort, CohortReport
     from fpmonitor.answers.compare import ComparedDecision, ComparedSet
+    from fpmonitor.answers.counts import CountsExposure
     from fpmonitor.answers.curve import CurveReport
     from fpmonitor.answers.demand import DemandLine
     from fpmonitor.answers.exposure import BoundsReport, EntropyLine, ExposureReport
@@ -76,6 +77,35 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
         ],
         rows=list(map(_exposure_row, reports)),
     )
+
+
+def counts_exposure(found: CountsExposure) -> Output:
+    """Return the exposure that group sizes alone tell."""
+    table = Table(
+        title=(
+            f"Share of users in groups of fewer than {found.k}, in a population of "
+            f"{found.population:,}"
+        ),
+        caption=(
+            f"{found.users:,} observed users. Each limit holds with probability "
+            f"{1 - found.delta:.6g} if they are independent draws from the population."
+        ),
+        columns=[
+            *columns("count", "values"),
+            *columns("share", "observed", "plug-in", "unbiased", "lower", "upper"),
+        ],
+        rows=[
+            (
+                found.values,
+                found.empirical,
+                found.plug_in,
+                found.unbiased,
+                found.lower,
+                found.upper,
+            )
+        ],
+    )
+    return Output(tables=[table], rows=found.rows())
 
 
 def _exposure_row(report: ExposureReport) -> tuple[Cell, ...]:
@@ -466,7 +496,10 @@ def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> O
                     side.plug_in if side.unbiased is None else side.unbiased
                     for side in (line.before, line.after)
                 ),
-                *(f"{100 * share:+.2f} %" for share in (line.difference, line.lower, line.upper)),
+                *(
+                    percent(share, 2, signed=True)
+                    for share in (line.difference, line.lower, line.upper)
+                ),
                 line.change,
             )
             for line in compared

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _OUTPUTS: dict[str, Callable[[Any], Output]] = {
     "AutomationReport": answers.automation,
     "CheckReport": answers.check,
-    "ComparedDecision": lambda line: answers.compared_decisions([line]),
     "ComparedSet": lambda line: answers.comparison(
         [line], population=line.before.population, k=line.before.k
     ),
+    "CountsExposure": answers.counts_exposure,
     "CurveReport": answers.curve,
     "Decision": decisions.decision,
     "ExposureReport": lambda report: answers.exposures([report]),

@@ -7,22 +7,25 @@ from decimal import Decimal
 DASH = "–"
 
 
-def percent(share: float | None, decimals: int | None = None) -> str:
+def percent(share: float | None, decimals: int | None = None, *, signed: bool = False) -> str:
     """Return a share as per cent; a dash where there is none.
 
     Parameters
     ----------
     share
-        From 0 to 1.
+        From 0 to 1; a difference of shares from -1.
     decimals
         Digits after the point, for columns of a table; by default three significant digits.
+    signed
+        Write a plus before what is not negative.
     """
     if share is None:
         return DASH
+    sign = "+" if signed else "-"
     if decimals is not None:
-        return f"{100 * share:.{decimals}f} %"
+        return f"{100 * share:{sign}.{decimals}f} %"
     # The format `g` alone writes small numbers with an exponent.
-    return f"{Decimal(f'{100 * share:.3g}'):f} %"
+    return f"{Decimal(f'{100 * share:.3g}'):{sign}f} %"
 
 
 def count(number: int | None) -> str:

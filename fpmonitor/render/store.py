@@ -12,6 +12,7 @@ from fpmonitor.render.tables import Column, Table, columns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fpmonitor.cluster.snapshot import Taken
     from fpmonitor.release.audit import ReleaseAudit
     from fpmonitor.render.tables import Cell, Kind
     from fpmonitor.store.ingest import BatchReport
@@ -45,6 +46,25 @@ def batches(reports: Sequence[BatchReport]) -> Output:
     )
     rows = [report.to_json() for report in reports]
     return Output(tables=[table], rows=rows, document={"batches": rows})
+
+
+def snapshot(taken: Taken) -> Output:
+    """Return a snapshot on an engine."""
+    manifest = taken.manifest
+    row = {
+        "snapshot": taken.folder,
+        "written": taken.is_new,
+        "users": manifest.users,
+        "visits": manifest.visits,
+        "apis": len(manifest.seen),
+        "digest": manifest.digest,
+    }
+    table = Table(
+        title="Snapshot" if taken.is_new else "The snapshot was there already",
+        columns=[*columns("text", "folder"), *columns("count", "users", "visits", "APIs")],
+        rows=[(taken.folder, manifest.users, manifest.visits, len(manifest.seen))],
+    )
+    return Output(tables=[table], rows=[row], document=row)
 
 
 def rejects(rows: Sequence[Mapping[str, Any]]) -> Output:

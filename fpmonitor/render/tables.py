@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ Kind = Literal[
     "text", "verdict", "right", "count", "share", "short share", "decimal", "significant"
 ]
 _COLOURS = {"allow": "green", "block": "red", "undecided": "yellow", "!": "red"}
+_IN_NAME = re.compile(r"(?<=[A-Za-z])[.#](?=[A-Za-z])")
 _FILE_WIDTH = 120
 _LEAST_TEXT, _ROOM_FOR_TEXT = 8, 24
 
@@ -240,4 +242,6 @@ def _html_cell(cell: Marked) -> str:
 
 
 def _html_text(text: str) -> str:
-    return escape(text).replace("\n", "<br/>")
+    """Return text whose lines are kept, and whose names of APIs may be broken at their dots."""
+    broken = _IN_NAME.sub("\\g<0><wbr/>", escape(text))
+    return broken.replace("\n", "<br/>")

@@ -25,11 +25,12 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from fpmonitor.errors import FpmonitorError, UnknownNameError
-from fpmonitor.render.charts import Series, line_chart, range_chart
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.svg import chart_style
+from fpmonitor.render.tables import html
 from fpmonitor.serve.auth import AuthGuard
-from fpmonitor.serve.overview import History, Measurement, Overview, take_overview
+from fpmonitor.serve.figures import apis_table, draw_history, draw_limits, history_table
+from fpmonitor.serve.overview import History, Overview, take_overview
 from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
 
 if TYPE_CHECKING:
@@ -108,52 +109,6 @@ def routes(service: Service) -> list[Route]:
     ]
 
 
-def draw_limits(explored: IndexedExposure, budget: float | None) -> str:
-    """Draw the limits and the estimate of one set, and the budget."""
-    return range_chart(
-        [("", explored.lower, explored.upper, explored.unbiased)],
-        title=f"Exposure from {percent(explored.lower)} to {percent(explored.upper)}",
-        x_label="exposure",
-        budget=budget,
-    )
-
-
-def draw_history(readings: Sequence[Measurement], budget: float | None, *, k: int) -> str:
-    """Draw the exposure over time: the estimate where there is one, else the upper limit."""
-    last = readings[-1]
-    heights = [
-        reading.upper if reading.estimate is None else reading.estimate for reading in readings
-    ]
-    limit = "" if budget is None else f", budget {percent(budget)}"
-    return line_chart(
-        [
-            Series(
-                name=", ".join(last.apis),
-                x=[reading.time.timestamp() for reading in readings],
-                y=heights,
-                lower=[reading.lower for reading in readings],
-                upper=[reading.upper for reading in readings],
-                notes=[
-                    f"{reading.time:%Y-%m-%d %H:%M}: {percent(height)}"
-                    for reading, height in zip(readings, heights, strict=True)
-                ],
-            )
-        ],
-        title=(
-            f"Share of users in groups of fewer than {k} over time; limits now "
-            f"{percent(last.lower)} to {percent(last.upper)}{limit}"
-        ),
-        x_label="UTC",
-        y_label="exposure",
-        shares=True,
-        names=[
-            (reading.time.timestamp(), f"{reading.time:%Y-%m-%d %H:%M}") for reading in readings
-        ],
-        budget=budget,
-        low=True,
-    )
-
-
 class _DashboardViews:
     """Looks at the database when it has changed, and shows what it saw last."""
 
@@ -199,7 +154,8 @@ class _DashboardViews:
 
     async def apis(self, request: Request) -> Response:
         del request
-        return _html("apis.html", overview=await self._look())
+        overview = await self._look()
+        return _html("apis.html", overview=overview, apis_table=html(apis_table(overview.apis)))
 
     async def explore(self, request: Request) -> Response:
         overview = self._overview or await self._look()
@@ -224,13 +180,15 @@ class _DashboardViews:
 
     def _live_values(self, overview: Overview) -> dict[str, Any]:
         readings = self._history.readings(overview.reading) if overview.reading else []
-        return {
+        values = {
             "overview": overview,
+            "apis_table": html(apis_table(overview.apis)),
             "readings": readings,
-            "history": draw_history(readings, overview.budget, k=overview.question.k)
-            if readings
-            else None,
         }
+        if readings:
+            values["history"] = draw_history(readings, overview.budget, k=overview.question.k)
+            values["history_table"] = html(history_table(readings))
+        return values
 
 
 class _Sessions:

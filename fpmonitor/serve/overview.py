@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from fpmonitor.answers.decide import question_of
 from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.question import Question
+from fpmonitor.render.numbers import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,7 +204,7 @@ def _alerts_of_decision(
 def _alerts_of_batches(read: int, rejected: int) -> list[Alert]:
     if rejected <= _REJECTED_SHARE * read:
         return []
-    return [Alert("warn", f"{rejected / read:.1%} of all records were rejected.")]
+    return [Alert("warn", f"{percent(rejected / read)} of all records were rejected.")]
 
 
 class History:

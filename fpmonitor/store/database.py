@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
 
-from fpmonitor.duckdb_connection import connect, keyboard_interrupts
+from fpmonitor.duckdb_connection import ArrowStream, connect, keyboard_interrupts
 from fpmonitor.errors import StoreError
 from fpmonitor.sql import parameters_of, schema_statements, statement
 from fpmonitor.store.encryption import connect_encrypted, read_key_file
@@ -42,16 +42,6 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-class ArrowStream:
-    """A polars frame that DuckDB scans without a copy and without pyarrow."""
-
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self._frame = frame
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._frame.__arrow_c_stream__(requested_schema)
 
 
 class Database:

@@ -10,51 +10,19 @@ import hashlib
 from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import Any, Literal
 
 import polars as pl
 
 from fpmonitor.errors import InputError
+from fpmonitor.logs import DemandCollector, LogFile
 from fpmonitor.plugins import DEMAND, load_plugin, plugin_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fpmonitor.logs import LogFile
-    from fpmonitor.store.database import Database
+from fpmonitor.store.database import Database
 
 By = Literal["script", "site"]
 _SETS: dict[By, str] = {"script": "demand/sets_by_script", "site": "demand/sets_by_site"}
 _BLOCK = 1 << 22
 _MAX_CALLS = 10**9  # that one record may tell
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A script that read an API on a site `calls` times; rejected where one of them is empty."""
-
-    site: str
-    script: str
-    api: str
-    calls: int
-
-
-class DemandCollector(Protocol):
-    """Turns the demand logs of one source into calls."""
-
-    name: ClassVar[str]
-
-    def recognises(self, log: LogFile) -> bool:
-        """Whether the log is one of this source."""
-
-    def calls(self, log: LogFile) -> Iterator[Call]:
-        """Read the calls; a record that cannot be used yields one that names nothing.
-
-        Raises
-        ------
-        InputError
-            The log cannot be read.
-        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +81,6 @@ def store_demand(database: Database, log: LogFile, collector: DemandCollector) -
         return DemandReport(
             source=log.label, collector=collector.name, read=0, stored=0, rejected=0
         )
-    log.check_expansion()
     calls: Counter[tuple[str, str, str]] = Counter()
     read = rejected = 0
     for call in collector.calls(log):

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from fpmonitor.errors import UndecidableError, UnknownNameError
-from fpmonitor.estimate.mixing import GOLDEN, splitmix64
+from fpmonitor.estimate.mixing import GOLDEN, digest_of_sums, multiset_sums, splitmix64
 from fpmonitor.sql import quote_name
+from fpmonitor.store.database import Database
 from fpmonitor.vocabulary import known_apis
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from numpy.typing import NDArray
-
-    from fpmonitor.store.database import Database
 
 ABSENT = 0
 
@@ -101,8 +96,7 @@ def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
     if found:
         snapshot_id, users, visits, digest = found[0]
         return Snapshot(f"snapshot_{snapshot_id}", columns, users, visits, digest)
-    frame, visits = _coded_users(database, window, columns)
-    digest = hashlib.sha256(np.sort(frame["word"].to_numpy()).tobytes()).hexdigest()
+    frame, visits, digest = _coded_users(database, window, columns)
     with database.transaction():
         for (stale,) in database.rows("snapshot/others"):
             database.run("snapshot/drop", fragments={"snapshot": f"snapshot_{stale}"})
@@ -143,8 +137,8 @@ def read_user_hashes(database: Database, snapshot: Snapshot) -> NDArray[np.uint6
 
 def _coded_users(
     database: Database, window: Window, columns: Mapping[str, str]
-) -> tuple[pl.DataFrame, int]:
-    """Codes and word of every user with an observation in the window; number of visits."""
+) -> tuple[pl.DataFrame, int, str]:
+    """Codes and word of every user with an observation in the window; visits; digest."""
     visits = _visits(database, window)
     if not len(visits.ids):
         raise UndecidableError(
@@ -161,11 +155,12 @@ def _coded_users(
     seen = np.zeros(visits.users, dtype=np.bool_)
     for column_codes in codes.values():
         seen |= column_codes != ABSENT
+    content = content[seen]
     frame = pl.DataFrame(
-        {"word": _user_words(content[seen])}
+        {"word": _user_words(content)}
         | {column: column_codes[seen] for column, column_codes in codes.items()}
     )
-    return frame, len(visits.ids)
+    return frame, len(visits.ids), digest_of_sums(len(content), multiset_sums(content))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

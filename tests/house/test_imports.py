@@ -29,13 +29,15 @@ FLOORS = [
     {"disclosure", "ldp", "sealing"},
     {"logs"},
     {"collectors"},
-    {"store", "cluster"},
+    {"store"},
     {"population"},
+    {"cluster"},
     {"decide"},
     {"release", "export"},
     {"answers"},
     {"render"},
     {"monitor"},
+    {"snapshots"},
     {"serve", "watch"},
     {"cli"},
     # Registers its commands by their names; nothing knows of it.
@@ -44,9 +46,7 @@ FLOORS = [
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 NO_CODE = {"__init__", "__main__", "fixtures"}
 # What is still to be moved; nothing may be added here, and what is mended is taken out.
-OPEN_IMPORTS = {
-    ("collectors", "store"),
-}
+OPEN_IMPORTS: set[tuple[str, str]] = set()
 OPEN_CIRCLES: set[tuple[str, str]] = set()
 
 

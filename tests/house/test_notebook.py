@@ -61,7 +61,7 @@ def test_results_show_themselves_in_a_kernel(cell: Cell, tmp_path: Path) -> None
     shown = cell(f"monitor.exposure([['A.a', {HOSTILE!r}]], k=10)[0]")
     assert "error" not in shown, shown["error"]
     assert "in groups of fewer than 10" in shown["text/html"]
-    assert "A.a<br/>x:a:&lt;img" in shown["text/html"]
+    assert "A.<wbr/>a<br/>x:a:&lt;img" in shown["text/html"]
     frame = cell("print(monitor.rank(k=10).to_polars()['exposure'].len())")
     assert frame == {"stdout": "2\n"}
     curve = cell("monitor.curve(['A.a'])")

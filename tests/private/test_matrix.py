@@ -101,7 +101,7 @@ def test_epsilon_is_the_level_of_the_matrix_and_may_be_infinite() -> None:
     erasing = plan_of([[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5], [0.5, 0.5, 0.5]])
     assert erasing.epsilon is None
     assert erasing.level == math.inf
-    with pytest.raises(InputError, match="epsilon of a matrix"):
+    with pytest.raises(InputError, match="epsilon must be the LDP level"):
         replace(erasing, epsilon=1.0)
     unused = plan_of([[0.7, 0.2], [0.3, 0.8], [0, 0]], ("=a", "=b"))
     assert unused.epsilon == pytest.approx(math.log(3.5))
@@ -175,7 +175,7 @@ def test_reports_have_the_law_of_the_matrix_and_others_count_as_the_last() -> No
 @pytest.mark.parametrize("token", ["=4", "=-1", "=00", "=", "0", "=a", "=1.0", "=١", "absent"])
 def test_the_curator_takes_numbers_of_rows_only(token: str) -> None:
     assert not is_report(token, plan_of())
-    with pytest.raises(InputError, match="no report"):
+    with pytest.raises(InputError, match="not a report"):
         estimate(study_of(), ask_with(plan_of(), study_of()), "x", {(token,): 50}, delta=0.1)
 
 

@@ -130,7 +130,7 @@ def test_what_is_no_randomised_answer_is_refused() -> None:
         estimate(study, ask, "y", {("=a",): 10}, delta=0.05)
     with pytest.raises(InputError, match="does not randomise x"):
         estimate(study, first_ask(study), "x", {("=a",): 10}, delta=0.05)
-    with pytest.raises(InputError, match="no report") as refused:
+    with pytest.raises(InputError, match="not a report") as refused:
         estimate(study, ask, "x", {("=secret",): 10}, delta=0.05)
     assert "secret" not in str(refused.value)
     wrong: dict[MechanismName, tuple[str, ...]] = {
@@ -139,7 +139,7 @@ def test_what_is_no_randomised_answer_is_refused() -> None:
     }
     for mechanism, tokens in wrong.items():
         for token in tokens:
-            with pytest.raises(InputError, match="no report"):
+            with pytest.raises(InputError, match="not a report"):
                 estimate(study, ask_with(mechanism, 1.0, study), "x", {(token,): 10}, delta=0.05)
     covered = replace(ask, redact={"x": RedactionRule(keep=frozenset({"=a"}))})
     with pytest.raises(InputError, match="redacts"):

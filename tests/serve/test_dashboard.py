@@ -151,7 +151,7 @@ def test_numbers_that_tell_of_fewer_than_k_users_are_hidden(
 ) -> None:
     store(monitor, tmp_path, {f"u{i}": {"Navigator.oscpu": "rare"} for i in range(7)})
     page = Service(monitor).client().get("/dashboard/apis").text
-    row = re.search(r"<tr><th[^>]*>Navigator\.<wbr>oscpu.*?</tr>", page, re.DOTALL)
+    row = re.search(r"<tr><th[^>]*>Navigator\.<wbr/>oscpu.*?</tr>", page, re.DOTALL)
     assert row is not None
     assert "hidden" in row.group(0)
     assert not re.search(r">7<", row.group(0))

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def by_round(role: Recipient) -> list[CollectionRequest]:
-    """List the asks of a recipient, the first first."""
+    """Return the requests of a recipient in order."""
     return sorted(role.store.asks.values(), key=lambda ask: (ask.epoch, ask.round))
 
 
 def shown(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[str, Any]:
-    """Return what an ask brought; of groups smaller than k how many there are."""
+    """Return the counts of a request; of groups smaller than k only their number."""
     k = 1 if unsafe else role.store.study.k
     sets = []
     for apis, counts in role.counts(ask).items():

@@ -1,0 +1,134 @@
+"""Commands on users beyond one computer: convert, snapshot, sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fpmonitor.cli.data import LOGS, TIME_COLUMN, USER_COLUMN, column_map_of
+from fpmonitor.cli.options import (
+    COLLECTOR,
+    COLUMNS,
+    DELTA,
+    ENGINE,
+    FORMAT,
+    POPULATION,
+    QUIET,
+    K,
+)
+from fpmonitor.cli.output import note, progress_line, show
+from fpmonitor.cluster.snapshot import take_snapshot
+from fpmonitor.cluster.spark import SparkEngine
+from fpmonitor.errors import InputError
+from fpmonitor.population.sample import certificate_of
+from fpmonitor.render import store
+from fpmonitor.render.numbers import percent
+from fpmonitor.snapshots import SnapshotMonitor
+from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.store.convert import convert
+
+PARQUET = Annotated[
+    Path, typer.Option("-o", "--output", help="A Parquet file.", metavar="FILE.parquet")
+]
+
+
+def convert_logs(
+    paths: LOGS,
+    output: PARQUET,
+    collector: COLLECTOR = None,
+    columns: COLUMNS = None,
+    user: USER_COLUMN = None,
+    time: TIME_COLUMN = None,
+    output_format: FORMAT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Write the visits of logs as a Parquet file for other engines."""
+    with progress_line(quiet) as progress:
+        reports = convert(
+            paths,
+            output,
+            collector=collector,
+            column_map=column_map_of(columns, user, time),
+            progress=lambda source, stage: progress(f"{source}: {stage}"),
+        )
+    show(store.batches(reports), output_format, None)
+
+
+def snapshot(
+    table: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="One row a user: a table, a query, or Parquet files, as the engine names them.",
+            metavar="TABLE|QUERY|PATH",
+        ),
+    ],
+    folder: Annotated[
+        str,
+        typer.Option("--to", help="Folder of snapshots, as the engine names it.", metavar="FOLDER"),
+    ],
+    engine: ENGINE = None,
+    user: Annotated[
+        str, typer.Option("--user", help="Column that names the user.", metavar="COLUMN")
+    ] = "user",
+    visits: Annotated[
+        str | None,
+        typer.Option(
+            "--visits",
+            help="One row a visit, to see what browsers randomise: named like --from.",
+            metavar="TABLE|QUERY|PATH",
+        ),
+    ] = None,
+    output_format: FORMAT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Turn a table of an engine, with one row a user, into a snapshot in a folder.
+
+    The snapshot is named by its content: the same users again write nothing.
+    """
+    if engine is None:
+        raise InputError("snapshot: name the server with --engine sc://HOST:PORT")
+    with SparkEngine(engine) as session, progress_line(quiet) as progress:
+        progress("reading")
+        taken = take_snapshot(session, table, folder, user=user, visits=visits)
+    show(store.snapshot(taken), output_format, None)
+
+
+def sample(
+    snapshot: Annotated[
+        str, typer.Option("--snapshot", help="The snapshot to draw from.", metavar="FOLDER")
+    ],
+    users: Annotated[int, typer.Option("--users", help="How many users to draw.")],
+    output: PARQUET,
+    engine: ENGINE = None,
+    k: K = 10,
+    population: POPULATION = None,
+    delta: DELTA = 0.05,
+    quiet: QUIET = False,
+) -> None:
+    """Draw users of a snapshot for a database, and say what the certificate loses by it.
+
+    The file is a long log with raw values: `fpmonitor ingest FILE.parquet` reads it.
+    """
+    with SnapshotMonitor(snapshot, engine) as monitor:
+        everyone = monitor.snapshot.users
+        drawn = monitor.snapshot.sample(users)
+    try:
+        drawn.write_parquet(output)
+    except OSError as error:
+        raise InputError(f"cannot write {output} ({error.strerror})") from error
+
+    def smallest(number: int) -> str:
+        """Return the upper limit of a set whose users all share one value."""
+        limits = certificate_of(number, k, population or everyone, delta)
+        limit: float = limits.upper(CountSpectrum.from_counts([number]))
+        return percent(limit, 4)
+
+    note(
+        f"{users:,} of {everyone:,} users written to {output}. The price of sampling: the smallest "
+        f"exposure that the certificate can prove is {smallest(users)} with the sample, "
+        f"{smallest(everyone)} with all users.",
+        quiet=quiet,
+    )

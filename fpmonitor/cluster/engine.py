@@ -1,0 +1,127 @@
+"""What is asked of a distributed engine, whoever makes it: rows, views of a session, one write.
+
+All questions are SQL of ours, said in the engine's dialect: a snapshot makes coded users of a table
+(`cluster.snapshot`); spectra count named sets of them, and a sample draws some (`cluster.folder`).
+Only counts, values of few APIs, and rows that fit into memory leave the engine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from fpmonitor.cluster.portable import transpile
+from fpmonitor.errors import StoreError
+from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.sql import statement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import polars as pl
+
+SETS_A_STATEMENT = 20
+
+
+class Engine(Protocol):
+    """A session on an engine."""
+
+    @property
+    def address(self) -> str:
+        """Where the engine is, without anything secret."""
+
+    @property
+    def dialect(self) -> str:
+        """The name of its SQL, as sqlglot knows it."""
+
+    def frame(self, text: str) -> pl.DataFrame:
+        """Return the rows of a query.
+
+        Raises
+        ------
+        EngineLostError
+            Nobody answers any more.
+        StoreError
+            The engine refuses.
+        """
+
+    def define_table(self, name: str, table: str) -> Mapping[tuple[str, ...], str]:
+        """Let `name` stand for a table, a query or files of Parquet; its columns and their types.
+
+        A column is named by its path: one name, or several that lead to a field of a struct. Types
+        are named as Spark names them.
+
+        Raises
+        ------
+        InputError
+            Nothing is there, or it has no column.
+        """
+
+    def define_rows(self, name: str, rows: pl.DataFrame) -> None:
+        """Let `name` stand for rows that are sent there."""
+
+    def define(self, name: str, text: str) -> None:
+        """Let `name` stand for a query."""
+
+    def write(self, text: str, folder: str, *, add: bool = False) -> None:
+        """Write the rows of a query into a folder of Parquet files."""
+
+
+def rows(engine: Engine, query: str, **holes: str) -> pl.DataFrame:
+    """Return the rows of `queries/<query>.sql` on an engine."""
+    return engine.frame(transpile(statement(query, **holes), engine.dialect))
+
+
+def union(texts: Sequence[str]) -> str:
+    """Return one statement for the rows of several."""
+    return " UNION ALL ".join(texts)
+
+
+def count_spectra(
+    engine: Engine, relations: Sequence[tuple[str, Sequence[str]]], users: int
+) -> list[CountSpectrum]:
+    """Count the groups of users of many sets of columns.
+
+    `UNION ALL` of one statement a set: `GROUPING SETS` is slower on most engines, by twice on
+    Spark. Every answer is checked: an engine that reads a quoted name as a piece of text would
+    otherwise return one large group and no error.
+
+    Parameters
+    ----------
+    relations
+        A relation with a row a user, and columns of it, at least one.
+    users
+        Rows of each relation.
+
+    Raises
+    ------
+    EngineLostError
+        Nobody answers.
+    StoreError
+        An answer does not count every user once.
+    """
+    spectra: list[CountSpectrum] = []
+    for start in range(0, len(relations), SETS_A_STATEMENT):
+        part = relations[start : start + SETS_A_STATEMENT]
+        texts = [
+            statement(
+                "cluster/spectrum", place=str(place), rows=relation, columns=", ".join(columns)
+            )
+            for place, (relation, columns) in enumerate(part)
+        ]
+        found = engine.frame(transpile(union(texts), engine.dialect))
+        place, counts, tuples = (
+            found[name].to_numpy().astype(np.int64) for name in ("place", "users", "tuples")
+        )
+        for number in range(len(part)):
+            inside = np.flatnonzero(place == number)
+            order = inside[np.argsort(counts[inside])]
+            counted = int(counts[order] @ tuples[order])
+            if counted != users:
+                raise StoreError(
+                    f"the engine at {engine.address} counted {counted:,} of {users:,} users",
+                    hint="were files of the snapshot changed? take it again in a new folder",
+                )
+            spectra.append(CountSpectrum(counts[order], tuples[order]))
+    return spectra

@@ -1,0 +1,571 @@
+"""The users of a snapshot folder: rows read into memory where they fit, else counted by the engine.
+
+Without an engine the folder is read on this computer.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from fpmonitor.cluster.engine import count_spectra, rows
+from fpmonitor.cluster.portable import transpile
+from fpmonitor.cluster.snapshot import (
+    NO_TEXT,
+    SEPARATOR,
+    WORD_HALF,
+    browsers,
+    decode_manifest,
+    define_told,
+    find_manifest,
+    mixed,
+    told_by,
+    values_join,
+)
+from fpmonitor.errors import InputError, StoreError, UndecidableError, UnknownNameError
+from fpmonitor.estimate.mixing import GOLDEN, splitmix64
+from fpmonitor.estimate.thinning import kept_number, seed_of
+from fpmonitor.logs import excerpt
+from fpmonitor.population.browsers import TELLING_APIS, BrowserGroups, group_rows
+from fpmonitor.population.memory import has_room_for
+from fpmonitor.population.recoding import ABSENT
+from fpmonitor.population.snapshot import CohortSpectra
+from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.sql import statement
+from fpmonitor.vocabulary import known_apis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.cluster.engine import Engine
+    from fpmonitor.cluster.snapshot import Manifest
+    from fpmonitor.population.recoding import Recoding
+
+_KEY_SHIFT = 16  # keys are counted by their first bits, to find the last one that is kept
+
+
+class FolderSnapshot:
+    """The snapshot in a folder: see `population.snapshot.Snapshot`.
+
+    Parameters
+    ----------
+    folder
+        Of one snapshot, as `take_snapshot` named it.
+    engine
+        Reads it; without one this computer does.
+
+    Raises
+    ------
+    InputError
+        The folder holds no snapshot, or one of another version.
+    """
+
+    values_are_digested = False
+
+    def __init__(self, folder: str, engine: Engine | None = None) -> None:
+        self._folder, self._engine = folder.rstrip("/"), engine
+        self.manifest = self._manifest()
+        self.apis: tuple[str, ...] = tuple(self.manifest.seen)
+        self.users, self.digest = self.manifest.users, self.manifest.digest
+        self.visits = self.manifest.visits
+        self._columns: dict[str, NDArray[Any]] = {}
+        self._has_told = False
+        self._values: dict[str, dict[int, tuple[str, str | None]]] = {}
+        if engine is not None:
+            for part in ("users", "values"):
+                engine.define_table(self._relation(part), self._path(part))
+
+    def _manifest(self) -> Manifest:
+        if self._engine is None:
+            found = _read_files(f"{self._folder}/manifest", pl.col("manifest"))
+            return decode_manifest(found, self._folder)
+        manifest = find_manifest(self._engine, self._folder)
+        if manifest is None:
+            raise _no_snapshot(self._folder)
+        return manifest
+
+    def _path(self, part: str) -> str:
+        return f"{self._folder}/{part}-{self.manifest.part}"
+
+    def _relation(self, part: str) -> str:
+        return f"{part}_{self.manifest.part}"
+
+    @property
+    def engine(self) -> Engine:
+        """What counts rows that do not fit into memory.
+
+        Raises
+        ------
+        UndecidableError
+            There is none.
+        """
+        if self._engine is None:
+            raise UndecidableError(
+                f"the {self.users:,} users of this snapshot do not fit into memory",
+                hint="name an engine that counts them: --engine sc://HOST:PORT",
+            )
+        return self._engine
+
+    @property
+    def relation(self) -> str:
+        """The users, in the statements of the session."""
+        return self._relation("users")
+
+    def column(self, api: str) -> str:
+        """Column of an API.
+
+        Raises
+        ------
+        UnknownNameError
+            The snapshot lacks it.
+        """
+        if api not in self.manifest.seen:
+            # Other names are told by those who know how many users have them.
+            raise UnknownNameError("API", api, self.manifest.seen.keys() & known_apis().keys())
+        return f"a{self.apis.index(api)}"
+
+    def in_memory(self, apis: int) -> bool:
+        """Whether the machine has room for so many columns."""
+        return self._engine is None or has_room_for(self.users, apis)
+
+    def codes(self, apis: Sequence[str]) -> list[NDArray[np.unsignedinteger[Any]]]:
+        """Codes of some APIs, in the order of the users' hashes, which all computers share."""
+        names = {api: self.column(api) for api in apis}
+        self._read([name for name in names.values() if name not in self._columns])
+        return [self._columns[name] for name in names.values()]
+
+    def user_hashes(self) -> NDArray[np.uint64]:
+        """Pseudo-random number of each row."""
+        if "hash" not in self._columns:
+            self._read([])
+        return self._columns["hash"]
+
+    def _read(self, names: Sequence[str]) -> None:
+        """Read columns; the rows come in any order, and hashes bring them into one."""
+        if not names and "hash" in self._columns:
+            return
+        if self._engine is None and not has_room_for(self.users, len(names)):
+            _ = self.engine  # the error says what to do
+        wanted = [pl.col(name) for name in (*names, "high", "low")]
+        if self._engine is None:
+            frame = _read_files(self._path("users"), *wanted)
+        else:
+            columns = ", ".join([*names, "high", "low"])
+            frame = rows(
+                self._engine, "cluster/select", columns=columns, relation=self.relation, joins=""
+            )
+        high, low = (frame[name].to_numpy().astype(np.uint64) for name in ("high", "low"))
+        hashes = (high << np.uint64(32)) | low
+        order = np.argsort(hashes)
+        if len(hashes) != self.users:
+            raise StoreError(f"{self._folder} holds {len(hashes):,} of {self.users:,} users")
+        self._columns["hash"] = hashes[order]
+        for name in names:
+            codes = frame[name].to_numpy()
+            self._columns[name] = codes.astype(np.min_scalar_type(int(codes.max(initial=0))))[order]
+
+    def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
+        """Status and text that each code of an API stands for."""
+        if api not in self._values:
+            self._values[api] = {
+                code: _status_and_text(cell) for cell, code in self._cells(api).items()
+            }
+        return self._values[api]
+
+    def _cells(self, api: str) -> dict[str, int]:
+        number = int(self.column(api).removeprefix("a"))
+        if self._engine is None:
+            of_api = pl.col("number") == number
+            frame = _read_files(
+                self._path("values"), pl.col("cell").filter(of_api), pl.col("code").filter(of_api)
+            )
+        else:
+            frame = rows(
+                self._engine,
+                "cluster/select",
+                columns="cell, code",
+                relation=self._relation("values"),
+                joins=f"WHERE number = {number}",
+            )
+        return dict(zip(frame["cell"], frame["code"], strict=True))
+
+    def users_of_apis(self) -> Mapping[str, int]:
+        """Count for each API the users with an observation of it."""
+        return self.manifest.seen
+
+    def browser_groups(self) -> BrowserGroups:
+        """Rows by browser and traits of automation."""
+        if self.in_memory(len(TELLING_APIS)):
+            return group_rows(self)
+        browsers = self.browsers("1 AS one")
+        found = rows(self.engine, "cluster/count_browsers", browsers=browsers).cast(pl.Int64)
+        family, version, traits, users = (
+            found[name].to_numpy() for name in ("family", "version", "traits", "users")
+        )
+        return BrowserGroups(
+            family=family.astype(np.int8), version=version, traits=traits, users=users
+        )
+
+    def browsers(self, keep: str) -> str:
+        """Statement of the browser of each user, with some columns."""
+        if not self._has_told:
+            numbered = [(i, api) for i, api in enumerate(self.apis) if api in TELLING_APIS]
+            told = [row for i, api in numbered for row in told_by(i, api, self._cells(api))]
+            define_told(self.engine, told)
+            self._has_told = True
+        return browsers(self.apis, keep=keep, users=self.relation, column="a", key="code")
+
+    def repeats(self, groups: BrowserGroups) -> Mapping[str, Mapping[int, tuple[int, int]]]:
+        """Repeat visits by API and browser family: how many, and how many with a new value."""
+        del groups
+        found: dict[str, dict[int, tuple[int, int]]] = {}
+        for repeats in self.manifest.repeats:
+            found.setdefault(repeats.api, {})[repeats.family] = repeats.visits, repeats.changed
+        return found
+
+    def queries(self, recoding: Recoding, present: Sequence[str]) -> FolderQueries:
+        """Spectra by query."""
+        return FolderQueries(self, recoding, present)
+
+    def mixed_sources(self, k: int) -> Mapping[str, list[str]]:
+        """Return nothing: sources are not kept."""
+        del k
+        return {}
+
+    def sample(self, users: int) -> pl.DataFrame:
+        """Draw users uniformly, as a long log: `user` (a number), `api`, `status`, `value`.
+
+        The same number gives the same users.
+
+        Raises
+        ------
+        InputError
+            More users than there are, or none.
+        """
+        if not 0 < users <= self.users:
+            raise InputError(f"sample: {users:,} of {self.users:,} users")
+        seed = seed_of("sample", str(users), self.digest)
+        if self.in_memory(len(self.apis)):
+            keys = splitmix64((self.user_hashes() ^ np.uint64(seed)) + GOLDEN)
+            drawn = np.argpartition(keys, users - 1)[:users]
+            codes = [column[drawn] for column in self.codes(self.apis)]
+        else:
+            names = [self.column(api) for api in self.apis]
+            kept = Thinning.of(self.engine, self.relation, users, seed)
+            text = transpile(kept.users(self.relation, names), self.engine.dialect)
+            frame = self.engine.frame(text)
+            codes = [frame[name].to_numpy() for name in names]
+        order = np.random.default_rng(seed).permutation(users)
+        logs = []
+        for api, column in zip(self.apis, codes, strict=True):
+            values = self.values(api)
+            seen = [(row, values[code]) for row, code in enumerate(column[order].tolist()) if code]
+            logs.append(
+                pl.DataFrame(
+                    {
+                        "user": [str(row) for row, _ in seen],
+                        "api": [api] * len(seen),
+                        "status": [status for _, (status, _) in seen],
+                        "value": [text for _, (_, text) in seen],
+                    },
+                    schema=dict.fromkeys(("user", "api", "status", "value"), pl.String),
+                )
+            )
+        return pl.concat(logs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thinning:
+    """The first users in the order of a seed, as `estimate.thinning.dropped_positions` keeps them.
+
+    Attributes
+    ----------
+    seed
+        Orders the users.
+    high, low
+        Halves of the key of the last user that is kept; -1 keeps nobody.
+    """
+
+    seed: int
+    high: int
+    low: int
+
+    @classmethod
+    def of(cls, engine: Engine, relation: str, users: int, seed: int) -> Thinning:
+        """Find the last of so many users of a relation, without sorting all."""
+        if not users:
+            return cls(seed=seed, high=-1, low=-1)
+        keys = cls(seed=seed, high=-1, low=-1).keys(relation, ["one"], "1 AS one")
+        counts = rows(engine, "cluster/count_keys", keys=keys).cast(pl.Int64).sort("first_bits")
+        ends = counts["users"].to_numpy().cumsum()
+        place = int(np.searchsorted(ends, users))
+        bits = int(counts["first_bits"][place])
+        between = {"first": bits << _KEY_SHIFT, "after": (bits + 1) << _KEY_SHIFT}
+        found = rows(
+            engine,
+            "cluster/keys_between",
+            keys=keys,
+            **{name: str(number) for name, number in between.items()},
+        ).sort("high", "low")
+        before = int(ends[place - 1]) if place else 0
+        high, low = found.select("high", "low").row(users - before - 1)
+        return cls(seed=seed, high=int(high), low=int(low))
+
+    def keys(self, relation: str, names: Sequence[str], columns: str = "") -> str:
+        """Statement of the keys of users, with some columns."""
+        ordered = statement(
+            "cluster/order_words",
+            keep=columns or ", ".join(names),
+            snapshot=relation,
+            seed_high=str(self.seed // WORD_HALF),
+            seed_low=str(self.seed % WORD_HALF),
+        )
+        return mixed(names, ordered)
+
+    @property
+    def condition(self) -> str:
+        """Whether a key is kept."""
+        return f"(high < {self.high} OR (high = {self.high} AND low <= {self.low}))"
+
+    def users(self, relation: str, names: Sequence[str]) -> str:
+        """Statement of some columns of the users that are kept."""
+        return statement(
+            "cluster/rows",
+            columns=", ".join(names),
+            users=f"({self.keys(relation, names)})",
+            joins="",
+            condition=self.condition,
+        )
+
+
+class FolderQueries:
+    """Spectra by query of a snapshot: see `population.snapshot.SpectrumQueries`.
+
+    Parameters
+    ----------
+    snapshot
+        The users.
+    recoding, present
+        As in `Snapshot.queries`.
+    """
+
+    def __init__(
+        self, snapshot: FolderSnapshot, recoding: Recoding, present: Sequence[str]
+    ) -> None:
+        self._snapshot, self._recoding, self._present = snapshot, recoding, tuple(present)
+        self._thinning: Thinning | None = None
+        self._known: dict[tuple[str, ...], CountSpectrum] = {}
+        self.apis, self.users = snapshot.apis, snapshot.users
+        self._define_changes()
+        if recoding.dropped.any() or present:
+            relation = f"({self._rows([])}) AS u"
+            found = rows(
+                snapshot.engine, "cluster/count", counts="count(*) AS users", relation=relation
+            )
+            self.users = int(found.item())
+
+    def _define_changes(self) -> None:
+        """Send what the view changes: a row a browser group, and a row a code that changes."""
+        groups, changes = self._recoding.groups, self._recoding.changes
+        randomised = {
+            self._snapshot.column(api).replace("a", "r"): change.randomised
+            for api, change in changes.items()
+            if change.randomised.any()
+        }
+        self._has_groups = bool(randomised) or bool(self._recoding.dropped.any())
+        if self._has_groups:
+            columns = {
+                "family": groups.family.astype(np.int64),
+                "version": groups.version,
+                "traits": groups.traits,
+                "dropped": self._recoding.dropped,
+            }
+            frame = pl.DataFrame(columns | randomised)
+            self._snapshot.engine.define_rows("browser_group", frame)
+        recoded = [
+            (int(self._snapshot.column(api)[1:]), code, becomes)
+            for api, change in changes.items()
+            if change.codes is not None and change.codes.any()
+            for code, becomes in enumerate(change.codes.tolist())
+            if code != becomes
+        ]
+        schema = dict.fromkeys(("number", "code", "becomes"), pl.Int64)
+        if recoded:
+            frame = pl.DataFrame(recoded, schema, orient="row")
+            self._snapshot.engine.define_rows("recoded_code", frame)
+
+    def _rows(self, apis: Sequence[str]) -> str:
+        """Statement of the codes of some APIs, as the view shows them, and the users' hashes."""
+        changes, shown, joins = self._recoding.changes, [], []
+        needed = dict.fromkeys([*apis, *self._present])
+        texts = {}
+        for api in needed:
+            column, change = self._snapshot.column(api), changes.get(api)
+            text = f"u.{column}"
+            if change is not None and change.codes is not None:
+                text = "0"
+                if change.codes.any():
+                    alias = f"m{column[1:]}"
+                    text = f"COALESCE({alias}.becomes, u.{column})"
+                    joins.append(
+                        values_join(
+                            "recoded_code",
+                            int(column[1:]),
+                            "code, becomes",
+                            alias,
+                            f"{alias}.code = u.{column}",
+                        )
+                    )
+            if change is not None and change.randomised.any():
+                text = (
+                    f"CASE WHEN u.{column} <> {ABSENT} AND g.r{column[1:]} "
+                    f"THEN {change.tokens + 1} + g.family ELSE {text} END"
+                )
+            texts[api] = text
+        shown = [f"{texts[api]} AS {self._snapshot.column(api)}" for api in apis]
+        conditions = [f"({texts[api]}) <> {ABSENT}" for api in self._present]
+        users = self._snapshot.relation
+        if self._has_groups:
+            kept = [f"u.{self._snapshot.column(api)}" for api in needed]
+            users = f"({self._snapshot.browsers(', '.join([*kept, 'u.high', 'u.low']))})"
+            joins.insert(
+                0,
+                "JOIN browser_group AS g "
+                "ON g.family = u.family AND g.version = u.version AND g.traits = u.traits",
+            )
+            conditions.append("NOT g.dropped")
+        return statement(
+            "cluster/rows",
+            columns=", ".join([*shown, "u.high", "u.low"]),
+            users=users,
+            joins=" ".join(joins),
+            condition=" AND ".join(conditions) or "TRUE",
+        )
+
+    def _relation(self, apis: Sequence[str]) -> tuple[str, list[str]]:
+        """Users of a set of APIs as a relation, and its columns."""
+        names = [self._snapshot.column(api) for api in apis]
+        text = self._rows(apis)
+        if self._thinning is not None:
+            text = self._thinning.users(f"({text}) AS shown", names)
+        return f"({text})", names
+
+    def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+        """Count spectrum of the tuples of the values of `apis`; errors as of `spectra`."""
+        return self.spectra([apis])[0]
+
+    def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
+        """Count spectra of many sets, asked for in few statements and once each.
+
+        Raises
+        ------
+        UnknownNameError
+            The snapshot lacks an API.
+        EngineLostError, StoreError
+            The engine does not answer, or its answer does not count every user once.
+        """
+        wanted = [tuple(sorted(set(apis))) for apis in sets]
+        unknown = sorted({apis for apis in wanted if apis} - self._known.keys())
+        relations = [self._relation(apis) for apis in unknown]
+        found = count_spectra(self._snapshot.engine, relations, self.users) if unknown else []
+        self._known.update(zip(unknown, found, strict=True))
+        everyone = CountSpectrum.from_counts([self.users])
+        return [self._known[apis] if apis else everyone for apis in wanted]
+
+    def selected(self, apis: Sequence[str]) -> FolderQueries:
+        """Restrict the APIs that may be asked for; errors as of `spectra`."""
+        other = copy.copy(self)
+        for api in apis:
+            self._snapshot.column(api)
+        other.apis = tuple(sorted(apis))
+        return other
+
+    def users_of_apis(self) -> Mapping[str, int]:
+        """Count for each API the users with an observation of it, before any thinning."""
+        counts = [
+            f"count(CASE WHEN {column} <> {ABSENT} THEN 1 END) AS {column}"
+            for column in map(self._snapshot.column, self.apis)
+        ]
+        relation = f"({self._rows(self.apis)}) AS shown"
+        engine = self._snapshot.engine
+        found = rows(engine, "cluster/count", counts=", ".join(counts), relation=relation)
+        return dict(zip(self.apis, map(int, found.row(0)), strict=True))
+
+    def thinned(self, *, mean: float, seed: int) -> FolderQueries:
+        """Keep the users that `estimate.thinning.dropped_positions` keeps of their hashes."""
+        kept = kept_number(mean, seed)
+        if kept >= self.users:
+            return self
+        other = copy.copy(self)
+        other._known, other.users = {}, kept  # noqa: SLF001 -- its own class
+        other._thinning = Thinning.of(  # noqa: SLF001
+            self._snapshot.engine, f"({self._rows([])}) AS shown", kept, seed
+        )
+        return other
+
+    def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
+        """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
+        together = list(dict.fromkeys([*given, *apis]))
+        names = [self._snapshot.column(api) for api in together]
+        cohort = names[: len(dict.fromkeys(given))]
+        keys = self._rows(together)
+        if self._thinning is not None:
+            keys = self._thinning.keys(f"({keys}) AS shown", names)
+        found = rows(
+            self._snapshot.engine,
+            "cluster/cohorts",
+            cohort=", ".join(cohort),
+            columns=", ".join(names),
+            condition="TRUE" if self._thinning is None else self._thinning.condition,
+            keys=keys,
+        )
+        parts = found.cast(pl.Int64).sort(found.columns).group_by(cohort, maintain_order=True)
+        return [
+            CohortSpectra(
+                codes=tuple(int(str(code)) for code in codes),
+                spectrum=CountSpectrum.from_counts(
+                    np.repeat(part["users"].to_numpy(), part["tuples"].to_numpy())
+                ),
+                kept=_spectrum_or_none(
+                    np.repeat(part["kept"].to_numpy(), part["tuples"].to_numpy())
+                ),
+            )
+            for codes, part in parts
+        ]
+
+
+def _spectrum_or_none(counts: NDArray[np.int64]) -> CountSpectrum | None:
+    return CountSpectrum.from_counts(counts) if counts.any() else None
+
+
+def _status_and_text(cell: str) -> tuple[str, str | None]:
+    status, _, text = cell.partition(SEPARATOR)
+    return status, None if text == NO_TEXT else text
+
+
+def _read_files(folder: str, *columns: pl.Expr) -> pl.DataFrame:
+    """Read columns of a folder of Parquet files on this computer.
+
+    Raises
+    ------
+    InputError
+        Nothing is there, or it cannot be read.
+    """
+    try:
+        return pl.scan_parquet(f"{folder}/*.parquet").select(*columns).collect()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise _no_snapshot(folder.rsplit("/", 1)[0]) from error
+
+
+def _no_snapshot(folder: str) -> InputError:
+    return InputError(
+        f"no snapshot at {excerpt(folder)}",
+        hint="make one with `fpmonitor snapshot`, which prints its folder; a folder that only an "
+        "engine can read needs --engine",
+    )

@@ -1,0 +1,242 @@
+"""A table of the operator, with one row a user, as text cells: the rules of a wide log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from fpmonitor.cluster.engine import rows, union
+from fpmonitor.cluster.portable import transpile
+from fpmonitor.duckdb_connection import in_memory
+from fpmonitor.errors import InputError
+from fpmonitor.logs import MAX_APIS, excerpt
+from fpmonitor.sql import quote_name, statement
+from fpmonitor.store.ingest import LARGE_VALUE_BYTES, canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from fpmonitor.cluster.engine import Engine
+
+FIELDS = ("time", "source", "batch", "visit", "place")  # no APIs
+_FLOATS = ("float", "double")
+_PLAIN = re.compile(r"string|boolean|(tiny|small|big)?int|integer|date|timestamp(_ntz)?|decimal.*")
+_NESTED = re.compile(r"(array|map)<.*>")
+_RETOLD = {"number": pl.Int64, "text": pl.String, "stored": pl.String}
+COLUMNS_A_STATEMENT = 40  # each may be a join, and engines plan joins slowly when there are many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """A relation of the session: the user, and a cell an API, null where it is absent.
+
+    A cell holds a status, a separator and a text, as they go into the hash of a value.
+
+    Attributes
+    ----------
+    relation
+        Its name.
+    apis
+        Sorted; API number i is in the column `c<i>`.
+    records
+        Rows of the table.
+    """
+
+    relation: str
+    apis: tuple[str, ...]
+    records: int
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the APIs."""
+        return [f"c{i}" for i in range(len(self.apis))]
+
+
+def define_cells(
+    engine: Engine,
+    table: str,
+    *,
+    user: str = "user",
+    apis: Iterable[str] | None = None,
+    name: str = "cells",
+    repeated: bool = False,
+) -> Cells:
+    """Let `name` stand for the cells of a table.
+
+    Parameters
+    ----------
+    engine
+        Its session gets the views.
+    table
+        A table, a query or files of Parquet.
+    user
+        Column of the user. The columns `FIELDS` are no APIs.
+    apis
+        The APIs to look at; all other columns by default.
+    repeated
+        Whether a user may have several rows.
+
+    Raises
+    ------
+    InputError
+        Nothing is there; no column of the user or of an API; a type that is no value of an API;
+        rows without a user, or several rows of one.
+    """
+    kinds = engine.define_table(f"{name}_table", table)
+    if (user,) not in kinds:
+        seen = excerpt(", ".join(".".join(path) for path in kinds))
+        raise InputError(
+            f"{excerpt(table)}: no column {user!r}; seen: {seen}", hint="name it with --user COLUMN"
+        )
+    fields = {(field,) for field in (user, *FIELDS)}
+    found = {".".join(path): path for path in kinds if path not in fields}
+    wanted = sorted(found if apis is None else [api for api in apis if api in found])
+    if not wanted or len(wanted) > MAX_APIS:
+        number = "no column" if not wanted else f"more than {MAX_APIS:,} columns"
+        raise InputError(f"{excerpt(table)}: {number} of values")
+    if len(found) < len([path for path in kinds if path not in fields]):
+        raise InputError(f"{excerpt(table)}: two columns have one name after structs are flattened")
+    keep = ['"user"']
+    texts = [f'{_text((user,), kinds[user,])} AS "user"']
+    if repeated:
+        keep += ["moment", "library"]
+        for field, alias in (("time", "moment"), ("source", "library")):
+            text = _text((field,), kinds[field,]) if (field,) in kinds else "NULL::VARCHAR"
+            texts.append(f"{text} AS {alias}")
+    texts += [f"{_text(found[api], kinds[found[api]])} AS c{i}" for i, api in enumerate(wanted)]
+    raw = f"{name}_raw"
+    _define(engine, raw, "cluster/select", columns=texts, relation=f"{name}_table", joins="")
+    retold = {
+        i: condition
+        for i, api in enumerate(wanted)
+        if (condition := _to_retell(f"c{i}", kinds[found[api]]))
+    }
+    records, retold = _survey(engine, table, raw, retold, repeated=repeated)
+    _define_retold(engine, name, raw, {i: (retold[i], kinds[found[wanted[i]]]) for i in retold})
+    _define(
+        engine,
+        name,
+        "cluster/cells",
+        keep=", ".join(keep),
+        cells=[f"{_cell(i, is_retold=i in retold)} AS c{i}" for i in range(len(wanted))],
+        rows=raw,
+        joins=" ".join(
+            f"LEFT JOIN (SELECT text, stored FROM {name}_retold WHERE number = {i}) AS r{i} "  # noqa: S608 -- names of ours
+            f"ON r{i}.text = raw.c{i}"
+            for i in retold
+        ),
+        columns=[f"raw.c{i}" for i in range(len(wanted))],
+    )
+    return Cells(relation=name, apis=tuple(wanted), records=records)
+
+
+def _define(engine: Engine, name: str, query: str, **holes: str | Sequence[str]) -> None:
+    filled = {
+        hole: text if isinstance(text, str) else ", ".join(text) for hole, text in holes.items()
+    }
+    engine.define(name, transpile(statement(query, **filled), engine.dialect))
+
+
+def _text(path: tuple[str, ...], kind: str) -> str:
+    """Text of a column, as the collectors read it from Parquet.
+
+    Raises
+    ------
+    InputError
+        A type that has no text there.
+    """
+    name = ".".join(map(quote_name, path))
+    if kind in _FLOATS:
+        return (
+            f"CASE WHEN {name} = floor({name}) AND abs({name}) < 1e15 "
+            f"THEN {name}::BIGINT::VARCHAR ELSE {name}::VARCHAR END"
+        )
+    if kind == "timestamp":  # of Spark: with a zone
+        return f"({name}::VARCHAR || '+00')"
+    if _PLAIN.fullmatch(kind):
+        return f"{name}::VARCHAR"
+    if _NESTED.fullmatch(kind) and "struct" not in kind and "binary" not in kind:
+        return f"to_json({name})"
+    raise InputError(
+        f"column {excerpt('.'.join(path))!r} is of type {excerpt(kind)}",
+        hint="leave it out of the query, or turn it into text there",
+    )
+
+
+def _to_retell(column: str, kind: str) -> str:
+    """Condition that an engine may write a value otherwise than it is stored; empty: never."""
+    if kind in _FLOATS:  # other digits, other exponents, other infinities
+        return f"(length({column}) > 16 OR regexp_matches({column}, '[EeNnIi]|^-?0[.]000'))"
+    if kind == "string" or _NESTED.fullmatch(kind):
+        return f"substr({column}, 1, 1) IN ('{{', '[')"
+    return ""
+
+
+def _survey(
+    engine: Engine, table: str, raw: str, retold: Mapping[int, str], *, repeated: bool
+) -> tuple[int, dict[int, str]]:
+    """Check the users; rows, and the columns with values to retell."""
+    flags = [
+        f"max(CASE WHEN {condition} THEN 1 ELSE 0 END) AS n{i}" for i, condition in retold.items()
+    ]
+    found = rows(engine, "cluster/survey", columns=", ".join(flags or ["1 AS one"]), rows=raw)
+    row = found.row(0, named=True)
+    records, named, users = row["records"], row["named"], row["users"]
+    if named < records:
+        raise InputError(
+            f"{excerpt(table)}: {records - named:,} of {records:,} rows have no user",
+            hint="leave them out in the query",
+        )
+    if users < records and not repeated:
+        raise InputError(
+            f"{excerpt(table)}: {records:,} rows of {users:,} users, and one row a user is wanted",
+            hint="keep the latest row of each user: docs/spark.md has the query",
+        )
+    if not records:
+        raise InputError(f"{excerpt(table)}: no rows")
+    return records, {i: condition for i, condition in retold.items() if row[f"n{i}"]}
+
+
+def _define_retold(
+    engine: Engine, name: str, raw: str, retold: Mapping[int, tuple[str, str]]
+) -> None:
+    """Send what values are stored as that the engine writes otherwise."""
+    if not retold:
+        return
+    texts = [
+        statement("cluster/texts", number=str(i), column=f"c{i}", rows=raw, condition=condition)
+        for i, (condition, _) in retold.items()
+    ]
+    found = engine.frame(transpile(union(texts), engine.dialect))
+    stored: list[tuple[int, str, str]] = []
+    for (number,), part in found.group_by(["number"]):
+        kind, values = retold[int(str(number))][1], part["text"].to_list()
+        told = _float_texts(values, kind) if kind in _FLOATS else map(canonical_json, values)
+        stored += [(int(str(number)), *pair) for pair in zip(values, told, strict=True)]
+    engine.define_rows(f"{name}_retold", pl.DataFrame(stored, _RETOLD, orient="row"))
+
+
+def _float_texts(texts: Sequence[str], kind: str) -> list[str]:
+    """Return the texts that DuckDB has for numbers that another engine has written."""
+    told = f"SELECT CAST(text AS {kind})::VARCHAR FROM (SELECT unnest($texts::VARCHAR[]) AS text)"  # noqa: S608 -- a type
+    with in_memory() as connection:
+        found = connection.execute(told, {"texts": list(texts)}).fetchall()
+    return [row[0] for row in found]
+
+
+def _cell(number: int, *, is_retold: bool) -> str:
+    """Cell of a value: large values by digest and length; a text of `convert` is a cell already."""
+    column = f"raw.c{number}"
+    whole = f"COALESCE(r{number}.stored, {column})" if is_retold else column
+    text = (
+        f"CASE WHEN count_bytes({whole}) > {LARGE_VALUE_BYTES} "
+        f"THEN 'sha256:' || substr(sha256({whole}), 1, 32) || ':' || length({whole})::VARCHAR "
+        f"ELSE {whole} END"
+    )
+    return (
+        f"CASE WHEN substr({column}, 1, 1) = chr(31) THEN substr({column}, 2) "
+        f"ELSE 'value' || chr(31) || ({text}) END"
+    )

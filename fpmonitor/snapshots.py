@@ -1,0 +1,120 @@
+"""The monitor of users whose snapshot lies in a folder: see `cluster.snapshot`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NoReturn
+
+from fpmonitor.answers.findings import Findings, gather_findings
+from fpmonitor.cluster.folder import FolderSnapshot
+from fpmonitor.cluster.spark import SparkEngine
+from fpmonitor.disclosure import Audience
+from fpmonitor.errors import EngineLostError, InputError
+from fpmonitor.monitor import Monitor
+from fpmonitor.population.population import Population
+from fpmonitor.population.views import View
+from fpmonitor.store.snapshot import Window
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.export.coverage import Coverage
+
+# What the page cannot tell of such users, while it tells it of a database.
+UNTOLD = (
+    "These users are held in a snapshot: exposure over time, what scripts read, and which records "
+    "were rejected are told of a database file only."
+)
+
+
+class SnapshotMonitor(Monitor):
+    """A snapshot in a folder, and the questions that can be asked of it.
+
+    What only a database keeps is refused: windows of time, sources, demand, rejects.
+
+    Parameters
+    ----------
+    folder
+        Of the snapshot, as `take_snapshot` named it.
+    engine
+        Address of a server of Spark Connect that reads the folder; by default this computer does,
+        and rows must fit into its memory.
+    view, audience
+        As of a monitor.
+
+    Raises
+    ------
+    InputError
+        The folder holds no snapshot, or the address is none.
+    EngineLostError
+        Nobody answers at the address.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        engine: str | None = None,
+        *,
+        view: View | None = None,
+        audience: Audience = Audience.OWNER,
+    ) -> None:
+        self.view, self.audience, self.window = view or View(), audience, Window()
+        self._engine = None if engine is None else SparkEngine(engine)
+        try:
+            self.snapshot = FolderSnapshot(folder, self._engine)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def counter(self) -> str:
+        """The address of the engine, which decisions note where it counted."""
+        return "memory" if self._engine is None else self._engine.address
+
+    @property
+    def lost(self) -> bool:
+        """Whether the engine was lost; a decision made then holds what is proven."""
+        return self._engine is not None and self._engine.lost
+
+    def close(self) -> None:
+        """End the session on the engine."""
+        if self._engine is not None:
+            self._engine.close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except EngineLostError:
+            if error is None and not self.lost:
+                raise
+
+    @cached_property
+    def database(self) -> NoReturn:  # type: ignore[override]
+        """Refuse: there is none."""
+        raise InputError(
+            "a snapshot keeps neither sources, times, demand nor rejects",
+            hint="ask a database file for that: leave --snapshot away",
+        )
+
+    def population(
+        self,
+        *,
+        window: Window | None = None,
+        view: View | None = None,
+        audience: Audience | None = None,
+    ) -> Population:
+        """Return the users that questions are asked of; errors as of `Monitor.population`."""
+        if window not in {None, Window()}:
+            _ = self.database
+        return Population(self.snapshot, view=view or self.view, audience=audience or self.audience)
+
+    def findings(self, decision: Decision, *, coverage: Coverage, pairs: bool = True) -> Findings:
+        """Gather all that a report on a decision tells; see `Monitor.findings`."""
+        users = self.population_as(decision, audience=Audience.OTHERS)
+        return gather_findings(users, decision, coverage=coverage, pairs=pairs, untold=[UNTOLD])

@@ -1,0 +1,112 @@
+"""Logs as Parquet files for other engines: what `ingest` would store of them, a visit a row.
+
+A converted log is a function of the log alone, so that any scheduler converts any number of them at
+once: users are digests under one fixed key, and nothing is known of other logs.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from fpmonitor.errors import InputError
+from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.store.database import Database
+from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+# Columns of a converted log beside those of the APIs.
+FIELDS = ("user", "time", "source", "batch", "visit")
+SEPARATOR, NO_TEXT = "\x1f", "\x1e"
+
+
+def convert(
+    paths: Sequence[str],
+    target: Path,
+    *,
+    collector: str | None = None,
+    column_map: ColumnMap | None = None,
+    progress: Callable[[str, str], None] = lambda _source, _stage: None,
+) -> list[BatchReport]:
+    """Write the visits of logs into one Parquet file.
+
+    Columns: `user`, `time` (UTC), `source`, `batch` (the name of the log), `visit` (the place in
+    the order of the logs), and one of text an API, null where it is absent. A text is a value,
+    unless it begins with the separator U+001F: then a status (`value`, `undefined`, `error`), the
+    separator and a text follow, where U+001E stands for none.
+
+    Parameters
+    ----------
+    paths
+        Files, folders, glob patterns, or `-` for standard input.
+    target
+        The file, which is there as a whole or not at all.
+    collector, column_map, progress
+        As in `Monitor.ingest`.
+
+    Raises
+    ------
+    InputError
+        A log that cannot be read, an API with the name of another column, or a file that cannot be
+        written.
+    """
+    column_map = column_map or ColumnMap()
+    with tempfile.TemporaryDirectory(prefix="fpmonitor-") as scratch, log_files(paths) as logs:
+        recognised = [(log, choose_collector(log, column_map, collector)) for log in logs]
+        with Database(Path(scratch) / "converted.duckdb", create=True) as database:
+            database.run("convert/fix_key")
+            reports = [
+                ingest(database, log, reader, column_map, progress=partial(progress, log.label))
+                for log, reader in recognised
+            ]
+            frame = _visits(database)
+    scratch_file = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        frame.write_parquet(scratch_file)
+        scratch_file.replace(target)
+    except OSError as error:
+        scratch_file.unlink(missing_ok=True)
+        raise InputError(f"cannot write {target} ({error.strerror})") from error
+    return reports
+
+
+def _visits(database: Database) -> pl.DataFrame:
+    """Rows of visits; an API is one column of texts."""
+    visits = database.rows("convert/visits")
+    names = ["visit", "time", "user", "source", "batch"]
+    frame = pl.DataFrame(visits, names, orient="row", infer_schema_length=None).cast(
+        {"visit": pl.Int64, "time": pl.Datetime("us"), "source": pl.String}
+    )
+    row_of = np.full(int(frame["visit"].max() or 0) + 1, -1, dtype=np.int64)  # type: ignore[arg-type]
+    row_of[frame["visit"].to_numpy()] = np.arange(len(frame))
+    columns = []
+    for api_id, api in sorted(database.rows("snapshot/apis"), key=lambda row: row[1]):
+        if api in FIELDS:
+            raise InputError(
+                f"an API is called {api!r}, and so is a column of converted logs",
+                hint="leave it out with `ignore` in the column map",
+            )
+        rows = database.rows("report/value_texts", api=api)
+        cells = dict.fromkeys(range(max((code for code, _, _ in rows), default=0) + 1))
+        cells |= {code: _cell(status, text) for code, status, text in rows}
+        arrays = database.arrays("convert/observations", api=api_id)
+        codes = np.zeros(len(frame), dtype=np.int64)
+        codes[row_of[np.asarray(arrays["visit_id"])]] = np.asarray(arrays["value_id"])
+        dictionary = pl.Series(api, list(cells.values()), dtype=pl.String)
+        columns.append(dictionary.gather(codes))
+    numbered = frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("visit"))
+    return numbered.select(*FIELDS).with_columns(columns)
+
+
+def _cell(status: str, text: str | None) -> str:
+    if status == "value" and text is not None and not text.startswith(SEPARATOR):
+        return text
+    return SEPARATOR.join(("", status, NO_TEXT if text is None else text))

@@ -1,0 +1,1 @@
+SELECT {counts} FROM {relation}

@@ -1,0 +1,1 @@
+SELECT DISTINCT {number} AS number, {column} AS text FROM {rows} WHERE {condition}

@@ -1,0 +1,1 @@
+SELECT visit_id, value_id FROM observation WHERE api_id = $api

@@ -1,0 +1,7 @@
+-- The visits in the order of their number, which is that of the logs.
+SELECT visit_id, visit."time", printf('%016x', user.digest) AS "user", source.name AS source, parse_filename(batch.source) AS batch
+FROM visit
+JOIN user USING (user_id)
+JOIN batch USING (batch_id)
+LEFT JOIN source USING (source_id)
+ORDER BY visit_id

@@ -1,0 +1,1 @@
+ALTER TABLE staged ADD COLUMN {column} UINTEGER

@@ -1,2 +1,0 @@
-INSERT INTO raw_value
-SELECT DISTINCT api.api_id, staged.status, staged.value, $json::BOOLEAN, NULL FROM staged JOIN api ON api.name = staged.api WHERE staged.problem IS NULL

@@ -1,0 +1,1 @@
+SELECT count(*) FROM staged WHERE problem IS NOT NULL

@@ -1,0 +1,263 @@
+"""Snapshots on an engine: the users, codes, views and spectra of the database file."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fpmonitor.cluster.folder import FolderSnapshot
+from fpmonitor.cluster.snapshot import take_snapshot
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.thinning import dropped_positions
+from fpmonitor.monitor import Monitor
+from fpmonitor.population.changes import recoding_of
+from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.views import View
+from fpmonitor.population.volatile import volatility_of
+from fpmonitor.store.convert import convert
+from fpmonitor.store.transforms import Transform
+
+if TYPE_CHECKING:
+    from fpmonitor.cluster.spark import SparkEngine
+
+ROOT = Path(__file__).parents[2]
+AGENT, BRANDS, PLATFORM = "Navigator.userAgent", "NavigatorUAData.brands", "Navigator.platform"
+CANVAS, HEIGHT, LANGUAGE = "HTMLCanvasElement.toDataURL", "Screen.height", "Navigator.language"
+SECRET = "x:own:seed"  # new at every visit, of which no vocabulary knows
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:{0}.0) Gecko/20100101 Firefox/{0}.0"
+CHROME = "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/{0}.0.0.0 Safari/537.36"
+ROBOT = "Mozilla/5.0 (compatible; Somebot/2.0)"
+VIEWS = [
+    View(),
+    View(volatile="left-out"),
+    View(volatile="raw", transforms={HEIGHT: Transform(round=100), AGENT: Transform(major=True)}),
+    View(
+        drop_automation=True,
+        transforms={CANVAS: Transform(constant="c"), LANGUAGE: Transform(lower=True)},
+    ),
+]
+
+
+def latest(visits: str) -> str:
+    """The query of docs/spark.md that keeps the latest visit of each user."""
+    text = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    found = re.search(r"```sql\n(SELECT \* FROM \(.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1].replace("FROM visits", f"FROM {visits}").strip().rstrip(";")
+
+
+def wide_visits(users: int = 900, repeats: int = 300) -> pl.DataFrame:
+    """Wide visits of one week: several browsers, robots, values that browsers randomise."""
+    rng = np.random.default_rng(13)
+    kind = rng.choice(6, users, p=[0.35, 0.2, 0.25, 0.12, 0.05, 0.03])
+    agents = [FIREFOX.format(153), FIREFOX.format(140), *map(CHROME.format, (120, 121, 121)), ROBOT]
+    fixed = {
+        AGENT: [agents[i] if i < 5 else ROBOT for i in kind],
+        BRANDS: ['[{"brand":"Brave"}]' if i == 3 else "[]" for i in kind],
+        PLATFORM: ["Linux x86_64" if i in {0, 1, 4} else "Win32" for i in kind],
+        "Navigator.webdriver": [
+            ["false", "true", ""][i] for i in rng.choice(3, users, p=[0.8, 0.02, 0.18])
+        ],
+        HEIGHT: rng.choice([720, 768, 800, 900, 1080, 1111, 1112, 1440], users).tolist(),
+        LANGUAGE: rng.choice(
+            ["en-US", "en-us", "de", "fr", "ja"], users, p=[0.5, 0.2, 0.2, 0.08, 0.02]
+        ).tolist(),
+    }
+    drawings = [f"firefox {i}" if i < 300 else f"machine {i % 7}" for i in range(users)]
+    who = np.concatenate([np.arange(users), rng.choice(users, repeats)])
+    start = datetime(2026, 3, 2, tzinfo=UTC)
+    columns: dict[str, Any] = {
+        "user": [f"u{i}" for i in who],
+        "time": [start + timedelta(minutes=7 * i) for i in range(len(who))],
+    }
+    columns |= {api: [values[i] for i in who] for api, values in fixed.items()}
+    columns[CANVAS] = [
+        f"{drawings[i]} {n}" if kind[i] == 3 else drawings[i] for n, i in enumerate(who)
+    ]
+    columns[SECRET] = [f"s{n}" if kind[i] == 2 else "same" for n, i in enumerate(who)]
+    return pl.DataFrame(columns)
+
+
+def test_values_become_the_text_that_ingest_stores(any_engine: SparkEngine, tmp_path: Path) -> None:
+    count = 200
+    rng = np.random.default_rng(1)
+    odd = [0.0, -0.0, 1e300, float("nan"), float("-inf"), 1e-7, 12345678.9, 5.0, 1e15, 0.00025]
+    flat = pl.DataFrame(
+        {
+            "user": [f"u{i}" for i in range(count)],
+            "int": rng.integers(0, 5, count),
+            "double": rng.integers(0, 50, count) / 7 * 10.0 ** rng.integers(-6, 9, count),
+            "odd": odd * (count // 10),
+            "float": pl.Series(odd * (count // 10), dtype=pl.Float32),
+            "text": ['{"b": 1, "a": [1.0, 2]}', "x" * 300, "", None, "é" * 200] * (count // 5),
+            "list": [[1, 2], [None, 3], [], None] * (count // 4),
+            'say."hi"': ["a", "b"] * (count // 2),
+            "Text": [None] * (count - 1) + ["case"],
+            "deep.struct.flag": rng.integers(0, 2, count).astype(bool),
+            "deep.when": [datetime(2026, 1, 1, 1, 2, 3, i, tzinfo=UTC) for i in range(count)],
+            "never": pl.Series([None] * count, dtype=pl.String),
+        }
+    )
+    nested = flat.with_columns(
+        pl.struct(
+            pl.struct(pl.col("deep.struct.flag").alias("flag")).alias("struct"),
+            pl.col("deep.when").alias("when"),
+        ).alias("deep")
+    ).drop("deep.struct.flag", "deep.when")
+    flat.write_parquet(tmp_path / "flat.parquet")
+    nested.write_parquet(tmp_path / "nested.parquet")
+    with Monitor(tmp_path / "d", create=True) as monitor:
+        monitor.ingest([str(tmp_path / "flat.parquet")])
+        here = monitor.population().snapshot
+        stored = monitor.observations()
+    taken = take_snapshot(any_engine, str(tmp_path / "nested.parquet"), str(tmp_path / "snapshots"))
+    there = FolderSnapshot(taken.folder, any_engine)
+    for api in here.apis:
+        values = {(status, text) for _, name, status, _, text in stored if name == api}
+        assert set(there.values(api).values()) == values, api
+    assert there.apis == here.apis
+    assert (there.digest, there.users) == (here.digest, here.users)
+
+
+def test_same_users_again_are_the_same_snapshot(any_engine: SparkEngine, tmp_path: Path) -> None:
+    frame = wide_visits().unique("user", keep="last", maintain_order=True)
+    frame.write_parquet(tmp_path / "users.parquet")
+    frame.sample(fraction=1.0, shuffle=True, seed=1).with_columns(
+        pl.col("user").str.replace("u", "v")
+    ).write_parquet(tmp_path / "again.parquet")
+    folder = str(tmp_path / "snapshots")
+    first = take_snapshot(any_engine, str(tmp_path / "users.parquet"), folder)
+    files = sorted(Path(first.folder).rglob("*"))
+    second = take_snapshot(any_engine, str(tmp_path / "again.parquet"), folder)
+    assert first.is_new
+    assert not second.is_new
+    assert (second.folder, second.manifest) == (first.folder, first.manifest)
+    assert sorted(Path(first.folder).rglob("*")) == files
+    here, there = FolderSnapshot(first.folder), FolderSnapshot(first.folder, any_engine)
+    for one, other in zip(here.codes(here.apis), there.codes(there.apis), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_several_rows_of_a_user_are_an_error(engine: SparkEngine, tmp_path: Path) -> None:
+    wide_visits().write_parquet(tmp_path / "visits.parquet")
+    with pytest.raises(InputError, match=r"1,200 rows of 900 users"):
+        take_snapshot(engine, str(tmp_path / "visits.parquet"), str(tmp_path / "snapshots"))
+    assert not (tmp_path / "snapshots").exists()
+
+
+def test_wrong_tables_are_errors_in_one_line(engine: SparkEngine, tmp_path: Path) -> None:
+    folder = str(tmp_path / "snapshots")
+    pl.DataFrame({"user": ["a", None], "A": [1, 2]}).write_parquet(tmp_path / "nobody.parquet")
+    pl.DataFrame({"user": ["a"], "A": [b"1"]}).write_parquet(tmp_path / "bytes.parquet")
+    pl.DataFrame({"user": ["a"], "time": [1]}).write_parquet(tmp_path / "empty.parquet")
+    for table, message in [
+        ("/no/such/folder", "no table, query or Parquet files"),
+        ("no_such_table", "no table, query or Parquet files"),
+        (str(tmp_path / "nobody.parquet"), "1 of 2 rows have no user"),
+        (str(tmp_path / "bytes.parquet"), "column 'A' is of type binary"),
+        (str(tmp_path / "empty.parquet"), "no column of values"),
+        ("SELECT 1 AS A", "no column 'user'; seen: A"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            take_snapshot(engine, table, folder)
+
+
+def test_ties_and_late_visits_are_those_of_the_database_file(
+    any_engine: SparkEngine, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(5)
+    count = 3000
+    frame = pl.DataFrame(
+        {
+            "user": [f"u{i}" for i in rng.integers(0, 800, count)],
+            "time": [datetime(2026, 3, 1 + int(i), tzinfo=UTC) for i in rng.integers(0, 4, count)],
+            "A": rng.integers(0, 40, count),
+            "B": rng.integers(0, 40, count),
+        }
+    )
+    logs = [tmp_path / f"{i}.jsonl" for i in (1, 2)]
+    day = pl.col("time").dt.day()
+    frame.filter(day > 2).write_ndjson(logs[0])
+    frame.filter(day < 4).write_ndjson(logs[1])  # late, and one day of it is known
+    raw = View(volatile="raw")
+    with Monitor(tmp_path / "d", create=True, view=raw) as monitor:
+        monitor.ingest(list(map(str, logs)))
+        here = monitor.population().snapshot
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for log in logs:
+        convert([str(log)], parts / f"{log.stem}.parquet")
+    taken = take_snapshot(any_engine, latest(f"parquet.`{parts}`"), str(tmp_path / "snapshots"))
+    assert (taken.manifest.digest, taken.manifest.users) == (here.digest, here.users)
+
+
+def test_converted_logs_hold_what_ingest_stores(engine: SparkEngine, tmp_path: Path) -> None:
+    """Fixture logs of all collectors, with undefined values, errors, and no user named twice."""
+    for log in sorted((ROOT / "fixtures" / "logs").iterdir()):
+        reports = convert([str(log)], tmp_path / f"{log.name}.parquet")
+        with Monitor(tmp_path / f"{log.name}.duckdb", create=True) as monitor:
+            stored = monitor.ingest([str(log)])
+            here = monitor.population().snapshot
+        assert [r.stored for r in reports] == [r.stored for r in stored]
+        taken = take_snapshot(
+            engine, latest(f"parquet.`{tmp_path / log.name}.parquet`"), str(tmp_path / "snapshots")
+        )
+        assert (taken.manifest.digest, taken.manifest.users) == (here.digest, here.users), log
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=["shared", "left-out", "coarser", "human"])
+@pytest.mark.parametrize("present", [(), (BRANDS, LANGUAGE)])
+def test_engine_counts_what_rows_in_memory_say(
+    engine: SparkEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    view: View,
+    present: tuple[str, ...],
+) -> None:
+    visits = wide_visits().with_columns(pl.when(pl.col(BRANDS) != "[]").then(BRANDS).alias(BRANDS))
+    visits.write_parquet(tmp_path / "visits.parquet")
+    visits.unique("user", keep="last").write_parquet(tmp_path / "users.parquet")
+    taken = take_snapshot(
+        engine,
+        str(tmp_path / "users.parquet"),
+        str(tmp_path / "snapshots"),
+        visits=str(tmp_path / "visits.parquet"),
+    )
+    here, there = FolderSnapshot(taken.folder), FolderSnapshot(taken.folder, engine)
+    monkeypatch.setattr(there, "in_memory", lambda _: False)
+    recodings = []
+    for snapshot in (here, there):
+        groups = snapshot.browser_groups()
+        recodings.append(recoding_of(snapshot, view, groups, volatility_of(snapshot, groups)))
+    assert recodings[0].groups.rows is not None
+    assert recodings[1].groups.rows is None
+    assert recodings[0].description == recodings[1].description
+    keep = ~recodings[0].dropped[recodings[0].groups.rows]
+    shown = {
+        api: recodings[0].column(api, codes)
+        for api, codes in zip(here.apis, here.codes(here.apis), strict=True)
+    }
+    for api in present:
+        keep &= shown[api] != 0
+    rows = MemorySource(list(shown), [codes[keep] for codes in shown.values()])
+    queries = there.queries(recodings[1], present)
+    assert queries.users == rows.users
+    sets = [[], *([api] for api in here.apis), [CANVAS, AGENT], [SECRET, HEIGHT, LANGUAGE]]
+    hashes = here.user_hashes()[keep]
+    dropped = dropped_positions(hashes, mean=0.7 * rows.users, seed=11)
+    thinned = queries.thinned(mean=0.7 * rows.users, seed=11)
+    for source, expected in ((queries, rows), (thinned, rows.without(dropped))):
+        for apis, spectrum in zip(sets, source.spectra(sets), strict=True):
+            wanted = expected.spectrum(apis)
+            assert spectrum.counts.tolist() == wanted.counts.tolist(), apis
+            assert spectrum.values.tolist() == wanted.values.tolist(), apis
+    cohorts = thinned.cohorts([LANGUAGE], [HEIGHT, LANGUAGE])
+    assert sum(cohort.spectrum.users for cohort in cohorts) == rows.users
+    assert sum(c.kept.users for c in cohorts if c.kept is not None) == thinned.users
+    assert [c.codes for c in cohorts] == sorted((int(i),) for i in np.unique(shown[LANGUAGE][keep]))
