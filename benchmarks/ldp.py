@@ -111,11 +111,11 @@ def table_4_1() -> Rows:
         rows.append(
             {
                 "mechanism": name,
-                "I(Y;P)": found.of_law,
+                "I(Y;P)": found.of_distribution,
                 "I(Y;T)": found.of_tally,
-                "I(Y;T|P)": found.of_tally - found.of_law,
-                "I(Y;X)": found.of_law + given_law,
-                "I(Y;X|T)": found.of_law + given_law - found.of_tally,
+                "I(Y;T|P)": found.of_tally - found.of_distribution,
+                "I(Y;X)": found.of_distribution + given_law,
+                "I(Y;X|T)": found.of_distribution + given_law - found.of_tally,
                 "I(Y;X|P)": given_law,
             }
         )
@@ -185,7 +185,7 @@ def simulated_privacy(mechanism: Mechanism, prior: DirichletPrior, draws: int) -
     chances = laws @ matrix.T
     entropy = -(chances * np.log(chances)).sum(axis=1).mean()
     given_value = -(matrix * np.log(matrix)).sum(axis=0) @ prior.mean
-    return float(1 - (entropy - given_value) / prior.value_entropy_given_law)
+    return float(1 - (entropy - given_value) / prior.value_entropy_given_distribution)
 
 
 def speed() -> dict[str, object]:

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Any
 from fpmonitor.results import Result
 
 if TYPE_CHECKING:
+    from fpmonitor.answers.apis import ApiOverview
+    from fpmonitor.answers.check import CheckReport
     from fpmonitor.answers.counts import CountsExposure, exposure
+    from fpmonitor.answers.curve import CurveReport
+    from fpmonitor.answers.demand import DemandLine
+    from fpmonitor.answers.exposure import ExposureReport
+    from fpmonitor.answers.findings import Findings
+    from fpmonitor.answers.rank import Ranking
+    from fpmonitor.answers.trend import TrendReport
     from fpmonitor.decide.decision import Decision, read_decision
+    from fpmonitor.disclosure import Audience
     from fpmonitor.errors import (
         BusyError,
         EngineLostError,
@@ -21,41 +30,95 @@ if TYPE_CHECKING:
         UndecidableError,
         UnknownNameError,
     )
-    from fpmonitor.monitor import Monitor
+    from fpmonitor.export.coverage import Coverage
+    from fpmonitor.logs import ColumnMap
+    from fpmonitor.monitor import Monitor, RejectedRecord
     from fpmonitor.policy import Policy
+    from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
+    from fpmonitor.population.population import Population
     from fpmonitor.population.views import View
+    from fpmonitor.population.windows import Windows
+    from fpmonitor.question import Question
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+    from fpmonitor.store.demand import DemandReport
+    from fpmonitor.store.files import Patience
+    from fpmonitor.store.ingest import BatchReport
+    from fpmonitor.store.snapshot import Window
+    from fpmonitor.store.transforms import Transform
 
 __all__ = [
+    "ApiOverview",
+    "Audience",
+    "BatchReport",
     "BusyError",
+    "CheckReport",
+    "ColumnMap",
     "CountSpectrum",
     "CountsExposure",
+    "Coverage",
+    "CurveReport",
     "Decision",
+    "DemandLine",
+    "DemandReport",
     "EngineLostError",
+    "ExposureIndex",
+    "ExposureReport",
+    "Findings",
     "FpmonitorError",
+    "IndexedExposure",
     "InputError",
     "Monitor",
+    "Patience",
     "Policy",
     "PolicyError",
+    "Population",
+    "Question",
+    "Ranking",
     "RefusedError",
+    "RejectedRecord",
+    "Result",
     "SpectrumSource",
     "StoreError",
+    "Transform",
+    "TrendReport",
     "UndecidableError",
     "UnknownNameError",
     "View",
+    "Window",
+    "Windows",
     "exposure",
     "read_decision",
 ]
 __version__ = "0.1.0"
 
 _HOMES = {
+    "answers.apis": ("ApiOverview",),
+    "answers.check": ("CheckReport",),
     "answers.counts": ("CountsExposure", "exposure"),
+    "answers.curve": ("CurveReport",),
+    "answers.demand": ("DemandLine",),
+    "answers.exposure": ("ExposureReport",),
+    "answers.findings": ("Findings",),
+    "answers.rank": ("Ranking",),
+    "answers.trend": ("TrendReport",),
     "decide.decision": ("Decision", "read_decision"),
+    "disclosure": ("Audience",),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
-    "monitor": ("Monitor",),
+    "export.coverage": ("Coverage",),
+    "logs": ("ColumnMap",),
+    "monitor": ("Monitor", "RejectedRecord"),
     "policy": ("Policy",),
-    "spectrum": ("CountSpectrum", "SpectrumSource"),
+    "population.exposure_index": ("ExposureIndex", "IndexedExposure"),
+    "population.population": ("Population",),
     "population.views": ("View",),
+    "population.windows": ("Windows",),
+    "question": ("Question",),
+    "spectrum": ("CountSpectrum", "SpectrumSource"),
+    "store.demand": ("DemandReport",),
+    "store.files": ("Patience",),
+    "store.ingest": ("BatchReport",),
+    "store.snapshot": ("Window",),
+    "store.transforms": ("Transform",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

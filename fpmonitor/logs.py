@@ -8,15 +8,17 @@ import shutil
 import sys
 import tempfile
 import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from glob import escape, has_magic
 from itertools import takewhile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
+from typing import IO, Any, ClassVar, Literal, Protocol, cast
 
 import duckdb
+import polars as pl
 
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
@@ -27,10 +29,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import polars as pl
 
 Format = Literal["jsonl", "csv", "parquet"]
 _HEAD_BYTES = 1 << 18

@@ -6,10 +6,12 @@ questions asked most often are methods.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.check import CheckReport, report_check
@@ -20,14 +22,17 @@ from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.findings import Findings, gather_findings
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
+from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import identity_of, share_delta, slot_of
 from fpmonitor.disclosure import Audience, masked_text
+from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import stored_snapshot
 from fpmonitor.population.views import View
 from fpmonitor.population.windows import Windows
-from fpmonitor.question import Question
+from fpmonitor.question import Missing, Question
 from fpmonitor.store.checks import number_check
 from fpmonitor.store.database import Database
 from fpmonitor.store.demand import (
@@ -42,17 +47,7 @@ from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest, list_batches
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.windows import newest_window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
-
-    from fpmonitor.decide.decision import Decision
-    from fpmonitor.export.coverage import Coverage
-    from fpmonitor.population.exposure_index import ExposureIndex
-    from fpmonitor.question import Missing
-    from fpmonitor.store.windows import Period
+from fpmonitor.store.windows import Period, newest_window
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import polars as pl
+    import polars as pl  # slow to load
 
 
 class Result:
@@ -27,7 +26,7 @@ class Result:
 
     def to_polars(self) -> pl.DataFrame:
         """Return the rows as a data frame of Polars."""
-        import polars as pl  # noqa: PLC0415 -- slow to load
+        import polars as pl  # noqa: PLC0415 -- see above
 
         return pl.DataFrame(self.rows(), infer_schema_length=None)
 

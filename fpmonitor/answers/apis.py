@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fpmonitor.disclosure import Audience, may_count_below, may_name, publishable_part
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.population.population import Population
 from fpmonitor.results import Result
-
-if TYPE_CHECKING:
-    from fpmonitor.population.population import Population
-    from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CountSpectrum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

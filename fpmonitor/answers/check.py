@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import datetime
+from typing import Any, Literal
 
 from fpmonitor.answers.decide import recheck_sets
-from fpmonitor.decide.horizon import share_delta
+from fpmonitor.decide.decision import ApiSet, Decision, Verdict
+from fpmonitor.decide.horizon import CheckSlot, share_delta
 from fpmonitor.disclosure import publishable_count
+from fpmonitor.population.population import Population
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from fpmonitor.decide.decision import ApiSet, Decision, Verdict
-    from fpmonitor.decide.horizon import CheckSlot
-    from fpmonitor.population.population import Population
 
 Outcome = Literal["holds", "violated", "cannot tell"]
 

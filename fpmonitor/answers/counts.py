@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import operator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike
 from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.exposure import empirical_exposure, plug_in_exposure, unbiased_exposure
 from fpmonitor.estimate.thinning import seed_of, thinned_spectrum
+from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
 
@@ -49,7 +49,7 @@ class CountsExposure(Result):
     upper: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return the exposure by the names of its attributes."""
+        """Return the estimates and the question by their names."""
         return asdict(self)
 
 
@@ -88,7 +88,8 @@ def exposure(
     True
     """
     spectrum = CountSpectrum.from_counts(counts)
-    k, population = _whole(k), _whole(spectrum.users if population is None else population)
+    question = Question(k, population, delta).among(spectrum.users)
+    k, population = question.k, question.users
     limits = certificate(users=spectrum.users, k=k, population=population, delta=delta)
     seed = seed_of(
         json.dumps([k, population, delta]),
@@ -107,11 +108,3 @@ def exposure(
         lower=0.0 if thinned is None else limits.lower(thinned),
         upper=1.0 if thinned is None else limits.upper(thinned),
     )
-
-
-def _whole(number: int) -> int:
-    """Return whole numbers of NumPy as Python's own; others stay, to be checked like them."""
-    try:
-        return number if isinstance(number, bool) else operator.index(number)
-    except TypeError:
-        return number

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fpmonitor.answers.sets import sorted_sets
-from fpmonitor.disclosure import check_users, may_count_below
+from fpmonitor.disclosure import ToldSpectra, check_users, may_count_below
 from fpmonitor.estimate.exposure import exposure_curve, gamma_dkw, limits_within
+from fpmonitor.population.population import Population
+from fpmonitor.question import Question
 from fpmonitor.results import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fpmonitor.disclosure import ToldSpectra
-    from fpmonitor.population.population import Population
-    from fpmonitor.question import Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.errors import UndecidableError
+from fpmonitor.population.population import Population
+from fpmonitor.question import Question
 from fpmonitor.results import Result
+from fpmonitor.store.demand import ApiDemand
 from fpmonitor.vocabulary import base_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from fpmonitor.answers.exposure import ExposureReport
-    from fpmonitor.population.population import Population
-    from fpmonitor.question import Question
-    from fpmonitor.store.demand import ApiDemand
-
 
 _ANY_K = 10  # of names to weigh, which the owner sees alone
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fpmonitor.answers.bounds import NamedBound, compare_bounds, told_interval
-from fpmonitor.answers.cohorts import report_cohorts
+from fpmonitor.answers.cohorts import CohortReport, report_cohorts
 from fpmonitor.answers.sets import declared_supports, sorted_sets
-from fpmonitor.answers.trust import parts_of, price_of_trust
+from fpmonitor.answers.trust import Knowledge, TrustLevel, parts_of, price_of_trust
 from fpmonitor.estimate.bounds import Interval, theorem5, theorem6_floor, theorem8
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
@@ -24,17 +25,10 @@ from fpmonitor.estimate.exposure import (
     plug_in_exposure,
     unbiased_exposure,
 )
+from fpmonitor.population.population import Population
+from fpmonitor.population.sample import CertifiedSample
+from fpmonitor.question import Question
 from fpmonitor.results import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fpmonitor.answers.cohorts import CohortReport
-    from fpmonitor.answers.trust import Knowledge, TrustLevel
-    from fpmonitor.population.population import Population
-    from fpmonitor.population.sample import CertifiedSample
-    from fpmonitor.question import Question
-
 
 _ESTIMATES = ("empirical", "plug_in", "unbiased", "lower", "upper")
 

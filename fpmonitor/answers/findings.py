@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from fpmonitor.answers.apis import list_apis
-from fpmonitor.answers.automation import report_automation
-from fpmonitor.answers.curve import report_curve
+from fpmonitor.answers.apis import ApiOverview, list_apis
+from fpmonitor.answers.automation import AutomationReport, report_automation
+from fpmonitor.answers.curve import CurveReport, report_curve
 from fpmonitor.answers.decide import question_of
-from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.answers.demand import DemandLine
+from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.preview import preview_sets
-from fpmonitor.answers.rank import rank_sets
-from fpmonitor.answers.trend import report_trend
+from fpmonitor.answers.rank import Ranking, rank_sets
+from fpmonitor.answers.trend import TrendReport, report_trend
+from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import UndecidableError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fpmonitor.answers.apis import ApiOverview
-    from fpmonitor.answers.automation import AutomationReport
-    from fpmonitor.answers.curve import CurveReport
-    from fpmonitor.answers.demand import DemandLine
-    from fpmonitor.answers.exposure import ExposureReport
-    from fpmonitor.answers.rank import Ranking
-    from fpmonitor.answers.trend import TrendReport
-    from fpmonitor.decide.decision import Decision
-    from fpmonitor.export.coverage import Coverage
-    from fpmonitor.population.population import Population
-    from fpmonitor.population.windows import Windows
-    from fpmonitor.question import Question
+from fpmonitor.export.coverage import Coverage
+from fpmonitor.population.population import Population
+from fpmonitor.population.windows import Windows
+from fpmonitor.question import Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

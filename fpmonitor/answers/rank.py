@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fpmonitor.answers.sets import sets_up_to, sorted_sets
 from fpmonitor.disclosure import check_users, told_spectra
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.entropy import entropy_bits, misleading_factor, naive_group_size
 from fpmonitor.estimate.exposure import unbiased_exposure
+from fpmonitor.population.population import Population
+from fpmonitor.question import Question
 from fpmonitor.results import Result
-from fpmonitor.spectrum import spectra_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from fpmonitor.population.population import Population
-    from fpmonitor.question import Question
-    from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CountSpectrum, spectra_of
 
 Basis = Literal["unbiased", "upper"]
 

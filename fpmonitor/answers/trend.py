@@ -5,36 +5,30 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from datetime import datetime
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.estimate.certificate import certificate
-from fpmonitor.estimate.drift import adjust_p_values, compare_laws, compare_spectra
+from fpmonitor.estimate.certificate import Certificate, certificate
+from fpmonitor.estimate.drift import DriftTest, adjust_p_values, compare_laws, compare_spectra
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure, plug_in_exposure, unbiased_exposure
 from fpmonitor.estimate.thinning import seed_of, thinned_spectrum
 from fpmonitor.policy import check_share
 from fpmonitor.population.memory import CodeTable, rank_keys
 from fpmonitor.population.recoding import ABSENT
+from fpmonitor.population.windows import Windows
+from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from numpy.typing import NDArray
-
-    from fpmonitor.estimate.certificate import Certificate
-    from fpmonitor.estimate.drift import DriftTest
-    from fpmonitor.population.windows import Windows
-    from fpmonitor.question import Question
-    from fpmonitor.store.windows import Period, Span
+from fpmonitor.store.windows import Period, Span
 
 Against = Literal["previous", "first"]
 Compared = Literal["values", "rarity"]

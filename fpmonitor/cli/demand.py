@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -29,9 +29,6 @@ from fpmonitor.cli.output import note, show
 from fpmonitor.render import answers
 from fpmonitor.store.demand import By
 from fpmonitor.store.snapshot import Window
-
-if TYPE_CHECKING:
-    pass
 
 
 def demand(

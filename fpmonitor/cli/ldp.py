@@ -52,7 +52,7 @@ app = typer.Typer(
 
 PRIOR = Annotated[
     str,
-    typer.Option("--prior", help="Prior of the law: jeffreys, or dirichlet: and a list a,b,.."),
+    typer.Option("--prior", help="Prior of the distribution: jeffreys, or dirichlet:A,B,..."),
 ]
 SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals.", min=0)]
 
@@ -61,24 +61,26 @@ SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals
 def metrics(
     mechanism: Annotated[
         str,
-        typer.Option("--mechanism", help="grr, rappor, oue, blh, lh, or a CSV file of a matrix."),
+        typer.Option("--mechanism", help="grr, rappor, oue, blh, lh, or a CSV file with a matrix."),
     ],
     values: Annotated[int | None, typer.Option("--values", help="Number of values.")] = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="LDP level, nats.")] = None,
     hash_range: Annotated[
         int | None,
-        typer.Option("--hash-range", help="Number of hashes of lh.", show_default="e^epsilon + 1"),
+        typer.Option(
+            "--hash-range", help="Number of hash values of lh.", show_default="e^epsilon + 1"
+        ),
     ] = None,
     prior: PRIOR = "jeffreys",
     users: Annotated[
-        int | None, typer.Option("--users", help="Add the utilities for so many users.")
+        int | None, typer.Option("--users", help="Add the utilities for this number of users.")
     ] = None,
     seed: SEED = 0,
     output_format: FORMAT = None,
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Tell what a mechanism leaves its users and gives an aggregator, in nats and shares."""
+    """Show the privacy and the utility of a mechanism, in nats and shares."""
     made = _mechanism(mechanism, values, epsilon, hash_range)
     found = metrics_of(
         made,
@@ -91,9 +93,9 @@ def metrics(
 
 
 def _tell_errors(found: Metrics, *, quiet: bool) -> None:
-    """Say on stderr what is missing, and how far Monte Carlo may be off."""
+    """Note on stderr what is missing, and the standard errors of Monte Carlo."""
     if found.obstacle:
-        note(f"no utilities for so many users: {found.obstacle}", quiet=quiet)
+        note(f"no utilities for this number of users: {found.obstacle}", quiet=quiet)
     if not found.exact:
         note("tally_utility: in the Gaussian limit of many users", quiet=quiet)
     for name in ("asymptotic_utility", "digit_utility"):
@@ -168,25 +170,29 @@ def _alpha(prior: str) -> list[float] | None:
 @app.command("compare")
 def compare_mechanisms(
     values: Annotated[int, typer.Option("--values", help="Number of values.")],
-    users: Annotated[int, typer.Option("--users", help="Users who report.")],
+    users: Annotated[int, typer.Option("--users", help="Number of users who report.")],
     epsilon: Annotated[
         float | None,
         typer.Option(
-            "--epsilon", help="At this LDP level: equal worst-case privacy.", show_default="1"
+            "--epsilon",
+            help="LDP level of all mechanisms: equal worst-case privacy.",
+            show_default="1",
         ),
     ] = None,
     privacy: Annotated[
-        float | None, typer.Option("--privacy", help="At this average privacy, a share.")
+        float | None, typer.Option("--privacy", help="Average privacy of all mechanisms, a share.")
     ] = None,
     utility: Annotated[
         float | None,
-        typer.Option("--utility", help="At this effective participation, a share."),
+        typer.Option("--utility", help="Effective participation of all mechanisms, a share."),
     ] = None,
     prior: PRIOR = "jeffreys",
     seed: SEED = 0,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="Draw utility against average privacy.", metavar="FILE.svg"),
+        typer.Option(
+            "--plot", help="Draw utility against average privacy to this file.", metavar="FILE.svg"
+        ),
     ] = None,
     output_format: FORMAT = None,
     output: OUTPUT = None,
@@ -210,11 +216,15 @@ def compare_mechanisms(
 def plan(
     accuracy: Annotated[
         float,
-        typer.Option("--accuracy", help="Wanted accuracy of the exposure: half the limits' gap."),
+        typer.Option(
+            "--accuracy", help="Wanted accuracy of the exposure: half the width of its interval."
+        ),
     ],
     users: Annotated[
         int | None,
-        typer.Option("--users", help="Users who will report.", show_default="as observed"),
+        typer.Option(
+            "--users", help="Number of users who will report.", show_default="the observed users"
+        ),
     ] = None,
     k: K = 10,
     population: POPULATION = None,
@@ -229,7 +239,7 @@ def plan(
     output: OUTPUT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Pick mechanism and epsilon for each API, for a wanted accuracy of its exposure."""
+    """Choose mechanism and epsilon of each API for a wanted accuracy of its exposure."""
     with (
         open_monitor(db, window=Window(since, until)) as monitor,
         progress_line(quiet) as progress,

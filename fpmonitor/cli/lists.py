@@ -28,7 +28,6 @@ from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import untyped
 
 EXIT_VIOLATED = 1
-_SHORT = {"exact": "yes", "over-blocking": "yes+", "header-only": "header", "impossible": "-"}
 DECISION = Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")]
 SITE = Annotated[
     str | None,

@@ -65,9 +65,6 @@ _EXITS = {
     "cannot tell": EXIT_UNDECIDED,
     None: EXIT_UNDECIDED,
 }
-_COLOURS = {"allow": "green", "block": "red", "undecided": "yellow"}
-_SHOWN_VALUES = 3
-_SMALLEST_P = 1e-99
 CheckFormat = Literal["table", "json", "csv", "junit", "sarif", "github"]
 CHECK_FORMAT = Annotated[
     CheckFormat | None,

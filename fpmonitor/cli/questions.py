@@ -60,21 +60,8 @@ if TYPE_CHECKING:
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
 
-_SHOWN_SETS = 5
 EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
-_COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
-_EXPOSURE_COLUMNS = (
-    "values",
-    "observed",
-    "plug-in",
-    "unbiased",
-    "lower",
-    "upper",
-    "bits",
-    "n/2^H",
-    "off by",
-)
 
 GIVEN = Annotated[
     str,

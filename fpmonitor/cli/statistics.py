@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -41,12 +41,6 @@ from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers
 from fpmonitor.safe_files import read_text
 from fpmonitor.store.snapshot import Window
-
-if TYPE_CHECKING:
-    pass
-
-_SHOWN_SETS = 40
-_SHOWN_POINTS = 30
 
 
 def rank(

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fpmonitor.export.exporter import ExportOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fpmonitor.decide.decision import Decision
-    from fpmonitor.export.exporter import ApiVerdict, Exporter
+from fpmonitor.decide.decision import Decision
+from fpmonitor.export.exporter import ApiVerdict, Exporter, ExportOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

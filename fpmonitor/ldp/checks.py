@@ -20,7 +20,7 @@ def check_whole_number(argument: str, value: object, *, least: int, most: int) -
     Raises
     ------
     PolicyError
-        It is none, or out of range; the error names `argument`.
+        It is not, or is out of range; the error names `argument`.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise PolicyError(argument, f"must be a whole number from {least} to {most}, got {value!r}")
@@ -44,13 +44,13 @@ def check_values(values: int) -> None:
     Raises
     ------
     PolicyError
-        `values`: no whole number of at least 2.
+        `values`: not a whole number of at least 2.
     """
     check_whole_number("values", values, least=2, most=10**7)
 
 
 def check_codes(codes: ArrayLike, values: int, argument: str = "codes") -> NDArray[np.int64]:
-    """Numbers of values as int64, shape (users,).
+    """Return numbers of values as int64, shape (users,).
 
     Raises
     ------
@@ -68,7 +68,7 @@ def check_codes(codes: ArrayLike, values: int, argument: str = "codes") -> NDArr
 def check_counts(
     argument: str, counts: ArrayLike, length: int, *, most: int | None = None
 ) -> NDArray[np.int64]:
-    """Numbers of users as int64, shape (length,).
+    """Return numbers of users as int64, shape (length,).
 
     Raises
     ------

@@ -43,12 +43,12 @@ class ApiReports:
     Attributes
     ----------
     mechanism
-        How they were made.
+        How the reports were made.
     support_counts
         int64: reports that support each value, shape (a,); for a matrix, the reports of each
         number, shape (b,).
     users
-        Reports.
+        Number of reports.
     """
 
     mechanism: PureMechanism | StochasticMatrix
@@ -56,13 +56,13 @@ class ApiReports:
     users: int
 
     def estimate(self) -> FrequencyEstimate:
-        """Unbiased frequencies of the values."""
+        """Return unbiased frequencies of the values."""
         if isinstance(self.mechanism, StochasticMatrix):
             return estimate_from_reports(self.mechanism, self._report_counts(self.mechanism))
         return estimate_frequencies(self.mechanism, self.support_counts, self.users)
 
     def limits(self, delta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Limits of all probabilities, which hold together with probability `1 - delta`."""
+        """Return limits of all probabilities, which hold together with probability `1 - delta`."""
         if isinstance(self.mechanism, StochasticMatrix):
             counts = self._report_counts(self.mechanism)
             return limits_from_reports(self.mechanism, counts, delta=delta)
@@ -82,11 +82,11 @@ class RandomisedExposure:
     Attributes
     ----------
     estimate
-        Exposure of the nearest law; biased; null for several APIs.
+        Exposure of the nearest distribution, biased; null for several APIs.
     lower, upper
         Limits, shares of the users.
     epsilon
-        LDP level that a user has spent on all reports together, nats.
+        LDP level of all reports of a user together, nats.
     """
 
     estimate: float | None
@@ -98,10 +98,10 @@ class RandomisedExposure:
 def randomised_exposure(
     reports: ApiReports, *, k: int, population: int, delta: float
 ) -> RandomisedExposure:
-    """Exposure of one API, with limits that hold together with probability `1 - delta`.
+    """Return the exposure of one API; its limits hold together with probability `1 - delta`.
 
-    The values of the API must be listed before collection; a value beyond the list reports as
-    one that is listed for the rest, which then counts as one group.
+    The values of the API must be listed before collection; a value beyond the list is reported as
+    a listed one for the rest, which counts as one group.
 
     Parameters
     ----------
@@ -131,14 +131,16 @@ def randomised_exposure(
 def joint_exposure(
     reports: Sequence[ApiReports], *, k: int, population: int, delta: float
 ) -> RandomisedExposure:
-    """Limits of the exposure of a set of APIs from separate reports on each, for any joint law.
+    """Return limits of the exposure of a set of APIs, from separate reports on each.
+
+    They hold for any joint distribution.
 
     A user's LDP levels add up. `delta` is shared evenly by the APIs.
 
     Parameters
     ----------
     reports
-        One entry an API, at least one.
+        One entry per API, at least one.
     k, population, delta
         As `randomised_exposure`.
 
@@ -173,7 +175,7 @@ def joint_exposure(
 
 
 def _cheapest_kept_values(tails: Sequence[NDArray[np.float64]], price: float) -> float:
-    """Sum of the tails plus `price` a joint value, at numbers of kept values found by descent.
+    """Return the sum of the tails plus `price` per joint value, at kept values found by descent.
 
     Every choice is valid; coordinate descent from both ends finds a good one.
     """
@@ -197,7 +199,7 @@ def exposure_limits(
     population: int,
     multiplicities: ArrayLike | None = None,
 ) -> tuple[float, float]:
-    """Least and largest exposure of all laws whose probabilities lie between limits.
+    """Return the least and largest exposure of all distributions within limits.
 
     Parameters
     ----------
@@ -206,13 +208,14 @@ def exposure_limits(
     k, population
         Anonymity threshold and `n`, users.
     multiplicities
-        How many values have each pair of limits; one each when left out.
+        Number of values with each pair of limits; one each by default.
 
     Returns
     -------
-    Two shares, the first rounded down and the second up: the law is bound to sum to 1 by a
+    Two shares, the first rounded down and the second up: the distribution is bound to sum to 1 by a
     multiplier, which is valid for any multiplier (weak duality), and between grid points the
-    exposure probability is bounded by its monotony. No law at all within the limits gives (0, 1).
+    exposure probability is bounded by its monotony. No distribution at all within the limits gives
+    (0, 1).
 
     Raises
     ------
@@ -242,7 +245,7 @@ def exposure_limits(
 
 
 def _edges(boxes: NDArray[np.float64], share: float) -> NDArray[np.float64]:
-    """Grid of probabilities that is fine around `k / n` and holds all limits."""
+    """Return a grid of probabilities, fine around `k / n`, that contains all limits."""
     grid = np.geomspace(min(1e-5 * share, 1e-3), 1, _CELLS)
     around = share * np.geomspace(0.05, 5, _CELLS)
     return np.unique(np.concatenate([[0.0], grid, around[around < 1], boxes.ravel()]))

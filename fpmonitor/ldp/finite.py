@@ -1,8 +1,9 @@
-"""What the reports of a finite number of users tell of the law and of the tally.
+"""Information of the reports of finitely many users about the distribution and the tally.
 
 Exact for few users, by enumeration of all tallies of values and of reports. For more users the
-information on the law is estimated by importance sampling from the posterior, with its standard
-error, and the information on the tally beyond the law is that of the Gaussian limit.
+information on the distribution is estimated by importance sampling from the posterior, with its
+standard error, and the information on the tally beyond the distribution is that of the Gaussian
+limit.
 """
 
 from __future__ import annotations
@@ -44,38 +45,38 @@ MAX_SAMPLED_CELLS = 100_000
 MAX_BITS = 12
 _REPLICATES = 64
 _DRAWS = 4_000
-_LARGEST_BIAS = 0.25  # nats, of the information on the law
+_LARGEST_BIAS = 0.25  # nats, of the information on the distribution
 _DEGREES_OF_FREEDOM = 5
 _NEWTON_STEPS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportsInformation:
-    """What the reports `Y` of all users tell, nats.
+    """Information in the reports `Y` of all users, nats.
 
     Attributes
     ----------
     users
         `n`.
-    of_law
+    of_distribution
         `I(Y; P)`.
     of_tally
         `I(Y; T)`, with `T` the number of users of each value.
     standard_error
-        Of `of_law`, from Monte Carlo; 0 when it is exact.
+        Of `of_distribution`, from Monte Carlo; 0 when it is exact.
     exact
-        Whether they are; otherwise `of_tally - of_law` is its limit for many users.
+        Whether they are; otherwise `of_tally - of_distribution` is its limit for many users.
     """
 
     users: int
-    of_law: float
+    of_distribution: float
     of_tally: float
     standard_error: float
     exact: bool
 
     def distribution_utility(self, prior: DirichletPrior) -> float:
         """`U^distr = I(Y; P) / I(X; P)`, a share ("LDP metrics", Definition 6.1)."""
-        return self.of_law / prior.law_information(self.users)
+        return self.of_distribution / prior.distribution_information(self.users)
 
     def tally_utility(self, prior: DirichletPrior) -> float:
         """`U^tally = I(Y; T) / H(T)`, a share ("LDP metrics", section 6)."""
@@ -84,16 +85,16 @@ class ReportsInformation:
     def digit_utility(self, prior: DirichletPrior) -> float:
         """`U^digit = (I(Y; P) - h(P)) / (a - 1)`, nats ("LDP metrics", Definition 6.4).
 
-        The law is known to an accuracy of about `exp(-U^digit)` in each coordinate; Remark 6.9(2)
-        lacks the sign.
+        The distribution is known to an accuracy of about `exp(-U^digit)` in each coordinate; Remark
+        6.9(2) lacks the sign.
         """
-        return (self.of_law - prior.law_entropy) / (prior.values - 1)
+        return (self.of_distribution - prior.distribution_entropy) / (prior.values - 1)
 
 
 def reports_information(
     mechanism: Mechanism, prior: DirichletPrior, users: int, *, rng: np.random.Generator
 ) -> ReportsInformation:
-    """Compute what the reports of `users` users tell of the law and of the tally.
+    """Return the information of the reports of `users` users about distribution and tally.
 
     Parameters
     ----------
@@ -152,14 +153,14 @@ def _by_enumeration(
     sequence_entropy = tally_entropy + float(of_reports @ log_arrangements(reports))
     return ReportsInformation(
         users=users,
-        of_law=max(sequence_entropy - users * _report_entropy_given_law(matrix, prior), 0.0),
+        of_distribution=max(sequence_entropy - users * _report_entropy(matrix, prior), 0.0),
         of_tally=max(tally_entropy - given_tally, 0.0),
         standard_error=0.0,
         exact=True,
     )
 
 
-def _report_entropy_given_law(matrix: NDArray[np.float64], prior: DirichletPrior) -> float:
+def _report_entropy(matrix: NDArray[np.float64], prior: DirichletPrior) -> float:
     """`H(Y_1 | P)`, nats."""
     return -float(expected_xlogx(matrix, prior.parameters).sum())
 
@@ -167,19 +168,19 @@ def _report_entropy_given_law(matrix: NDArray[np.float64], prior: DirichletPrior
 def report_tallies_given_values(matrix: NDArray[np.float64], users: int) -> NDArray[np.float64]:
     """Probability of each tally of reports (columns) for each tally of values (rows)."""
     reports, values = matrix.shape
-    law = np.ones((1, 1))
+    distribution = np.ones((1, 1))
     for done in range(users):
         before, after = all_tallies(done, reports), all_tallies(done + 1, values)
         last = np.argmax(after > 0, axis=1)
         fewer = after.copy()
         fewer[np.arange(len(after)), last] -= 1
-        previous = law[ranks(fewer)]
-        law = np.zeros((len(after), number_of_tallies(done + 1, reports)))
+        previous = distribution[ranks(fewer)]
+        distribution = np.zeros((len(after), number_of_tallies(done + 1, reports)))
         for report in range(reports):
             more = before.copy()
             more[:, report] += 1
-            law[:, ranks(more)] += matrix[report, last][:, None] * previous
-    return law
+            distribution[:, ranks(more)] += matrix[report, last][:, None] * previous
+    return distribution
 
 
 def _by_sampling(
@@ -195,31 +196,31 @@ def _by_sampling(
         raise UndecidableError(
             f"users: {users} users of a mechanism that is not faithful cannot be enumerated"
         )
-    laws = np.maximum(prior.sample(_REPLICATES, rng), 1e-290)
+    distributions = np.maximum(prior.sample(_REPLICATES, rng), 1e-290)
     gains, biases, beyond = np.empty(_REPLICATES), np.empty(_REPLICATES), np.empty(_REPLICATES)
     counts = np.empty((_REPLICATES, len(matrix)), dtype=np.int64)
-    for replicate, law in enumerate(laws):
-        chances = matrix @ law
+    for replicate, distribution in enumerate(distributions):
+        chances = matrix @ distribution
         counts[replicate] = rng.multinomial(users, chances / chances.sum())
-        evidence, effective = _log_evidence(matrix, prior, counts[replicate], law, rng)
+        evidence, effective = _log_evidence(matrix, prior, counts[replicate], distribution, rng)
         gains[replicate] = float(scipy.special.xlogy(counts[replicate], chances).sum()) - evidence
         biases[replicate] = 1 / (2 * effective)
-        beyond[replicate] = _gaussian_information(matrix, law)
+        beyond[replicate] = _gaussian_information(matrix, distribution)
     bias = float(biases.mean())
     if bias > _LARGEST_BIAS:
         raise UndecidableError(
-            f"users: the posterior on {prior.values} values is too far from a normal law to sample",
+            f"users: the posterior on {prior.values} values is too far from normal to sample",
             hint="the asymptotic utility plus log(n) / 2 is the limit of the digit utility",
         )
     gain = Expectation(float(gains.mean()), float(np.std(gains, ddof=1)) / math.sqrt(_REPLICATES))
     if matrix.min() > 0:
         expected = expected_log_determinant(mechanism, prior, rng=rng)
-        gain = _controlled_mean(gains, _controls(matrix, laws, counts, expected.value))
-    of_law = min(max(gain.value, 0.0), prior.law_information(users))
+        gain = _controlled_mean(gains, _controls(matrix, distributions, counts, expected.value))
+    of_distribution = min(max(gain.value, 0.0), prior.distribution_information(users))
     return ReportsInformation(
         users=users,
-        of_law=of_law,
-        of_tally=min(of_law + float(beyond.mean()), prior.tally_entropy(users)),
+        of_distribution=of_distribution,
+        of_tally=min(of_distribution + float(beyond.mean()), prior.tally_entropy(users)),
         standard_error=math.hypot(gain.standard_error, bias),
         exact=False,
     )
@@ -227,16 +228,16 @@ def _by_sampling(
 
 def _controls(
     matrix: NDArray[np.float64],
-    laws: NDArray[np.float64],
+    distributions: NDArray[np.float64],
     counts: NDArray[np.int64],
     mean_log_determinant: float,
 ) -> NDArray[np.float64]:
-    """Two numbers of mean 0 a replicate, which explain most of the gain when users are many.
+    """Two numbers of mean 0 per replicate, which explain most of the gain when users are many.
 
     Half the log determinant of the Fisher information, and half the score statistic.
     """
     users, values = counts[0].sum(), matrix.shape[1]
-    chances = laws @ matrix.T
+    chances = distributions @ matrix.T
     information = np.matmul((matrix / chances[:, :, None]).transpose(0, 2, 1), matrix)
     scores = ((counts - users * chances) / chances) @ matrix
     solved = np.linalg.solve(information, scores[:, :, None])[:, :, 0]
@@ -256,15 +257,15 @@ def _controlled_mean(gains: NDArray[np.float64], controls: NDArray[np.float64]) 
     return Expectation(float(coefficients[0]), math.sqrt(variance))
 
 
-def _gaussian_information(matrix: NDArray[np.float64], law: NDArray[np.float64]) -> float:
+def _gaussian_information(matrix: NDArray[np.float64], distribution: NDArray[np.float64]) -> float:
     """`I(Y; T | P = p)` for many users: half the log ratio of two covariances of the tally.
 
     They are those of the tally before and after the reports, per user, without the last value.
     """
-    chances = matrix @ law
-    known = (matrix / chances[:, None]).T @ matrix * np.outer(law, law)
-    before = (np.diag(law) - np.outer(law, law))[:-1, :-1]
-    after = (np.diag(law) - known)[:-1, :-1]
+    chances = matrix @ distribution
+    known = (matrix / chances[:, None]).T @ matrix * np.outer(distribution, distribution)
+    before = (np.diag(distribution) - np.outer(distribution, distribution))[:-1, :-1]
+    after = (np.diag(distribution) - known)[:-1, :-1]
     scale = 1 / np.sqrt(np.diag(before))
     scaling = np.outer(scale, scale)
     signs, logs = np.linalg.slogdet(np.stack([before * scaling, after * scaling]))
@@ -280,8 +281,8 @@ def _log_evidence(
 ) -> tuple[float, float]:
     """Log probability of a sequence of reports with these counts, over the prior.
 
-    Importance sampling in the logits of the law, from a t law about the posterior mode; the second
-    number is that of effective draws.
+    Importance sampling in the logits of the distribution, from a t distribution about the posterior
+    mode; the second number is that of effective draws.
     """
     alpha = prior.parameters
     mode = _posterior_mode(matrix, alpha, counts, start)
@@ -300,7 +301,7 @@ def _log_evidence(
     return evidence, effective
 
 
-def _log_laws(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_distributions(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     whole = np.pad(logits, ((0, 0), (0, 1)))
     return np.asarray(
         whole - scipy.special.logsumexp(whole, axis=1, keepdims=True), dtype=np.float64
@@ -315,10 +316,10 @@ def _log_posterior(
 ) -> NDArray[np.float64]:
     """Log of prior density times likelihood, in the logits."""
     seen = counts > 0
-    log_laws = _log_laws(logits)
-    likelihood = np.log(np.exp(log_laws) @ matrix[seen].T) @ counts[seen]
+    log_distributions = _log_distributions(logits)
+    likelihood = np.log(np.exp(log_distributions) @ matrix[seen].T) @ counts[seen]
     log_beta = scipy.special.gammaln(alpha).sum() - scipy.special.gammaln(alpha.sum())
-    return np.asarray(log_laws @ alpha + likelihood - log_beta, dtype=np.float64)
+    return np.asarray(log_distributions @ alpha + likelihood - log_beta, dtype=np.float64)
 
 
 def _posterior_mode(
@@ -327,45 +328,45 @@ def _posterior_mode(
     counts: NDArray[np.int64],
     start: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Law at the mode in the logits, by Newton steps that are halved until they climb."""
+    """Distribution at the mode in the logits, by Newton steps that are halved until they climb."""
     seen = counts > 0
-    law = np.maximum(start, 1 / (counts.sum() + alpha.sum()))
-    logits = np.log(law[:-1] / law[-1])
+    distribution = np.maximum(start, 1 / (counts.sum() + alpha.sum()))
+    logits = np.log(distribution[:-1] / distribution[-1])
     height = _log_posterior(matrix, alpha, counts, logits[None, :])[0]
     for _ in range(_NEWTON_STEPS):
-        law = np.exp(_log_laws(logits[None, :])[0])
-        pull = matrix[seen].T @ (counts[seen] / (matrix[seen] @ law))
-        gradient = (alpha - alpha.sum() * law + law * (pull - counts.sum()))[:-1]
-        step = np.linalg.solve(_precision(matrix, alpha, counts, law), gradient)
+        distribution = np.exp(_log_distributions(logits[None, :])[0])
+        pull = matrix[seen].T @ (counts[seen] / (matrix[seen] @ distribution))
+        gradient = (alpha - alpha.sum() * distribution + distribution * (pull - counts.sum()))[:-1]
+        step = np.linalg.solve(_precision(matrix, alpha, counts, distribution), gradient)
         scales = 0.5 ** np.arange(12)
         heights = _log_posterior(matrix, alpha, counts, logits + scales[:, None] * step)
         best = int(np.argmax(heights))
         if heights[best] <= height + 1e-9:
             break
         logits, height = logits + scales[best] * step, heights[best]
-    return np.asarray(np.exp(_log_laws(logits[None, :])[0]), dtype=np.float64)
+    return np.asarray(np.exp(_log_distributions(logits[None, :])[0]), dtype=np.float64)
 
 
 def _precision(
     matrix: NDArray[np.float64],
     alpha: NDArray[np.float64],
     counts: NDArray[np.int64],
-    law: NDArray[np.float64],
+    distribution: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Curvature of the log posterior in the logits, at a law that is the mode.
+    """Curvature of the log posterior in the logits, at a distribution that is the mode.
 
     Everywhere positive definite. At the mode the gradient vanishes, which makes the curvature of
     the prior and of the softmax together that of `sum alpha_x (eta_x - p.eta)^2 / 2`.
     """
-    moves = np.diag(law) - np.outer(law, law)
-    pull = matrix * (np.sqrt(counts) / (matrix @ law))[:, None] @ moves
-    centring = np.eye(law.size) - law
+    moves = np.diag(distribution) - np.outer(distribution, distribution)
+    pull = matrix * (np.sqrt(counts) / (matrix @ distribution))[:, None] @ moves
+    centring = np.eye(distribution.size) - distribution
     curvature = pull.T @ pull + (centring.T * alpha) @ centring
     return np.asarray(curvature[:-1, :-1], dtype=np.float64)
 
 
 def _log_t_density(points: NDArray[np.float64], degrees: int) -> NDArray[np.float64]:
-    """Log density of the spherical t law at each row."""
+    """Log density of the spherical t distribution at each row."""
     size = points.shape[1]
     constant = scipy.special.gammaln((degrees + size) / 2) - scipy.special.gammaln(degrees / 2)
     constant -= size / 2 * math.log(degrees * math.pi)

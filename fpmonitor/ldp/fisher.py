@@ -1,4 +1,4 @@
-"""Fisher information of the law in the reports, and the expected logarithm of its determinant.
+"""Fisher information about the distribution in the reports, and its expected log determinant.
 
 In the coordinates `p_1..p_{a-1}` the information of one report has the determinant of
 `J = Q' diag(1 / Qp) Q`: since `J p = 1`, bordering by `p` changes nothing.
@@ -41,7 +41,7 @@ class Expectation(NamedTuple):
 
 
 def is_faithful(mechanism: Mechanism) -> bool:
-    """Whether different laws of the values give different laws of the reports: full column rank."""
+    """Whether distributions of the values can be told apart by the reports: full column rank."""
     if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
         return True
     singular = np.linalg.svd(mechanism.matrix(), compute_uv=False)
@@ -98,7 +98,7 @@ def _of_randomised_response(mechanism: RandomisedResponse, prior: DirichletPrior
 
 
 def merged_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
-    """Matrix without needless reports: those with equal likelihood ratios are added up."""
+    """Return the matrix with reports of equal likelihood ratios merged."""
     bits = mechanism.independent_bits
     matrix = (UnaryEncoding(mechanism.values, *bits) if bits else mechanism).matrix()
     matrix = matrix[matrix.max(axis=1) > 0]
@@ -111,13 +111,13 @@ def merged_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
 
 def _by_quadrature(matrix: NDArray[np.float64], prior: DirichletPrior) -> float:
     """Double-exponential quadrature over the sticks that break the simplex."""
-    laws, weights = _simplex_nodes(prior)
+    distributions, weights = _simplex_nodes(prior)
     total = 0.0
     log_determinants = _log_determinants if matrix.min() > 0 else _log_determinants_by_cauchy_binet
     block = max(1, _BLOCK_CELLS // (matrix.shape[0] * matrix.shape[1] * 4))
-    for start in range(0, len(laws), block):
+    for start in range(0, len(distributions), block):
         part = slice(start, start + block)
-        total += float(weights[part] @ log_determinants(matrix, laws[part]))
+        total += float(weights[part] @ log_determinants(matrix, distributions[part]))
     return total
 
 
@@ -126,22 +126,22 @@ def _simplex_nodes(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Nodes, shape (points, a), and weights that sum to 1."""
     alpha = prior.parameters
-    laws, remaining, weights = np.empty((1, 0)), np.ones(1), np.ones(1)
+    distributions, remaining, weights = np.empty((1, 0)), np.ones(1), np.ones(1)
     for index in range(len(alpha) - 1):
         stick, rest, weight = _beta_nodes(
             alpha[index], alpha[index + 1 :].sum(), _QUADRATURE_STEPS[len(alpha)]
         )
         pieces = np.outer(remaining, stick).reshape(-1, 1)
-        laws = np.hstack([np.repeat(laws, len(stick), axis=0), pieces])
+        distributions = np.hstack([np.repeat(distributions, len(stick), axis=0), pieces])
         remaining = np.outer(remaining, rest).ravel()
         weights = np.outer(weights, weight).ravel()
-    return np.hstack([laws, remaining[:, None]]), weights
+    return np.hstack([distributions, remaining[:, None]]), weights
 
 
 def _beta_nodes(
     alpha: float, beta: float, step: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Nodes of a beta law, their complements to 1, and weights: the tanh-sinh rule."""
+    """Nodes of a beta distribution, their complements to 1, and weights: the tanh-sinh rule."""
     end = math.asinh(40 / (math.pi * min(alpha, beta, 1)))
     grid = np.arange(-math.ceil(end / step), math.ceil(end / step) + 1) * step
     logit = math.pi * np.sinh(grid)
@@ -151,24 +151,26 @@ def _beta_nodes(
 
 
 def _log_determinants(
-    matrix: NDArray[np.float64], laws: NDArray[np.float64]
+    matrix: NDArray[np.float64], distributions: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """`log det J` at each law, by factorising `J`."""
-    information = np.matmul((matrix / (laws @ matrix.T)[:, :, None]).transpose(0, 2, 1), matrix)
+    """`log det J` at each distribution, by factorising `J`."""
+    information = np.matmul(
+        (matrix / (distributions @ matrix.T)[:, :, None]).transpose(0, 2, 1), matrix
+    )
     return _checked_log_determinants(information)
 
 
 def _log_determinants_by_cauchy_binet(
-    matrix: NDArray[np.float64], laws: NDArray[np.float64]
+    matrix: NDArray[np.float64], distributions: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """`log det J` at each law, as a sum of squared minors over products of report probabilities."""
+    """Return `log det J` at each distribution: squared minors over report probabilities."""
     reports, values = matrix.shape
     if math.comb(reports, values) > MAX_SUBSETS:
         raise PolicyError("matrix", f"{reports} reports with zeros are too many to integrate")
     subsets = np.array(list(itertools.combinations(range(reports), values)))
     signs, log_minors = np.linalg.slogdet(matrix[subsets])
     subsets, log_minors = subsets[signs != 0], log_minors[signs != 0]
-    log_reports = np.log(laws @ matrix.T)
+    log_reports = np.log(distributions @ matrix.T)
     terms = 2 * log_minors - log_reports[:, subsets].sum(axis=2)
     return np.asarray(scipy.special.logsumexp(terms, axis=1), dtype=np.float64)
 
@@ -186,7 +188,7 @@ def _checked_log_determinants(information: NDArray[np.float64]) -> NDArray[np.fl
 def _by_quasi_monte_carlo(
     mechanism: Mechanism, prior: DirichletPrior, rng: np.random.Generator
 ) -> Expectation:
-    """Mean over scrambled Sobol points, each a law of the prior."""
+    """Mean over scrambled Sobol points, each a distribution of the prior."""
     values = mechanism.values
     if values > MAX_BIT_VALUES:
         raise PolicyError("values", f"utility needs at most {MAX_BIT_VALUES} values, got {values}")
@@ -204,31 +206,31 @@ def _by_quasi_monte_carlo(
 
 
 def _log_determinants_of_bits(
-    bits: tuple[float, float], laws: NDArray[np.float64]
+    bits: tuple[float, float], distributions: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    return _checked_log_determinants(information_of_bits(*bits, laws))
+    return _checked_log_determinants(information_of_bits(*bits, distributions))
 
 
 def _sobol_laws(
     prior: DirichletPrior, points: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Laws from the prior at scrambled Sobol points: sticks by the inverse beta distribution."""
+    """Return distributions from the prior at scrambled Sobol points, by broken sticks."""
     alpha = prior.parameters
     uniform = scipy.stats.qmc.Sobol(prior.values - 1, rng=rng).random(points)
     uniform = np.clip(uniform, 1e-15, 1 - 1e-15)
-    laws, remaining = np.empty((points, prior.values)), np.ones(points)
+    distributions, remaining = np.empty((points, prior.values)), np.ones(points)
     for index in range(prior.values - 1):
         stick = scipy.special.betaincinv(alpha[index], alpha[index + 1 :].sum(), uniform[:, index])
-        laws[:, index] = remaining * stick
+        distributions[:, index] = remaining * stick
         remaining = remaining * (1 - stick)
-    laws[:, -1] = remaining
-    return laws
+    distributions[:, -1] = remaining
+    return distributions
 
 
 def information_of_bits(
-    true_support: float, false_support: float, laws: NDArray[np.float64]
+    true_support: float, false_support: float, distributions: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Fisher information `J` of independent support bits, shape (laws, a, a).
+    """Fisher information `J` of independent support bits, shape (distributions, a, a).
 
     Its reports are too many to add up, but `1 / Qp = int exp(-t Qp) dt` makes the sum over reports
     a product over values: `J` is one integral of rank-one matrices, by the trapezoidal rule in
@@ -238,15 +240,18 @@ def information_of_bits(
     ----------
     true_support, false_support
         Probability of the bit of the user's own value, of another value; the latter in (0, 1).
-    laws
-        Probabilities of the values, shape (laws, a).
+    distributions
+        Probabilities of the values, shape (distributions, a).
     """
     high = true_support / false_support
     low = (1 - true_support) / (1 - false_support)
-    times, steps = _waiting_times(high, low, laws)
-    information = np.empty((len(laws), laws.shape[1], laws.shape[1]))
-    for index, law in enumerate(laws):
-        log_high, log_low = -np.outer(times, high * law), -np.outer(times, low * law)
+    times, steps = _waiting_times(high, low, distributions)
+    information = np.empty((len(distributions), distributions.shape[1], distributions.shape[1]))
+    for index, distribution in enumerate(distributions):
+        log_high, log_low = (
+            -np.outer(times, high * distribution),
+            -np.outer(times, low * distribution),
+        )
         ratio = np.exp(log_high - log_low) * false_support / (1 - false_support)
         log_factors = log_low + np.log1p(ratio) + math.log1p(-false_support)
         weights = steps * np.exp(log_factors.sum(axis=1))
@@ -259,10 +264,10 @@ def information_of_bits(
 
 
 def _waiting_times(
-    high: float, low: float, laws: NDArray[np.float64]
+    high: float, low: float, distributions: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Nodes and weights of the integral over `t`: it ends where `exp(-t Qp)` does."""
-    slowest = max(low, float(laws[laws > 0].min()) * high if low == 0 else low)
+    slowest = max(low, float(distributions[distributions > 0].min()) * high if low == 0 else low)
     grid = np.arange(math.log(1e-12 / high), math.log(40 / slowest) + 1.5, 0.25)
     times = np.exp(grid)
     return times, 0.25 * times

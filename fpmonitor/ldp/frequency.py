@@ -1,4 +1,4 @@
-"""How often each value occurs, estimated from reports."""
+"""Frequencies of values, estimated from reports."""
 
 from __future__ import annotations
 
@@ -34,21 +34,22 @@ class FrequencyEstimate:
     frequencies
         float64, shape (a,); may be negative or above 1.
     covariance
-        float64, shape (a, a): of the estimate, for users drawn from the law; itself estimated.
+        float64, shape (a, a): of the estimate, for users drawn from the distribution; itself
+        estimated.
     """
 
     frequencies: NDArray[np.float64]
     covariance: NDArray[np.float64]
 
     def on_simplex(self) -> NDArray[np.float64]:
-        """Nearest law, shape (a,): no longer unbiased, but consistent."""
+        """Return the nearest distribution, shape (a,): not unbiased, but consistent."""
         return project_to_simplex(self.frequencies)
 
 
 def estimate_frequencies(
     mechanism: PureMechanism, support_counts: ArrayLike, users: int
 ) -> FrequencyEstimate:
-    """Unbiased frequencies from the number of reports that support each value.
+    """Estimate frequencies, unbiased, from the number of reports that support each value.
 
     Parameters
     ----------
@@ -81,9 +82,10 @@ def estimate_frequencies(
 
 
 def estimate_from_reports(mechanism: Mechanism, report_counts: ArrayLike) -> FrequencyEstimate:
-    """Unbiased frequencies from the number of users who sent each report, for any matrix.
+    """Estimate frequencies, unbiased, from the number of users with each report, for any matrix.
 
-    The left inverse of the matrix that is best for the uniform law; the frequencies sum to 1.
+    The left inverse of the matrix that is best for the uniform distribution; the frequencies sum to
+    1.
 
     Parameters
     ----------
@@ -111,7 +113,7 @@ def estimate_from_reports(mechanism: Mechanism, report_counts: ArrayLike) -> Fre
 def limits_from_reports(
     mechanism: Mechanism, report_counts: ArrayLike, *, delta: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lower and upper limits of all probabilities, which hold together, for any matrix.
+    """Return lower and upper limits of all probabilities, which hold together, for any matrix.
 
     Parameters
     ----------
@@ -145,7 +147,7 @@ def limits_from_reports(
 def limits_at_shares(
     mechanism: Mechanism, chances: NDArray[np.float64], users: int, *, delta: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Limits as of `limits_from_reports`, when the reports have these shares, shape (b,)."""
+    """Return limits as `limits_from_reports`, for reports with these shares, shape (b,)."""
     matrix = mechanism.matrix()
     level = math.log(delta / (2 * mechanism.values)) / users
     lower, upper = np.zeros(mechanism.values), np.ones(mechanism.values)
@@ -189,11 +191,12 @@ def decoding_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
     Raises
     ------
     PolicyError
-        `mechanism`: not faithful, so that different laws look alike.
+        `mechanism`: not faithful, so that different distributions look alike.
     """
     if not is_faithful(mechanism):
         raise PolicyError(
-            "mechanism", "is not faithful: laws of the values with the same reports exist"
+            "mechanism",
+            "is not faithful: different distributions of the values have the same reports",
         )
     matrix = mechanism.matrix()
     total = matrix.sum(axis=1)
@@ -202,7 +205,7 @@ def decoding_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
 
 
 def project_to_simplex(frequencies: ArrayLike) -> NDArray[np.float64]:
-    """Nearest law in the Euclidean distance, shape (a,).
+    """Return the nearest distribution in Euclidean distance, shape (a,).
 
     Notes
     -----
@@ -213,14 +216,14 @@ def project_to_simplex(frequencies: ArrayLike) -> NDArray[np.float64]:
     falling = np.sort(wanted)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, wanted.size + 1)
     last = np.flatnonzero(falling > excess)[-1]
-    law = np.maximum(wanted - excess[last], 0)
-    return np.asarray(law / law.sum(), dtype=np.float64)
+    distribution = np.maximum(wanted - excess[last], 0)
+    return np.asarray(distribution / distribution.sum(), dtype=np.float64)
 
 
 def frequency_limits(
     mechanism: PureMechanism, support_counts: ArrayLike, users: int, *, delta: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lower and upper limits of all probabilities, which hold together.
+    """Return lower and upper limits of all probabilities, which hold together.
 
     Parameters
     ----------
@@ -240,8 +243,8 @@ def frequency_limits(
 
     Notes
     -----
-    The number of reports that support a value is binomial, whatever the law, with a mean that
-    grows with the value's probability: Clopper and Pearson (1934), at `delta / 2a` a limit.
+    The number of reports that support a value is binomial, whatever the distribution, with a mean
+    that grows with the value's probability: Clopper and Pearson (1934), at `delta / 2a` per limit.
     Finite-sample; the randomisation is accounted for.
     """
     counts = _checked(support_counts, mechanism.values, users)
@@ -257,7 +260,7 @@ def frequency_limits(
 def clopper_pearson(
     counts: NDArray[np.int64], users: int, level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Limits of binomial probabilities, each wrong with probability at most `level`."""
+    """Return limits of binomial probabilities, each wrong with probability at most `level`."""
     successes = counts.astype(np.float64)
     low, high = np.zeros(counts.shape), np.ones(counts.shape)
     some, short = counts > 0, counts < users
@@ -279,7 +282,7 @@ def check_report_counts(report_counts: ArrayLike, reports: int) -> NDArray[np.in
     Raises
     ------
     PolicyError
-        `report_counts`: not one whole number a report, or none positive.
+        `report_counts`: not one whole number per report, or none positive.
     """
     counts = check_counts("report_counts", report_counts, reports)
     if counts.max() == 0:

@@ -1,8 +1,9 @@
-"""Expected logarithms of linear forms of a Dirichlet law, by one-dimensional integrals.
+"""Expected logarithms of linear forms of a Dirichlet distribution, by one-dimensional integrals.
 
-Write the law `P` as independent gamma variables `G` over their sum `S`. For a linear form `L = w.P`
-the sum `W = w.G = S L` has the Laplace transform `Phi(t) = prod (1 + w_x t)^-alpha_x`, and `S` has
-`(1 + t)^-A` with `A = sum alpha`. As `S` and `L` are independent, Frullani's integral gives
+Write the distribution `P` as independent gamma variables `G` over their sum `S`. For a linear form
+`L = w.P` the sum `W = w.G = S L` has the Laplace transform `Phi(t) = prod (1 + w_x t)^-alpha_x`,
+and `S` has `(1 + t)^-A` with `A = sum alpha`. As `S` and `L` are independent, Frullani's integral
+gives
 
     E log L   = int ((1 + t)^-A - Phi(t)) dt / t
     E L log L = int (E L (1 + t)^(-A-1) + Phi'(t) / A) dt / t
@@ -43,7 +44,7 @@ def expected_logs(weights: NDArray[np.float64], alpha: NDArray[np.float64]) -> N
     weights
         Shape (r, a), not negative, each row with a positive entry.
     alpha
-        Parameters of the Dirichlet law, shape (a,), positive.
+        Parameters of the Dirichlet distribution, shape (a,), positive.
 
     Returns
     -------
@@ -101,7 +102,7 @@ def expected_xlogx_of_bits(
     probability
         That a weight is `high`, in (0, 1).
     alpha
-        Parameters of the Dirichlet law, shape (a,), positive.
+        Parameters of the Dirichlet distribution, shape (a,), positive.
 
     Raises
     ------

@@ -37,7 +37,7 @@ _BLOCK_CELLS = 4_000_000
 
 
 class Mechanism(Protocol):
-    """What every mechanism can tell of itself."""
+    """What every mechanism provides."""
 
     @property
     def values(self) -> int:
@@ -136,7 +136,7 @@ class StochasticMatrix:
 
 @dataclass(frozen=True, slots=True)
 class RandomisedResponse:
-    """Generalised randomised response: tell the truth, or any other value with equal probability.
+    """Generalised randomised response: report the truth, or any other value equally likely.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class RandomisedResponse:
 
     @property
     def ldp_level(self) -> float:
-        """The epsilon it was made with."""
+        """The epsilon of its construction."""
         return self.epsilon
 
     @property
@@ -170,18 +170,18 @@ class RandomisedResponse:
 
     @property
     def true_support(self) -> float:
-        """Probability of telling the truth."""
+        """Probability of reporting the own value."""
         return 1 / (1 + (self.values - 1) * math.exp(-self.epsilon))
 
     @property
     def false_support(self) -> float:
-        """Probability of telling one certain other value."""
+        """Probability of reporting a given other value."""
         return 1 / (math.exp(self.epsilon) + self.values - 1)
 
     def distinct_rows(
         self, alpha: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Rows of the matrix that differ in a Dirichlet law, and how often each occurs."""
+        """Return the rows that differ under a Dirichlet prior, and their multiplicity."""
         _, values, times = np.unique(alpha, return_index=True, return_counts=True)
         rows = np.full((len(values), self.values), self.false_support)
         rows[np.arange(len(values)), values] = self.true_support
@@ -209,22 +209,22 @@ class RandomisedResponse:
     def sample_support_counts(
         self, tally: ArrayLike, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Support counts for `tally[x]` users of each value, in the law of their reports."""
+        """Draw support counts for `tally[x]` users of each value, in their distribution."""
         users = check_counts("tally", tally, self.values)
         kept = rng.binomial(users, self.true_support)
         # Lies of one value go to the others evenly: deal them over all values but their own.
         total = kept.copy()
         for value, lies in enumerate(users - kept):
             if lies:
-                law = np.full(self.values, 1 / (self.values - 1))
-                law[value] = 0
-                total += rng.multinomial(lies, law)
+                distribution = np.full(self.values, 1 / (self.values - 1))
+                distribution[value] = 0
+                total += rng.multinomial(lies, distribution)
         return total.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class UnaryEncoding:
-    """One bit a value, each flipped on its own: basic RAPPOR, OUE, BLH's parameters.
+    """One bit per value, flipped independently: basic RAPPOR, OUE, BLH's parameters.
 
     Attributes
     ----------
@@ -303,7 +303,7 @@ class UnaryEncoding:
     def sample_support_counts(
         self, tally: ArrayLike, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Support counts for `tally[x]` users of each value, in the law of their reports."""
+        """Draw support counts for `tally[x]` users of each value, in their distribution."""
         return _independent_support_counts(self, tally, rng)
 
 
@@ -328,8 +328,8 @@ class LocalHash:
     """Local hashing: randomised response on a random hash of the value.
 
     The metrics are those of a hash drawn from all functions. Two values then hash alike
-    independently, which makes supports independent bits: the law of the likelihoods is that of
-    unary encoding with the same support probabilities.
+    independently, which makes supports independent bits: the distribution of the likelihoods is
+    that of unary encoding with the same support probabilities.
 
     Attributes
     ----------
@@ -357,7 +357,7 @@ class LocalHash:
 
     @property
     def ldp_level(self) -> float:
-        """The epsilon it was made with (there are at least two values and two hashes)."""
+        """The epsilon of its construction (there are at least two values and two hashes)."""
         return self.epsilon
 
     @property
@@ -367,7 +367,7 @@ class LocalHash:
 
     @property
     def false_support(self) -> float:
-        """Probability that a report names the hash of one certain other value."""
+        """Probability that a report names the hash of a given other value."""
         return 1 / self.hash_range
 
     @property
@@ -407,7 +407,7 @@ class LocalHash:
     def sample_support_counts(
         self, tally: ArrayLike, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Support counts for `tally[x]` users of each value, in the law of their reports."""
+        """Draw support counts for `tally[x]` users of each value, in their distribution."""
         return _independent_support_counts(self, tally, rng)
 
 
@@ -415,26 +415,26 @@ PureMechanism = RandomisedResponse | UnaryEncoding | LocalHash
 
 
 def basic_rappor(values: int, epsilon: float) -> UnaryEncoding:
-    """Unary encoding that flips all bits alike (Erlingsson, Pihur, Korolova 2014)."""
+    """Return the unary encoding that flips all bits alike (Erlingsson, Pihur, Korolova 2014)."""
     check_epsilon(epsilon)
     keep = 1 / (1 + math.exp(-epsilon / 2))
     return UnaryEncoding(values, keep, 1 / (1 + math.exp(epsilon / 2)))
 
 
 def optimised_unary_encoding(values: int, epsilon: float) -> UnaryEncoding:
-    """Unary encoding that sends the user's own bit with probability 1/2 (Wang et al. 2017)."""
+    """Return the unary encoding that sends the own bit with probability 1/2 (Wang et al. 2017)."""
     check_epsilon(epsilon)
     return UnaryEncoding(values, 0.5, 1 / (1 + math.exp(epsilon)))
 
 
 def binary_local_hash(values: int, epsilon: float) -> UnaryEncoding:
-    """Unary encoding with the support probabilities of local hashing into two hashes."""
+    """Return the unary encoding with the support probabilities of hashing into two values."""
     check_epsilon(epsilon)
     return UnaryEncoding(values, 1 / (1 + math.exp(-epsilon)), 0.5)
 
 
 def compose(first: Mechanism, second: Mechanism) -> StochasticMatrix:
-    """Second mechanism applied to the report of the first: `R Q`.
+    """Apply the second mechanism to the report of the first: `R Q`.
 
     Raises
     ------
@@ -451,7 +451,7 @@ def compose(first: Mechanism, second: Mechanism) -> StochasticMatrix:
 
 
 def product(first: Mechanism, second: Mechanism) -> StochasticMatrix:
-    """Both mechanisms applied to the same value, independently; their LDP levels add up at most.
+    """Apply both mechanisms to one value, independently; LDP levels add up at most.
 
     Raises
     ------
@@ -466,21 +466,21 @@ def product(first: Mechanism, second: Mechanism) -> StochasticMatrix:
 
 
 def kronecker_product(first: Mechanism, second: Mechanism) -> StochasticMatrix:
-    """Two values, each with its own mechanism: the pair (x, x') is number `x * a' + x'`."""
+    """Apply a mechanism to each of two values: the pair (x, x') is number `x * a' + x'`."""
     return StochasticMatrix(np.asarray(np.kron(first.matrix(), second.matrix()), dtype=np.float64))
 
 
 def mixture(mechanisms: Sequence[Mechanism], weights: Sequence[float]) -> StochasticMatrix:
-    """One of the mechanisms, drawn with the weights; the report names it.
+    """Apply one of the mechanisms, drawn by weight; the report names it.
 
     Raises
     ------
     PolicyError
-        `weights`: not one positive weight a mechanism; `mechanisms`: not all of the same values.
+        `weights`: not one positive weight per mechanism; `mechanisms`: not all of the same values.
     """
     shares = np.array(weights, dtype=np.float64)
     if shares.shape != (len(mechanisms),) or not (shares > 0).all():
-        raise PolicyError("weights", "must be one positive number a mechanism")
+        raise PolicyError("weights", "must be one positive number per mechanism")
     if len({mechanism.values for mechanism in mechanisms}) != 1:
         raise PolicyError("mechanisms", "must be at least one, all on the same values")
     shares /= shares.sum()

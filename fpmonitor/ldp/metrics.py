@@ -1,6 +1,6 @@
-"""What a mechanism leaves a user and gives an aggregator: the metrics of "LDP metrics".
+"""Privacy and utility of a mechanism: the metrics of "LDP metrics".
 
-All are in nats or shares. `mu` is the prior of the law `P` of the values.
+All are in nats or shares. `mu` is the prior of the distribution `P` of the values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def report_information(mechanism: Mechanism, prior: DirichletPrior) -> float:
-    """`I(X; Y | P)`, nats: what a report tells of its user to one who knows the law.
+    """`I(X; Y | P)`, nats: information of a report about its user, given the distribution.
 
     Raises
     ------
@@ -68,18 +68,18 @@ def average_privacy(mechanism: Mechanism, prior: DirichletPrior) -> float:
     -----
     "LDP metrics", Definition 5.1.
     """
-    share = 1 - report_information(mechanism, prior) / prior.value_entropy_given_law
+    share = 1 - report_information(mechanism, prior) / prior.value_entropy_given_distribution
     return min(max(share, 0.0), 1.0)
 
 
 def worst_case_privacy(mechanism: Mechanism) -> float:
-    """`S^wc = exp(-LDP)`: the least share of entropy left over all laws and reports.
+    """`S^wc = exp(-LDP)`: the least share of entropy left, over all distributions and reports.
 
     Notes
     -----
-    "LDP metrics", Theorem 5.3. The proof uses the prior of the law where its posterior is meant
-    (B.7, B.15); the theorem holds. The infimum is approached, for laws that put all but `e` on one
-    value, only like `1 + LDP / |log e|`.
+    "LDP metrics", Theorem 5.3. The proof uses the prior of the distribution where its posterior is
+    meant (B.7, B.15); the theorem holds. The infimum is approached, for distributions that put all
+    but `e` on one value, only like `1 + LDP / |log e|`.
     """
     return math.exp(-mechanism.ldp_level)
 
@@ -89,7 +89,8 @@ def asymptotic_utility(
 ) -> Expectation:
     """`U^as`, nats: limit of `digit utility - log(n) / 2` for many users.
 
-    Minus infinity when the mechanism is not faithful: then no number of users reveals the law.
+    Minus infinity when the mechanism is not faithful: then no number of users reveals the
+    distribution.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ def asymptotic_utility(
 
 
 def participation(utility: Expectation, prior: DirichletPrior) -> Expectation:
-    """`F_mu = exp(2 (U^as - C_mu))`: share of truthful users who would tell as much, in [0, 1].
+    """`F_mu = exp(2 (U^as - C_mu))`: share of truthful users with the same utility, in [0, 1].
 
     Notes
     -----
@@ -140,7 +141,7 @@ def participation_bound(mechanism: Mechanism, prior: DirichletPrior) -> float:
 def prior_free_participation_bound(mechanism: Mechanism) -> float:
     """Upper bound of `F_mu` for every prior with a density.
 
-    `(e^LDP - 1)^2 a^(-a / (a - 1)) sum_y min_x Q[y, x]`; the last sum is left out (1) when the
+    `(e^LDP - 1)^2 a^(-a / (a - 1)) sum_y min_x Q[y, x]`; the last sum is omitted (1) when the
     matrix is not at hand.
 
     Notes
@@ -159,7 +160,7 @@ def _squared_excess(mechanism: Mechanism) -> float:
 
 
 def _common(mechanism: Mechanism) -> float:
-    """Probability mass that the laws of the reports share for all values; at most 1."""
+    """Probability mass that the distributions of the reports share for all values; at most 1."""
     if mechanism.independent_bits is not None:
         return 1.0
     return float(mechanism.matrix().min(axis=1).sum())

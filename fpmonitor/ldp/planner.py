@@ -1,4 +1,4 @@
-"""Which mechanism, at which epsilon: comparisons at equal terms, and plans for an API."""
+"""Choice of mechanism and epsilon: comparisons at equal terms, and plans for an API."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TRADE_OFF_EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 8, 25
 
 
 def local_hash(values: int, epsilon: float, hash_range: int | None = None) -> LocalHash:
-    """Local hashing, into the number of hashes of least variance `e^epsilon + 1` by default.
+    """Return local hashing, by default into the least-variance number of hashes `e^epsilon + 1`.
 
     Notes
     -----
@@ -88,7 +88,7 @@ class ComparedMechanism:
     participation
         `F_mu`, a share.
     equivalent_users
-        Truthful users who would tell as much.
+        Number of truthful users with the same utility.
     frequency_error
         Standard error of the estimated share of a value that all values share evenly.
     """
@@ -122,7 +122,7 @@ def compare(
     values
         Number of values.
     users
-        Users who report.
+        Number of users who report.
     epsilon
         LDP level of all, nats: equal worst-case privacy.
     privacy
@@ -130,7 +130,7 @@ def compare(
     utility
         Effective participation `F_mu` of all, in (0, 1), which grows with the asymptotic utility.
     alpha
-        Parameters of the Dirichlet prior, one a value; Jeffreys' when left out.
+        Parameters of the Dirichlet prior, one per value; Jeffreys' by default.
     seed
         Of the quasi Monte Carlo integrals.
 
@@ -197,7 +197,7 @@ def _excess_privacy(prior: DirichletPrior, privacy: float) -> Callable[[PureMech
 def _lacking_participation(
     prior: DirichletPrior, share: float, seed: int
 ) -> Callable[[PureMechanism], float]:
-    """Measure by the same quasi Monte Carlo points at every epsilon: the search sees no noise."""
+    """Use the same quasi Monte Carlo points at every epsilon, so that the search sees no noise."""
 
     def lacking(mechanism: PureMechanism) -> float:
         utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed))
@@ -209,7 +209,7 @@ def _lacking_participation(
 def _mechanism_where(
     name: str, prior: DirichletPrior, falling: Callable[[PureMechanism], float]
 ) -> tuple[float, PureMechanism] | None:
-    """Epsilon and mechanism at which a measure that falls with epsilon is 0; None if nowhere.
+    """Return epsilon and mechanism where a measure that falls with epsilon is 0; None if nowhere.
 
     The number of hashes follows epsilon in jumps: it is fixed first, then epsilon once more.
     """
@@ -225,7 +225,7 @@ def _mechanism_where(
 
 
 def _root(falling: Callable[[float], float]) -> float | None:
-    """Epsilon at which a falling function of it crosses 0, None when it does not."""
+    """Return the epsilon at which a falling function of it is 0; None if it is nowhere."""
 
     def of_logarithm(log_epsilon: float) -> float:
         return falling(math.exp(log_epsilon))
@@ -245,7 +245,7 @@ class ApiPlan:
     api
         Its name.
     values
-        Values to list before collection.
+        Number of values to list before collection.
     mechanism, epsilon
         The protocol that meets the accuracy with the greatest average privacy, and its least
         epsilon, nats; None when none does.
@@ -278,29 +278,30 @@ def plan_api(
     mechanisms: Sequence[str] = tuple(_ALL),
     rest: int | None = None,
 ) -> ApiPlan:
-    """Mechanism and least epsilon that tell the exposure of an API to the wanted accuracy.
+    """Return the mechanism and the least epsilon for a wanted accuracy of the exposure of an API.
 
-    The law is taken to be that of the spectrum. Accuracy is foreseen at the expected reports.
+    The distribution is taken to be that of the spectrum. Accuracy is foreseen at the expected
+    reports.
 
     Parameters
     ----------
     api
-        Name, for the answer.
+        Name of the API.
     spectrum
         Users with each value, from a collection without randomisation.
     users
-        Users who will report.
+        Number of users who will report.
     k, population
         Anonymity threshold and `n`, users, of the exposure.
     accuracy
-        Largest half distance of the limits, a share of the users, in (0, 1).
+        Largest half width of the limits, a share of the users, in (0, 1).
     delta
         Tolerated probability that a limit fails, in (0, 1).
     mechanisms
-        Names of those to choose from.
+        Names of the mechanisms to choose from.
     rest
-        Users besides those of the spectrum, whose values will be reported as one more value for the
-        rest; what lies behind it is not known, so that all of it may be exposed.
+        Number of users besides those of the spectrum, whose values will be reported as one more
+        value for the rest; all of them may be exposed.
 
     Raises
     ------
@@ -342,7 +343,7 @@ def plan_api(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Foresight:
-    """Expected half distance of the limits for mechanisms of rising epsilon."""
+    """Expected half width of the limits for mechanisms of rising epsilon."""
 
     mechanisms: Sequence[PureMechanism]
     spectrum: CountSpectrum
@@ -353,7 +354,7 @@ class _Foresight:
     delta: float
 
     def first_within(self, accuracy: float) -> int | None:
-        """Position of the first mechanism within the accuracy, by bisection."""
+        """Return the position of the first mechanism within the accuracy, by bisection."""
         low, high = 0, len(self.mechanisms) - 1
         if self.at(high) > accuracy:
             return None
@@ -366,7 +367,7 @@ class _Foresight:
         return high
 
     def at(self, position: int) -> float:
-        """Half distance of the limits at the expected support counts of one mechanism."""
+        """Return half the width of the limits at the expected support counts of a mechanism."""
         mechanism = self.mechanisms[position]
         held, values = self.spectrum.counts, self.spectrum.values
         if self.rest is not None:
@@ -386,7 +387,7 @@ class _Foresight:
 def trade_off_curves(
     prior: DirichletPrior, epsilons: Sequence[float], *, seed: int = 0
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Average privacy and asymptotic utility of each protocol, at each epsilon."""
+    """Return average privacy and asymptotic utility of each protocol at each epsilon."""
     curves = {}
     for name, protocol in _ALL.items():
         mechanisms = [protocol(prior.values, epsilon) for epsilon in epsilons]

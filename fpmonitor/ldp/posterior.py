@@ -1,4 +1,4 @@
-"""Posterior of the law of the values, given the reports."""
+"""Posterior of the distribution of the values, given the reports."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ MAX_STEPS = 200_000_000
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Posterior:
-    """Exact posterior: a mixture of Dirichlet laws, one for each tally of values.
+    """Exact posterior: a mixture of Dirichlet distributions, one for each tally of values.
 
     Attributes
     ----------
     prior
         The prior.
     tallies
-        int64, shape (m, a): users of each value.
+        int64, shape (m, a): number of users of each value.
     weights
         float64, shape (m,): probability of each tally given the reports.
     log_evidence
@@ -62,9 +62,9 @@ class Posterior:
         alpha = self.prior.parameters + self.weights @ self.tallies
         return np.asarray(alpha / (self.prior.total + users), dtype=np.float64)
 
-    def density(self, law: ArrayLike) -> float:
-        """Density at a law, in the coordinates of all probabilities but the last."""
-        point = np.asarray(law, dtype=np.float64)
+    def density(self, distribution: ArrayLike) -> float:
+        """Density at a distribution, in the coordinates of all probabilities but the last."""
+        point = np.asarray(distribution, dtype=np.float64)
         alpha = self.prior.parameters + self.tallies
         logs = scipy.special.gammaln(alpha.sum(axis=1)) - scipy.special.gammaln(alpha).sum(axis=1)
         logs = logs + scipy.special.xlogy(alpha - 1, point).sum(axis=1)
@@ -83,7 +83,7 @@ class Posterior:
 def exact_posterior(
     mechanism: Mechanism, prior: DirichletPrior, report_counts: ArrayLike
 ) -> Posterior:
-    """Posterior by expanding the likelihood into a polynomial of the law.
+    """Return the posterior by expanding the likelihood into a polynomial of the distribution.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def sample_posterior(
     burn_in: int = 500,
     thinning: int = 10,
 ) -> NDArray[np.float64]:
-    """Laws from the posterior, by Gibbs sampling of the values behind the reports.
+    """Draw distributions from the posterior, by Gibbs sampling of the values.
 
     Successive draws are dependent, the more so the noisier the mechanism: raise `thinning`.
 
@@ -155,9 +155,9 @@ def sample_posterior(
     mechanism, prior, report_counts
         As `exact_posterior`.
     draws
-        Laws wanted, at least 1.
+        Number of distributions, at least 1.
     burn_in, thinning
-        Steps before the first draw, and steps a draw.
+        Steps before the first draw, and steps per draw.
 
     Returns
     -------
@@ -175,11 +175,11 @@ def sample_posterior(
         raise PolicyError("draws", "draws and thinning must be positive, burn_in not negative")
     seen = counts > 0
     rows, users = matrix[seen], counts[seen]
-    law, drawn = prior.mean, np.empty((draws, prior.values))
+    distribution, drawn = prior.mean, np.empty((draws, prior.values))
     for step in range(burn_in + draws * thinning):
-        joint = rows * law
+        joint = rows * distribution
         held = rng.multinomial(users, joint / joint.sum(axis=1, keepdims=True)).sum(axis=0)
-        law = rng.dirichlet(prior.parameters + held)
+        distribution = rng.dirichlet(prior.parameters + held)
         if step >= burn_in:
-            drawn[(step - burn_in) // thinning] = law
+            drawn[(step - burn_in) // thinning] = distribution
     return drawn

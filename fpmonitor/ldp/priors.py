@@ -1,4 +1,4 @@
-"""Dirichlet priors of the law of the values, and the entropies that depend on them alone."""
+"""Dirichlet priors of the distribution of the values, and entropies that depend on them only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DirichletPrior:
     Attributes
     ----------
     alpha
-        One parameter a value, at least two, positive.
+        One positive parameter per value, at least two.
 
     Raises
     ------
@@ -49,7 +49,7 @@ class DirichletPrior:
 
     @classmethod
     def jeffreys(cls, values: int) -> Self:
-        """Prior with all parameters one half: Jeffreys' prior of a law on `values` values."""
+        """Return Jeffreys' prior of a distribution on `values` values: all parameters one half."""
         return cls((0.5,) * values)
 
     @property
@@ -73,15 +73,15 @@ class DirichletPrior:
         return self.parameters / self.total
 
     @property
-    def value_entropy_given_law(self) -> float:
-        """`H(X | P)`, nats: what is unknown of one user's value when the law is known."""
+    def value_entropy_given_distribution(self) -> float:
+        """`H(X | P)`, nats: entropy of one user's value when the distribution is known."""
         alpha = self.parameters
         return float(
             scipy.special.digamma(self.total + 1) - self.mean @ scipy.special.digamma(alpha + 1)
         )
 
     @property
-    def law_entropy(self) -> float:
+    def distribution_entropy(self) -> float:
         """`h(P)`, nats: differential entropy of all probabilities but one."""
         alpha, total = self.parameters, self.total
         log_beta = float(scipy.special.gammaln(alpha).sum() - scipy.special.gammaln(total))
@@ -93,7 +93,7 @@ class DirichletPrior:
 
     @property
     def truthful_utility(self) -> float:
-        """`C_mu`, nats: asymptotic utility of users who report their values as they are.
+        """`C_mu`, nats: asymptotic utility of users who report their true values.
 
         Notes
         -----
@@ -121,12 +121,12 @@ class DirichletPrior:
         )
         return self.values_entropy(users) - float(arrangements)
 
-    def law_information(self, users: int) -> float:
-        """`I(X_1..X_n; P)`, nats: what the values of all users tell of the law."""
-        return self.values_entropy(users) - users * self.value_entropy_given_law
+    def distribution_information(self, users: int) -> float:
+        """`I(X_1..X_n; P)`, nats: information of the values of all users about the distribution."""
+        return self.values_entropy(users) - users * self.value_entropy_given_distribution
 
     def sample(self, draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Laws from the prior, shape (draws, a), each row summing to 1."""
+        """Draw distributions from the prior, shape (draws, a), each row summing to 1."""
         return rng.dirichlet(self.alpha, size=draws)
 
     def _expected_log_gamma(self, users: int, shift: float | None) -> NDArray[np.float64]:
@@ -141,10 +141,14 @@ class DirichletPrior:
         found: dict[float, float] = {}
         for alpha in set(self.alpha):
             rest = self.total - alpha
-            log_law = log_choose + scipy.special.betaln(alpha + counts, rest + users - counts)
-            law = np.exp(log_law - scipy.special.betaln(alpha, rest))
+            log_distribution = log_choose + scipy.special.betaln(
+                alpha + counts, rest + users - counts
+            )
+            distribution = np.exp(log_distribution - scipy.special.betaln(alpha, rest))
             by = alpha if shift is None else shift
-            found[alpha] = float(law @ scipy.special.gammaln(counts + by)) / float(law.sum())
+            found[alpha] = float(distribution @ scipy.special.gammaln(counts + by)) / float(
+                distribution.sum()
+            )
         return np.array([found[alpha] for alpha in self.alpha])
 
 
@@ -160,12 +164,12 @@ def truthful_utility_floor(values: int) -> float:
 
 
 def prior_of(alpha: Sequence[float] | None, values: int) -> DirichletPrior:
-    """Prior with the given parameters, Jeffreys' when there are none.
+    """Return the prior with the given parameters, Jeffreys' if there are none.
 
     Raises
     ------
     PolicyError
-        `prior`: not one parameter a value.
+        `prior`: not one parameter per value.
     """
     if alpha is None:
         return DirichletPrior.jeffreys(values)
@@ -180,9 +184,9 @@ def check_prior(prior: DirichletPrior, values: int) -> None:
     Raises
     ------
     PolicyError
-        `prior`: it has not.
+        `prior`: it does not.
     """
     if prior.values != values:
         raise PolicyError(
-            "prior", f"must have {values} parameters, one a value, got {prior.values}"
+            "prior", f"must have {values} parameters, one per value, got {prior.values}"
         )

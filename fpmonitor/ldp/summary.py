@@ -1,4 +1,4 @@
-"""All metrics of one mechanism together."""
+"""All metrics of a mechanism."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Metrics:
     obstacle: str
 
     def to_json(self) -> dict[str, float | None]:
-        """Return the metrics without their errors; what is infinite becomes null."""
+        """Return the metrics without their errors; null where infinite."""
         members = {
             "ldp": self.ldp,
             "average_privacy": self.average_privacy,
@@ -90,7 +90,7 @@ def metrics_of(
     users: int | None = None,
     rng: np.random.Generator,
 ) -> Metrics:
-    """Compute all metrics of a mechanism; those for finitely many users when `users` is given.
+    """Return all metrics of a mechanism; those for a number of users if `users` is given.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def metrics_of(
         worst_case_privacy=worst_case_privacy(mechanism),
         asymptotic_utility=utility.value,
         participation=participation(utility, prior).value,
-        entropy_given_p=prior.value_entropy_given_law,
+        entropy_given_p=prior.value_entropy_given_distribution,
         distribution_utility=None if finite is None else finite.distribution_utility(prior),
         tally_utility=None if finite is None else finite.tally_utility(prior),
         digit_utility=None if finite is None else finite.digit_utility(prior),

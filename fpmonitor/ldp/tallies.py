@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def number_of_tallies(items: int, classes: int) -> int:
-    """Tallies of `items` in `classes`."""
+    """Return the number of tallies of `items` in `classes`."""
     return math.comb(items + classes - 1, classes - 1)
 
 
 def all_tallies(items: int, classes: int) -> NDArray[np.int64]:
-    """All tallies, int64, shape (tallies, classes), in the order of `ranks`."""
+    """Return all tallies, int64, shape (tallies, classes), in the order of `ranks`."""
     bars = np.array(
         list(itertools.combinations(range(items + classes - 1), classes - 1)), dtype=np.int64
     ).reshape(-1, classes - 1)
@@ -36,7 +36,7 @@ def all_tallies(items: int, classes: int) -> NDArray[np.int64]:
 
 
 def ranks(tallies: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Numbers of tallies of equally many items, int64."""
+    """Return the numbers of tallies of equally many items, int64."""
     classes = tallies.shape[1]
     positions = np.cumsum(tallies, axis=1)[:, :-1] + np.arange(classes - 1)
     largest = int(tallies[0].sum()) + classes - 1 if len(tallies) else 0
@@ -47,7 +47,7 @@ def ranks(tallies: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def log_arrangements(tallies: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Log of the number of sequences with each tally."""
+    """Return the log of the number of sequences with each tally."""
     return np.asarray(
         scipy.special.gammaln(tallies.sum(axis=1) + 1)
         - scipy.special.gammaln(tallies + 1).sum(axis=1),
@@ -56,7 +56,7 @@ def log_arrangements(tallies: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def log_prior_of_sequence(tallies: NDArray[np.int64], prior: DirichletPrior) -> NDArray[np.float64]:
-    """Log probability, over the prior, of one sequence of values with each tally."""
+    """Return the log probability, over the prior, of one sequence of values with each tally."""
     alpha, total = prior.parameters, prior.total
     rising = (scipy.special.gammaln(alpha + tallies) - scipy.special.gammaln(alpha)).sum(axis=1)
     whole = scipy.special.gammaln(total + tallies.sum(axis=1)) - scipy.special.gammaln(total)

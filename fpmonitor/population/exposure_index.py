@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure, unbiased_exposure
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fpmonitor.population.sample import CertifiedSample
+from fpmonitor.population.sample import CertifiedSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

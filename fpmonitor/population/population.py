@@ -7,14 +7,16 @@ where they fit, and spectra are asked of their keeper by query where they do not
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fpmonitor.disclosure import Audience, ToldSpectra, check_users, may_name, told_spectra
 from fpmonitor.errors import UndecidableError, UnknownNameError
-from fpmonitor.population.browsers import signs_of
+from fpmonitor.population.browsers import BrowserGroups, signs_of
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.memory import MemorySource
@@ -27,20 +29,13 @@ from fpmonitor.population.sample import (
     thinned_rows,
     thinning_seed,
 )
+from fpmonitor.population.snapshot import Snapshot, SpectrumQueries
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import Volatility, volatility_of
+from fpmonitor.question import Question
+from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.snapshot import Window
 from fpmonitor.vocabulary import known_apis
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from fpmonitor.population.browsers import BrowserGroups
-    from fpmonitor.population.snapshot import Snapshot, SpectrumQueries
-    from fpmonitor.question import Question
-    from fpmonitor.spectrum import CountSpectrum
 
 Engine = Literal["auto", "memory", "duckdb"]
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import untyped
-from fpmonitor.store.transforms import transforms_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fpmonitor.store.transforms import Transform
+from fpmonitor.store.transforms import Transform, transforms_of
 
 Volatile = Literal["shared", "left-out", "raw"]
 

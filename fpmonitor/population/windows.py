@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.population.browsers import TELLING_APIS
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import window_snapshot
+from fpmonitor.population.views import View
+from fpmonitor.store.database import Database
+from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Period, Span, count_timeless, list_spans
 from fpmonitor.vocabulary import volatile_in
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fpmonitor.population.views import View
-    from fpmonitor.store.database import Database
-    from fpmonitor.store.snapshot import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

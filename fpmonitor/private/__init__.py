@@ -1,1 +1,1 @@
-"""Collection without seeing what a user holds."""
+"""Private collection: nobody but the user sees which values occur together."""

@@ -55,41 +55,41 @@ def decode_request(data: bytes) -> Request:
     Raises
     ------
     WireError
-        The bytes are no request.
+        The bytes are not a request.
     """
     reader = _Reader(data)
     framing = reader.number()
     if framing not in (_KNOWN_REQUEST, _OPEN_REQUEST):
-        raise WireError("binary HTTP: no request")
+        raise WireError("binary HTTP: not a request")
     method, scheme, authority, path = (reader.text() for _ in range(4))
     fields, content = reader.sections(known=framing == _KNOWN_REQUEST)
     return Request(method, scheme, authority, path, fields, content)
 
 
 def decode_response(data: bytes) -> Response:
-    """Read the final response of a message; informational ones are passed over.
+    """Read the final response of a message; informational ones are skipped.
 
     Raises
     ------
     WireError
-        The bytes are no response.
+        The bytes are not a response.
     """
     reader = _Reader(data)
     framing = reader.number()
     if framing not in (_KNOWN_RESPONSE, _OPEN_RESPONSE):
-        raise WireError("binary HTTP: no response")
+        raise WireError("binary HTTP: not a response")
     known = framing == _KNOWN_RESPONSE
     status = reader.number()
     while 100 <= status < 200:
         reader.fields(known=known)
         status = reader.number()
     if not 200 <= status < 600:
-        raise WireError("binary HTTP: no such status")
+        raise WireError("binary HTTP: the status is not one of a final response")
     return Response(status, *reader.sections(known=known))
 
 
 def encode_number(number: int) -> bytes:
-    """Write a number from 0 to 2**62 - 1 in 1, 2, 4 or 8 bytes (RFC 9000, section 16)."""
+    """Return a number from 0 to 2**62 - 1 in 1, 2, 4 or 8 bytes (RFC 9000, section 16)."""
     for exponent in range(4):
         length = 1 << exponent
         if number < 1 << (8 * length - 2):
@@ -125,7 +125,7 @@ class _Reader(Reader):
         return self.opaque().decode("latin-1")
 
     def sections(self, *, known: bool) -> tuple[Fields, bytes]:
-        """Fields, content and trailers; what is missing at the end is empty (section 3.8)."""
+        """Return fields and content; what is missing at the end is empty (section 3.8)."""
         fields = self.fields(known=known) if self.left else ()
         content = self._content(known=known) if self.left else b""
         if self.left:
@@ -138,7 +138,7 @@ class _Reader(Reader):
         return tuple(_Reader(self.opaque()).lines() if known else self.lines())
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Field lines, to the end or to an empty name."""
+        """Yield field lines, up to the end or an empty name."""
         while self.left:
             name = self.text()
             if not name:

@@ -1,4 +1,4 @@
-"""The user's side: what is answered to an ask, and how it is sealed."""
+"""The user's side: how a collection request is answered, and how answers are sealed."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _RANDOM = secrets.SystemRandom()
 def answer(
     study: Study, ask: CollectionRequest, tokens: Mapping[str, str], rng: random.Random = _RANDOM
 ) -> list[tuple[int, tuple[str, ...]]]:
-    """Return what a user answers: for each set its number and the tokens, withheld as the ask says.
+    """Return a user's answers: for each set its number and the tokens, after redaction.
 
     Parameters
     ----------
     study, ask
-        The terms and the question.
+        The terms and the request.
     tokens
         Token by API; an API that is missing is `absent`.
     rng
-        Decides what covers redactions and what is randomised; simulations give their own.
+        Draws cover redactions and randomised reports; simulations pass their own.
 
     Raises
     ------
     InputError
-        The ask breaks the terms of the study.
+        The request violates the terms of the study.
     """
     check_ask(study, ask)
     single = token_limit(study.report_bytes, ("",))
@@ -69,7 +69,7 @@ def redacted(token: str, rule: RedactionRule, rng: random.Random) -> str:
 
 
 def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
-    """Draw the report of a token by local differential privacy."""
+    """Draw a report of a token under local differential privacy."""
     size = len(plan.values)
     held = plan.values.index(token) if token in plan.values else size - 1
     if plan.matrix is not None:
@@ -87,14 +87,14 @@ def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
 
 
 def _row(matrix: Sequence[Sequence[int]], held: int, rng: random.Random) -> int:
-    """Draw a report by the whole numbers of a column; without rounding, and without rejection."""
+    """Draw a report from the integer weights of a column, without rounding or rejection."""
     drawn = rng.getrandbits(MATRIX_BITS)
     reached = itertools.accumulate(row[held] for row in matrix)
     return next(number for number, end in enumerate(reached) if drawn < end)
 
 
 def _bit_chances(plan: Randomisation) -> tuple[float, float]:
-    """Probabilities of a 1 for the user's own value, and for any other."""
+    """Return the probabilities of a 1 for the user's own value and for any other."""
     match plan.mechanism:
         case "rappor":
             return 1 / (1 + math.exp(-plan.level / 2)), 1 / (1 + math.exp(plan.level / 2))
@@ -105,7 +105,7 @@ def _bit_chances(plan: Randomisation) -> tuple[float, float]:
 
 
 def _response(held: int, size: int, epsilon: float, rng: random.Random) -> int:
-    """Randomised response on `range(size)`."""
+    """Draw by randomised response on `range(size)`."""
     if rng.random() < 1 / (1 + (size - 1) * math.exp(-epsilon)):
         return held
     other = rng.randrange(size - 1)
@@ -121,19 +121,19 @@ def seal_answers(
     recipient: HpkeConfig,
     rng: random.Random = _RANDOM,
 ) -> list[Upload]:
-    """Answer an ask with one sealed message for each set, in random order.
+    """Answer a request with one sealed message for each set, in random order.
 
     Parameters
     ----------
     study, ask, tokens, rng
         As for `answer`.
     shuffler, recipient
-        Keys to seal for; the shuffler's is the outer one.
+        Public keys to seal with; the shuffler's layer is the outer one.
 
     Raises
     ------
     InputError
-        The ask breaks the terms of the study.
+        The request violates the terms of the study.
     """
     uploads = []
     for index, held in answer(study, ask, tokens, rng):
@@ -145,5 +145,5 @@ def seal_answers(
 
 
 def seal_for_shuffler(inner: HpkeCiphertext, shuffler: HpkeConfig, ask: bytes) -> HpkeCiphertext:
-    """Put the outer layer around a message that only the recipient can open."""
+    """Add the outer layer to a message that only the recipient can open."""
     return seal(inner.encode(), shuffler, "shuffler", ask)

@@ -1,4 +1,4 @@
-"""Counts of API sets: how many reports hold which tuple of tokens."""
+"""Counts of API sets: the number of reports with each tuple of tokens."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Counts = Mapping[ApiSet, Tuples]
 
 
 def split_spectrum(tuples: Tuples, users: int) -> CountSpectrum:
-    """Count spectrum of tuples in which each redacted report is a value of its own.
+    """Return the count spectrum of tuples, each redacted report being a value of its own.
 
     Parameters
     ----------
     tuples
         Number of reports by tuple of tokens.
     users
-        All who were asked; who did not answer counts as redacted.
+        All users who were asked; those without an answer count as redacted.
     """
     kept = [number for tokens, number in tuples.items() if REDACTED not in tokens]
     alone = users - sum(kept)
@@ -39,7 +39,7 @@ def split_spectrum(tuples: Tuples, users: int) -> CountSpectrum:
 
 
 def with_projections(counts: Counts) -> dict[ApiSet, Tuples]:
-    """Add the sets whose counts follow from those of larger ones."""
+    """Return the counts, with those of all sets within the counted ones."""
     known = dict(counts)
     for apis in sorted(counts, key=lambda one: (len(one), one)):
         for size in range(1, len(apis)):
@@ -50,7 +50,7 @@ def with_projections(counts: Counts) -> dict[ApiSet, Tuples]:
 
 
 def projected(tuples: Tuples, places: Sequence[int]) -> Counter[tuple[str, ...]]:
-    """Count the tuples of some places only."""
+    """Count the tuples by some of their places only."""
     counted: Counter[tuple[str, ...]] = Counter()
     for tokens, number in tuples.items():
         counted[tuple(tokens[place] for place in places)] += number
@@ -58,13 +58,13 @@ def projected(tuples: Tuples, places: Sequence[int]) -> Counter[tuple[str, ...]]
 
 
 def digest_of(apis: Iterable[str], tuples: Tuples) -> str:
-    """Digest of the counts of a set, the same in whatever order they are listed."""
+    """Return the digest of the counts of a set, whatever their order."""
     listed = json.dumps([list(apis), sorted([list(tokens), n] for tokens, n in tuples.items())])
     return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def check_counts(study: Study, counts: Counts) -> None:
-    """Check that counts are those of a study, with every single API.
+    """Check that counts fit a study and include every single API.
 
     Raises
     ------
@@ -74,12 +74,14 @@ def check_counts(study: Study, counts: Counts) -> None:
     missing = [api for api in study.apis if (api,) not in counts]
     if missing:
         raise InputError(
-            f"counts: nothing of {', '.join(missing[:3])}",
+            f"counts: nothing for {', '.join(missing[:3])}",
             hint="round 1 asks for every single API of the study",
         )
     for apis in counts:
         if not set(apis) <= set(study.apis) or list(apis) != sorted(set(apis)):
-            raise InputError("counts: a set names APIs that the study does not, or out of order")
+            raise InputError(
+                "counts: a set names APIs that the study does not have, or out of order"
+            )
         if len(apis) > study.largest_set:
             raise InputError(
                 f"counts: of {len(apis)} APIs together, the study allows {study.largest_set}"

@@ -1,4 +1,4 @@
-"""Delivery of batches to their recipients: again and again, until they are acknowledged."""
+"""Delivery of batches to their recipients, retried until acknowledged."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _LONGEST_WAIT_SECONDS = 15.0
 
 
 class Delivery:
-    """Sends what the shuffler has not sent yet, in a thread of its own.
+    """Sends the unsent batches of the shuffler, in a thread of its own.
 
     Parameters
     ----------
     shuffler
         Whose batches.
     recipients
-        Where they go; batches for others wait.
+        Services to send to; batches for other recipients wait.
     tell
-        Is called with a reason when a batch cannot be sent.
+        Called with the reason when a batch cannot be sent.
     """
 
     def __init__(
@@ -46,22 +46,22 @@ class Delivery:
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
 
     def start(self) -> None:
-        """Send what waits, and from now on what comes."""
+        """Send waiting batches, and new ones from now on."""
         self._wake.set()
         self._thread.start()
 
     def wake(self) -> None:
-        """Tell that there is a new batch."""
+        """Announce a new batch."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop after the batch that is under way; the others wait in the store."""
+        """Stop after the current batch; the others wait in the store."""
         self._stopping = True
         self._wake.set()
         self._thread.join(timeout=10)
 
     def send_all(self) -> bool:
-        """Try each batch once; whether all that have an address were acknowledged."""
+        """Try each batch once; return whether all with an address were acknowledged."""
         done = True
         silent: set[RecipientRole] = set()
         for batch_id, ask_id in self._shuffler.unsent().items():

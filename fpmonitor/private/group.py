@@ -1,4 +1,4 @@
-"""A group without a curator: participants publish marginals, choose alike, and release one set.
+"""A group without a curator: participants publish marginals, agree on a set, and release it.
 
 Every participant is user, curator and analyst at once. A shuffler, which can open nothing of
 theirs, is all they need beside each other: messages on single APIs go through it to all of them,
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 
 class Channel(Protocol):
-    """What carries answers from all participants to all: nobody learns whose they are."""
+    """Carries answers from all participants to all, anonymously."""
 
     def __call__(self, ask: CollectionRequest, holders: Sequence[Mapping[str, str]]) -> Counts:
-        """Answer an ask for every holder of tokens; what all of them can count."""
+        """Answer a request for every participant; return the counts that all of them see."""
 
 
 class SealedChannel:
-    """Answers sealed for a shuffler and, within, for a key that all participants hold.
+    """Answers sealed for a shuffler and, inside, for a key that all participants hold.
 
     Parameters
     ----------
     folder
-        For the stores of the shuffler and of the participants, empty.
+        Empty folder for the stores of the shuffler and of the participants.
     study
         The terms.
     """
@@ -62,7 +62,7 @@ class SealedChannel:
         }
 
     def __call__(self, ask: CollectionRequest, holders: Sequence[Mapping[str, str]]) -> Counts:
-        """Seal, shuffle, open and count.
+        """Seal, shuffle, open and count the answers.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class SealedChannel:
 
 @dataclass(frozen=True, slots=True)
 class OpenChannel:
-    """Answers counted as they are, for simulations: the same counts without the cryptography."""
+    """Answers counted directly, for simulations: the same counts without the cryptography."""
 
     study: Study
 
@@ -117,27 +117,27 @@ class OpenChannel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRun:
-    """What a group found, and what each participant knows of the others afterwards.
+    """What a group found, and what its participants then know about each other.
 
     Attributes
     ----------
     setting
-        Whether they are the population, or draws from it.
+        Whether they are the population (`fixed`) or draws from it (`statistical`).
     participants
-        Their number.
+        Number of participants.
     agreed
-        Participants whose own computation gave the set that was released.
+        Number of participants whose own computation gave the released set.
     comparison
-        The set, its promise, and the exposure in what was released.
+        The set, its limits, and the exposure in the released tuples.
     messages
-        Messages that each participant sent, in both rounds.
+        Number of messages that each participant sent, in both rounds.
     marginals_true
-        Whether the published marginals are those of the tokens that the participants hold.
+        Whether the published marginals are those of the participants' tokens.
     alone
-        Participants whose released tuple nobody else has.
+        Number of participants whose released tuple nobody else has.
     alone_in_all
-        Participants whose tuple of all APIs nobody else has: they would stand out before anyone
-        who had collected whole records. Nobody in the group can compute it; the simulation can.
+        Number of participants whose tuple of all APIs nobody else has: they would stand out if
+        whole records had been collected. Nobody in the group can compute it; the simulation can.
     """
 
     setting: Setting
@@ -172,12 +172,12 @@ def run_group(
     weights: Mapping[str, float] | None = None,
     rng: random.Random,
 ) -> GroupRun:
-    """Let a group find and release its set.
+    """Simulate a group that finds and releases its set.
 
     Parameters
     ----------
     study
-        The terms that all agreed on beforehand; they determine what is computed.
+        The terms that all agreed on beforehand.
     holders
         Tokens by API of each participant.
     channel
@@ -185,14 +185,14 @@ def run_group(
     setting
         `fixed`: the participants are the population. `statistical`: they are draws from one.
     weights
-        Utility of each API, agreed on beforehand too.
+        Utility of each API, agreed on beforehand as well.
     rng
-        Puts the published marginals into another order for each participant.
+        Shuffles the published marginals for each participant.
 
     Raises
     ------
     UndecidableError
-        Too few participants, or no set is promised.
+        There are too few participants, or no set is within the budget.
     """
     first = first_ask(study)
     published = channel(first, holders)
@@ -200,7 +200,7 @@ def run_group(
     [(chosen, agreed)] = choices.most_common(1)
     if not chosen:
         raise UndecidableError(
-            "the marginals promise no API to be safe", hint="raise the budget, or lower k"
+            "no API is within the budget by the marginals", hint="raise the budget, or lower k"
         )
     last = CollectionRequest(
         study=study.id.hex(), epoch=1, round=2, recipient="analyst", sets=(chosen,)
@@ -226,7 +226,7 @@ def _choice(
     weights: Mapping[str, float] | None,
     rng: random.Random,
 ) -> ApiSet:
-    """Set that a participant computes from the marginals, in whatever order they reach it."""
+    """Return the set that a participant computes from the marginals, in any order."""
     received: dict[ApiSet, Tuples] = {
         apis: dict(rng.sample(list(tuples.items()), len(tuples)))
         for apis, tuples in rng.sample(list(published.items()), len(published))

@@ -1,4 +1,4 @@
-"""Rounds of pairs, triples and so on: asks only where the answer is open, and not for rare values.
+"""Rounds of pairs, triples and so on: only for undecided sets, and never for rare values.
 
 Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
 anonymity: Quantifying reidentification risks without reidentifying users", section 8.2. Why the
@@ -36,20 +36,20 @@ StopReason = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One round, and what it bought.
+    """One round, and what it gained.
 
     Attributes
     ----------
     number
         From 1.
     sets
-        What was asked, one message of every user each.
+        The requested sets; every user sends one message for each.
     withheld
-        Share of the tokens of the asked APIs that were redacted, of all users.
+        Share of the tokens of the requested APIs that were redacted, over all users.
     safe, unsafe
-        Sets asked that are within the budget by their own counts, and that are not.
+        Number of requested sets that are within the budget by their own counts, or are not.
     recommended, promise
-        The promised set of greatest weight after the round, and the limit of its exposure.
+        The set of greatest weight within the budget after the round, and its upper limit.
     weight, gain
         Its weight, and by how much the round raised it.
     """
@@ -66,7 +66,7 @@ class Round:
 
     @property
     def messages(self) -> int:
-        """Messages of each user."""
+        """Number of messages that each user sends."""
         return len(self.sets)
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hierarchy:
-    """All rounds, and why they ended."""
+    """All rounds, and why they stopped."""
 
     setting: Setting
     users: int
@@ -98,7 +98,7 @@ class Hierarchy:
 
     @property
     def messages(self) -> int:
-        """Messages of each user in all rounds."""
+        """Number of messages that each user sends in all rounds."""
         return sum(one.messages for one in self.rounds)
 
     def to_json(self) -> dict[str, Any]:
@@ -113,10 +113,10 @@ class Hierarchy:
 
 
 def open_sets(knowledge: Knowledge, size: int) -> list[ApiSet]:
-    """List the sets of a size of which nothing known says that they are above the budget.
+    """List the sets of a size that are not known to be above the budget.
 
-    A set with a part that was asked for and is not promised cannot be promised either: exposure
-    grows with the set. Sets of one API are asked for first, so that all of them are known.
+    A set with a known part above the budget is above it, too: exposure grows with the set. Sets
+    of one API are requested first, so that all of them are known.
     """
     if size == 1:
         return [(api,) for api in knowledge.study.apis if knowledge.is_promised((api,))]
@@ -132,19 +132,19 @@ def open_sets(knowledge: Knowledge, size: int) -> list[ApiSet]:
 
 
 def next_sets(knowledge: Knowledge, *, thrifty: bool = False) -> tuple[ApiSet, ...]:
-    """List the sets to be asked for in the next round, all of one size, the smallest possible.
+    """List the sets to request in the next round, all of the smallest size with unknown sets.
 
     Parameters
     ----------
     knowledge
         What is known, and the policy.
     thrifty
-        Leave out sets that are promised already. Spares messages, and costs sharpness, because
-        larger sets are composed of known ones.
+        Omit sets that are within the budget already: fewer messages, but looser limits of larger
+        sets, which are composed of known ones.
 
     Returns
     -------
-    Open sets that are not known; empty when every set is decided, or the study allows no more.
+    Undecided sets that are not known; empty when all are decided or the study allows no more.
     """
     for size in range(2, knowledge.study.largest_set + 1):
         sets = [apis for apis in open_sets(knowledge, size) if apis not in knowledge.asked]
@@ -156,7 +156,7 @@ def next_sets(knowledge: Knowledge, *, thrifty: bool = False) -> tuple[ApiSet, .
 
 
 def keep_rules(knowledge: Knowledge, apis: Iterable[str]) -> dict[str, RedactionRule]:
-    """Rules that withhold the values of fewer than `k` reports in round 1.
+    """Return rules that withhold the values of fewer than `k` reports in round 1.
 
     Their users are known to be exposed in every set that holds the API, so nothing is lost.
     """
@@ -175,14 +175,14 @@ def keep_rules(knowledge: Knowledge, apis: Iterable[str]) -> dict[str, Redaction
 def next_ask(
     knowledge: Knowledge, *, epoch: int, number: int, thrifty: bool = False
 ) -> CollectionRequest | None:
-    """Ask of the next curator round, or None when nothing is left to ask.
+    """Return the request of the curator's next round; None when nothing is left to request.
 
     Parameters
     ----------
     knowledge, thrifty
         As in `next_sets`.
     epoch, number
-        Of the ask; `number` is that of the round.
+        Of the request; `number` is that of the round.
     """
     sets = next_sets(knowledge, thrifty=thrifty)
     if not sets:
@@ -206,7 +206,7 @@ def simulate(
     least_gain: float = 0.0,
     thrifty: bool = False,
 ) -> Hierarchy:
-    """Play all rounds with users whose tokens are at hand.
+    """Simulate all rounds with users whose tokens are known.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def simulate(
     setting, weights
         As in `selection.select`.
     least_gain
-        Stop after a round from the second on that raises the weight by less.
+        Stop after a round, from the second on, that raises the weight by less.
     thrifty
         As in `next_sets`.
 
@@ -274,7 +274,7 @@ def _stopped(
     following: CollectionRequest | None,
     least_gain: float,
 ) -> StopReason | None:
-    """Why no further round is wanted or possible, if so."""
+    """Return why no further round is wanted or possible; None if one is."""
     study = knowledge.study
     if rounds[-1].recommended == study.apis:
         return "all APIs are safe together"
@@ -289,7 +289,7 @@ def _stopped(
 
 
 def _withheld(shown: pl.DataFrame, ask: CollectionRequest) -> float:
-    """Share of the tokens of the asked APIs that are redacted."""
+    """Return the share of the tokens of the requested APIs that are redacted."""
     asked = sorted({api for one in ask.sets for api in one})
     redacted = shown.select((pl.col(asked) == REDACTED).mean())
     return float(np.mean(redacted.row(0)))

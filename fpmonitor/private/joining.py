@@ -1,4 +1,4 @@
-"""How many joint values are left when only some values of overlapping parts are kept.
+"""Number of joint values that remain when only some values of overlapping parts are kept.
 
 Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
 anonymity: Quantifying reidentification risks without reidentifying users", section 8.2.
@@ -20,7 +20,7 @@ _SLACK = 4
 def chain_of_parts(
     apis: ApiSet, parts: Iterable[ApiSet], bits: Callable[[ApiSet], float]
 ) -> list[ApiSet]:
-    """Cover a set with parts, each of which adds as little as possible to those before.
+    """Cover a set with parts, each of which adds as little entropy as possible.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def count_joined(kept: Sequence[tuple[ApiSet, Sequence[tuple[str, ...]]]], most:
     kept
         Parts in an order in which each is joined to those before, and their kept tuples.
     most
-        Largest number that is of use.
+        Largest number of interest.
     """
     covered: list[str] = []
     rows: list[tuple[str, ...]] = [()]

@@ -1,4 +1,4 @@
-"""Keys of the roles: who can open what, with ids and rotation.
+"""Keys of the roles, with ids and rotation.
 
 The only module that touches HPKE (RFC 9180, base mode, one message a context), all of it by
 `cryptography`, of the extra `private`.
@@ -47,7 +47,7 @@ MAX_KEYS_BYTES = 1_000_000
 
 
 class SealError(InputError):
-    """A message that cannot be opened: another key, another ask, or changed on the way."""
+    """A message that cannot be opened: sealed for another key or request, or modified."""
 
 
 class SecretKey(msgspec.Struct, frozen=True):
@@ -66,12 +66,12 @@ class SecretKey(msgspec.Struct, frozen=True):
 
 
 class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-keys-1"):
-    """Keys of one role, the newest first: that one is published first, all of them open.
+    """Keys of one role, the newest first: it is the one to seal for, all of them open messages.
 
     Attributes
     ----------
     role
-        Whose they are.
+        Role that they belong to.
     keys
         Their ids differ.
 
@@ -90,11 +90,11 @@ class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-ke
 
     @classmethod
     def generate(cls, role: Role) -> KeyRing:
-        """Make the first key of a role."""
+        """Return a ring with the first key of a role."""
         return cls(role, (SecretKey(1, X25519PrivateKey.generate()),))
 
     def rotated(self) -> KeyRing:
-        """Put a new key in front; the old ones still open what is under way.
+        """Return the ring with a new key in front; the others still open messages.
 
         Raises
         ------
@@ -105,57 +105,57 @@ class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-ke
         newest = self.keys[0].id
         free = [one for one in (*range(newest + 1, 256), *range(1, newest)) if one not in used]
         if not free:
-            raise InputError("keys: all 255 ids are taken", hint="retire old keys")
+            raise InputError("keys: all 255 ids are in use", hint="retire old keys")
         fresh = SecretKey(free[0], X25519PrivateKey.generate())
         return replace(self, keys=(fresh, *self.keys))
 
     def retired(self, key_id: int) -> KeyRing:
-        """Drop a key, so that nothing sealed for it can be opened any more.
+        """Return the ring without a key; messages sealed for it cannot be opened any more.
 
         Raises
         ------
         InputError
-            There is no such key, or no other.
+            There is no such key, or it is the only one.
         """
         left = tuple(key for key in self.keys if key.id != key_id)
         if len(left) == len(self.keys):
-            raise InputError(f"keys: there is no key {key_id}")
+            raise InputError(f"keys: no key {key_id}")
         if not left:
-            raise InputError("keys: the last key stays", hint="rotate first")
+            raise InputError("keys: the last key cannot be retired", hint="rotate first")
         return replace(self, keys=left)
 
     def check_role(self, role: Role) -> None:
-        """Check whose keys these are.
+        """Check that the keys belong to a role.
 
         Raises
         ------
         InputError
-            They are another role's.
+            They belong to another role.
         """
         if self.role != role:
-            raise InputError(f"keys: of the {self.role}, not of the {role}")
+            raise InputError(f"keys: belong to the {self.role}, not to the {role}")
 
     @property
     def configs(self) -> bytes:
-        """`HpkeConfigList` to be published."""
+        """The `HpkeConfigList` to publish."""
         return encode_configs(key.config for key in self.keys)
 
     def by_id(self) -> Mapping[int, X25519PrivateKey]:
-        """Private keys by their ids."""
+        """Return the private keys by id."""
         return {key.id: key.private for key in self.keys}
 
 
 def seal(plaintext: bytes, config: HpkeConfig, role: Role, ask: bytes) -> HpkeCiphertext:
-    """Seal for a role, bound to an ask (RFC 9180, section 6.1).
+    """Seal a message for a role and a request (RFC 9180, section 6.1).
 
     Parameters
     ----------
     plaintext
-        What the holder of the key shall read.
+        The message.
     config
-        The role's key.
+        Public key of the role.
     role, ask
-        Whom it is for and the 16 bytes of the ask; it opens for no other.
+        The role and the id of the request; the message opens for no other.
     """
     public = X25519PublicKey.from_public_bytes(config.public_key)
     sealed = SUITE.encrypt(plaintext, public, info=info_of(role, ask, config.id))
@@ -165,7 +165,7 @@ def seal(plaintext: bytes, config: HpkeConfig, role: Role, ask: bytes) -> HpkeCi
 def open_sealed(
     frame: HpkeCiphertext, keys: Mapping[int, X25519PrivateKey], role: Role, ask: bytes
 ) -> bytes:
-    """Open what was sealed for a role and an ask.
+    """Open a message that was sealed for a role and a request.
 
     Raises
     ------
@@ -174,8 +174,8 @@ def open_sealed(
     """
     private = keys.get(frame.config_id)
     if private is None:
-        raise SealError("message: sealed for a key that is not here")
-    # The two fields are opened as one: with the border elsewhere it would be another frame.
+        raise SealError("message: sealed for an unknown key")
+    # The two fields are opened as one: another split would be a second valid frame.
     if len(frame.encapsulated) != ENCAPSULATED_BYTES:
         raise SealError("message: does not open")
     try:
@@ -189,38 +189,38 @@ def open_sealed(
 
 
 def info_of(role: Role, ask: bytes, config_id: int) -> bytes:
-    """Return the `info` of the HPKE context: protocol, role, ask and key."""
+    """Return the `info` of the HPKE context: protocol, role, request and key."""
     return b"fpmonitor-1 " + role.encode() + b"\0" + ask + bytes([config_id])
 
 
 def sealed_bytes(plaintext: int) -> int:
-    """Length of the frame around so many bytes."""
+    """Return the length of the frame around a plaintext."""
     return FRAME_HEAD_BYTES + ENCAPSULATED_BYTES + plaintext + TAG_BYTES
 
 
 def has_length(frame: HpkeCiphertext, plaintext: int) -> bool:
-    """Whether a frame has the one length that a message of `plaintext` bytes has."""
+    """Whether a frame has the length of one around `plaintext` bytes."""
     lengths = (len(frame.encapsulated), len(frame.payload))
     return lengths == (ENCAPSULATED_BYTES, plaintext + TAG_BYTES)
 
 
 def frame_form(data: bytes) -> tuple[int, bytes, bytes]:
-    """Return what encoded frames around equally long plaintexts have in common.
+    """Return what all encoded frames around plaintexts of one length have in common.
 
-    That is the length of all and both length fields; frames are compared by it, not decoded.
+    That is their length and both length fields; frames are compared by it, not decoded.
     """
     second = 3 + ENCAPSULATED_BYTES
     return len(data), data[1:3], data[second : second + 4]
 
 
 def expected_form(plaintext: int) -> tuple[int, bytes, bytes]:
-    """Return the `frame_form` of the frame around so many bytes."""
+    """Return the `frame_form` of a frame around a plaintext."""
     zeros = HpkeCiphertext(0, bytes(ENCAPSULATED_BYTES), bytes(plaintext + TAG_BYTES))
     return frame_form(zeros.encode())
 
 
 def write_keys(path: Path, ring: KeyRing) -> None:
-    """Write the secret keys, readable by the owner alone, whole or not at all."""
+    """Write the secret keys to a file that only its owner can read."""
     write_bytes(path, [encode(ring, _text_of_key)], mode=0o600)
 
 
@@ -253,12 +253,12 @@ def _key_of_text(kind: type, text: Any) -> X25519PrivateKey:
 
 
 def read_configs(path: Path) -> HpkeConfig:
-    """Read published keys and give the one to seal for.
+    """Read published keys; return the one to seal for.
 
     Raises
     ------
     InputError
-        There is no such file, or it is no list of keys.
+        The file cannot be read, or is not a list of keys.
     """
     try:
         return decode_configs(read_bytes(path, "public keys", most=MAX_KEYS_BYTES))[0]

@@ -1,8 +1,8 @@
-"""What a curator knows who was told some marginals, and what that promises of any API set.
+"""What a curator knows from some marginals, and the limits that follow for any API set.
 
-A set that was asked for is known by its counts. Any other is composed of disjoint sets that were
-asked for: users outside of the kept values of a part count as exposed, and on each joint value that
-remains fewer than `k` users can be. All limits are upper limits, for every joint law with such
+A requested set is known by its counts. Any other is composed of disjoint requested sets: users
+outside the kept values of a part count as exposed, and fewer than `k` users can be exposed on each
+remaining joint value. All limits are upper limits, for every joint distribution with these
 marginals. Statements and proofs: docs/private-selection.md.
 """
 
@@ -65,11 +65,11 @@ class Promise:
     Attributes
     ----------
     upper
-        Share of the users; 1 says nothing.
+        Share of the users; 1 is no information.
     rule
-        `count`: the set was asked for; `certificate`: so it was, and the limit is for a population;
+        `count`: the set was requested; `certificate`: it was, and the limit is for a population;
         `top-r`, `theorem 2`, `theorem 3`, `sharpened theorem 2`: composed of single APIs; `blocks`:
-        of disjoint sets that were asked for; `join`: of overlapping ones, joint values counted;
+        of disjoint requested sets; `join`: of overlapping ones, joint values counted;
         `join size`: of overlapping ones, the number of joint values bounded.
     """
 
@@ -79,7 +79,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParetoFront:
-    """What disjoint parts can be kept at: more joint values, or more users outside of them.
+    """Trade-off of disjoint parts: more joint values kept, or more users outside them.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class ParetoFront:
     tails
         float64, same shape, decreasing: share of the users outside.
     whole
-        Whether no point was left out for being too many.
+        Whether it has all points; of very many, some are dropped.
     """
 
     sizes: NDArray[np.float64]
@@ -96,14 +96,14 @@ class ParetoFront:
     whole: bool = True
 
     def joined(self, offer: SizedTails, *, cell: float, most: float) -> ParetoFront:
-        """Add a part; keep points of at most `most` exposed users, none that another one beats."""
+        """Add a part; keep the undominated points with at most `most` exposed users."""
         own = best_points(offer.sizes, offer.tails, cell=cell, most=most, whole=self.whole)
         sizes = np.multiply.outer(self.sizes, own.sizes).ravel()
         tails = np.add.outer(self.tails, own.tails).ravel()
         return best_points(sizes, tails, cell=cell, most=most, whole=own.whole)
 
     def exposure(self, cell: float) -> float:
-        """Smallest bound that a point gives, infinite where there is none."""
+        """Return the smallest bound of a point; infinite without points."""
         return float(np.min(self.tails + cell * self.sizes, initial=math.inf))
 
 
@@ -118,9 +118,9 @@ def best_points(
     most: float,
     whole: bool = True,
 ) -> ParetoFront:
-    """Keep the points within `most` that no other beats in both; of very many, evenly spread ones.
+    """Keep the undominated points within `most`; of very many, evenly spread ones.
 
-    Every point kept is one that can be had: leaving some out costs sharpness, never truth.
+    Every point is valid: dropping some costs sharpness, never correctness.
     """
     within = tails + cell * sizes <= most
     sizes, tails = sizes[within], tails[within]
@@ -135,20 +135,20 @@ def best_points(
 
 
 class Knowledge:
-    """Counts of some API sets, read in one setting.
+    """Counts of some API sets, and the limits that follow in one setting.
 
     Parameters
     ----------
     study
         The policy.
     counts
-        Tuples of tokens and how many reports hold them, by API set; every single API is there. A
-        report with a redacted token counts as exposed, whoever sent it.
+        Number of reports by tuple of tokens, for each API set, with every single API. A report
+        with a redacted token counts as exposed.
     setting
         `fixed`: the observed users themselves, without error. `statistical`: a population of
         `study.population` users, of which the observed ones are independent draws; all limits
-        together hold with probability `1 - study.delta`, whatever was asked and redacted in later
-        rounds for the answers of earlier ones.
+        together hold with probability `1 - study.delta`, whatever was requested and redacted in
+        later rounds because of the answers of earlier ones.
 
     Raises
     ------
@@ -165,7 +165,7 @@ class Knowledge:
         self.counts = with_projections(counts)
         self.users = max(sum(tuples.values()) for tuples in self.counts.values())
         if self.users < 2:
-            raise UndecidableError("fewer than 2 reports say nothing")
+            raise UndecidableError("at least 2 reports are needed")
         population = self.users if setting == "fixed" else study.population
         self.cell = (study.k - 1) / population
         self._spectra: dict[ApiSet, CountSpectrum] = {}
@@ -175,26 +175,26 @@ class Knowledge:
 
     @property
     def level(self) -> str:
-        """How much of the joint law is known: `marginals`, `pairs`, `triples`, `sets of 4`."""
+        """What is known of the joint distribution: `marginals`, `pairs`, `triples`, `sets of 4`."""
         return level_of(max(map(len, self.counts)))
 
     @property
     def asked(self) -> Collection[ApiSet]:
-        """Sets whose counts are known, those that follow from larger ones among them."""
+        """Sets whose counts are known, including those that follow from larger ones."""
         return self.counts.keys()
 
     def spectrum(self, apis: ApiSet) -> CountSpectrum:
-        """Spectrum of a known set; each redacted and each missing report is a value of its own."""
+        """Return the spectrum of a known set; a redacted or missing report is its own value."""
         if apis not in self._spectra:
             self._spectra[apis] = split_spectrum(self.counts[apis], self.users)
         return self._spectra[apis]
 
     def tails(self, apis: ApiSet) -> SizedTails:
-        """Values of a known set that can be kept, and what each number of them leaves out."""
+        """Return what each number of kept values of a known set leaves out."""
         return self._ranking(apis)[1]
 
     def _ranking(self, apis: ApiSet) -> tuple[list[tuple[str, ...]], SizedTails]:
-        """Tuples of a known set from the most frequent on, none redacted; and their tails."""
+        """Return the tuples of a known set, most frequent first, none redacted; and their tails."""
         if apis not in self._rankings:
             named = sorted(tokens for tokens in self.counts[apis] if REDACTED not in tokens)
             rank = self._fixed_ranking if self.setting == "fixed" else self._sampled_ranking
@@ -225,14 +225,14 @@ class Knowledge:
         return MarginalDistribution.from_spectrum(self.spectrum(apis))
 
     def _delta(self, size: int) -> float:
-        """Share of delta of one set of a size: whichever of them are asked for, all hold."""
+        """Return the share of delta of a set of a size: all limits hold, whatever is requested."""
         return self.study.delta / self.study.largest_set / math.comb(len(self.study.apis), size)
 
     def _seed(self, purpose: str, apis: ApiSet) -> int:
         return seed_of(purpose, self.study.id.hex(), digest_of(apis, self.counts[apis]))
 
     def limit(self, apis: ApiSet) -> Promise:
-        """Upper limit of a known set from its own counts."""
+        """Return the upper limit of a known set by its own counts."""
         if apis not in self._limits:
             self._limits[apis] = self._find_limit(apis)
         return self._limits[apis]
@@ -247,7 +247,7 @@ class Knowledge:
         return Promise(upper=upper, rule="certificate")
 
     def front(self, apis: ApiSet) -> ParetoFront:
-        """Best ways to put a set together of disjoint known ones, within the budget."""
+        """Return the best compositions of a set from disjoint known ones, within the budget."""
         if not apis:
             return NOTHING_YET
         if apis not in self._fronts:
@@ -272,7 +272,7 @@ class Knowledge:
         )
 
     def _parts(self, apis: ApiSet) -> list[ApiSet]:
-        """Known sets within `apis` that hold its first API."""
+        """Return the known sets within `apis` that contain its first API."""
         return [
             (apis[0], *others)
             for size in range(min(len(apis), self.largest))
@@ -282,7 +282,7 @@ class Knowledge:
 
     @property
     def largest(self) -> int:
-        """APIs of the largest known set."""
+        """Number of APIs in the largest known set."""
         return max(map(len, self.counts))
 
     def is_promised(self, apis: ApiSet) -> bool:
@@ -292,7 +292,7 @@ class Knowledge:
         return bool(self.front(apis).sizes.size)
 
     def promise(self, apis: ApiSet) -> Promise:
-        """Smallest upper limit of a set by any rule.
+        """Return the smallest upper limit of a set by any rule.
 
         Raises
         ------
@@ -302,14 +302,14 @@ class Knowledge:
         return min(self.rules(apis), key=lambda promise: promise.upper)
 
     def rules(self, apis: ApiSet, *, beaten: bool = False) -> list[Promise]:
-        """Upper limits of a set by every rule that applies.
+        """Return the upper limits of a set by every rule that applies.
 
         Parameters
         ----------
         apis
             Sorted; none: no value is exposed.
         beaten
-            Also by rules that cannot be the best: theorems 2 and 3, and all beside a count.
+            Also by rules that cannot be the best: theorems 2 and 3, and any other beside a count.
 
         Raises
         ------
@@ -329,13 +329,13 @@ class Knowledge:
         if self.setting == "fixed":
             names = [sharpened_composition]
             names += [theorem2_composition, theorem3_composition] if beaten else []
-            laws = [self._law((api,)) for api in apis]
-            bounds = [name(laws, threshold=self.cell * _BETWEEN) for name in names]
+            distributions = [self._law((api,)) for api in apis]
+            bounds = [name(distributions, threshold=self.cell * _BETWEEN) for name in names]
             found += map(_promise_of, bounds)
         return found
 
     def _composed(self, apis: ApiSet) -> list[Promise]:
-        """Limits of a set put together of known ones."""
+        """Return the limits of a set composed of known ones."""
         place = {api: position for position, api in enumerate(apis)}
         known: dict[tuple[int, ...], SizedTails] = {
             tuple(place[api] for api in one): self.tails(one)
@@ -356,9 +356,9 @@ class Knowledge:
         return found
 
     def _joined(self, apis: ApiSet) -> float:
-        """Limit by counting the joint values whose parts are all kept; 1 where not in the budget.
+        """Return the limit by counting joint values whose parts are all kept; 1 above the budget.
 
-        Each part leaves out the same share, for some shares that are tried.
+        Each part leaves out the same share; several shares are tried.
         """
         parts = [one for one in self.counts if set(one) <= set(apis)]
         chain = chain_of_parts(apis, parts, self._bits)
@@ -382,7 +382,7 @@ class Knowledge:
         return entropy_bits(self.spectrum(apis)) if apis else 0.0
 
     def entropy_upper_bits(self, apis: ApiSet) -> float:
-        """Upper bound of the joint entropy of the observed users, bits."""
+        """Return an upper bound of the joint entropy of the observed users, bits."""
         if not apis:
             return 0.0
         singles = [self.spectrum((api,)) for api in apis]
@@ -390,7 +390,7 @@ class Knowledge:
             (i, j): self.spectrum((apis[i], apis[j]))
             for i, j in itertools.combinations(range(len(apis)), 2)
             if (apis[i], apis[j]) in self.counts
-            # Not so when later rounds heard other users.
+            # Not so when other users answered in later rounds.
             and self.spectrum((apis[i], apis[j])).support
             >= max(singles[i].support, singles[j].support)
         }
@@ -402,14 +402,14 @@ def _promise_of(bound: CompositionBound) -> Promise:
 
 
 def level_of(size: int) -> str:
-    """Word for knowledge of all sets of up to `size` APIs."""
+    """Return the name of the knowledge of all sets of up to `size` APIs."""
     return _LEVELS[size - 1] if size <= len(_LEVELS) else f"sets of {size}"
 
 
 def certified_limits(
     study: Study, spectrum: CountSpectrum, *, delta: float, seed: int
 ) -> tuple[float, float]:
-    """Lower and upper limit of the exposure in the population, shares.
+    """Return the lower and upper limit of the exposure in the population, shares.
 
     Parameters
     ----------
@@ -418,9 +418,9 @@ def certified_limits(
     spectrum
         Of all users, at least 2.
     delta
-        Tolerated probability of error of each limit.
+        Tolerated error probability of each limit.
     seed
-        Of the thinning; derived from the data, so that nobody can draw until the answer pleases.
+        Of the thinning; derived from the data, so that nobody can redraw until it pleases.
     """
     limits = _certificate(spectrum.users, delta, study)
     thinned = thinned_spectrum(spectrum, mean=limits.mean, most=spectrum.users, seed=seed)
@@ -431,7 +431,7 @@ def certified_limits(
 
 @lru_cache(maxsize=16)
 def _certificate(users: int, delta: float, study: Study) -> Certificate:
-    """Make a certificate once for all sets of a size: it takes a second or more."""
+    """Return a certificate, made once for all sets of a size: it takes a second or more."""
     return certificate(
         users=users, k=study.k, population=study.population, delta=delta, budget=study.budget
     )

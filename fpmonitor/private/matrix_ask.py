@@ -1,4 +1,4 @@
-"""Any stochastic matrix in an ask: the whole numbers that users draw by, and what to expect."""
+"""Stochastic matrices in a request: the integer weights to draw by, and what to expect."""
 
 from __future__ import annotations
 
@@ -30,30 +30,31 @@ if TYPE_CHECKING:
 def matrix_randomisation(
     matrix: StochasticMatrix, values: Sequence[str], *, study: Study
 ) -> Randomisation:
-    """Return what an ask says of a matrix, whose probabilities it rounds by less than 1e-10.
+    """Return the randomisation by a matrix, its probabilities rounded by less than 1e-10.
 
-    What is asked is the law after rounding: users draw from it, and it is what estimates use.
+    Users draw from the rounded distributions, and estimates use them.
 
     Parameters
     ----------
     matrix
         Its reports are numbered from 0.
     values
-        Tokens of the columns, the last for all others.
+        Tokens of the columns, the last one for all others.
     study
-        Tokens that its reports have no room for are listed by their digests.
+        Tokens that are too long for its reports are listed by their digests.
 
     Raises
     ------
     PolicyError
-        `mechanism`: not faithful, so that the reports tell no shares.
+        `mechanism`: not faithful, so that shares cannot be estimated from the reports.
     InputError
-        Values are missing or repeated, or the matrix is too large for an ask.
+        Values are missing or repeated, or the matrix is too large for a request.
     """
     check_matrix_size(*matrix.probabilities.shape)
     if not is_faithful(matrix):
         raise PolicyError(
-            "mechanism", "is not faithful: laws of the values with the same reports exist"
+            "mechanism",
+            "is not faithful: different distributions of the values have the same reports",
         )
     limit = token_limit(study.report_bytes, ("",))
     rows = _in_whole_numbers(matrix.probabilities)
@@ -67,7 +68,7 @@ def matrix_randomisation(
 
 
 def _in_whole_numbers(probabilities: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
-    """Probabilities in `1 / MATRIX_TOTAL`; none but 0 becomes 0, the largest of a column gives."""
+    """Return multiples of `1 / MATRIX_TOTAL`; only 0 becomes 0, the largest of a column gives."""
     cells = np.maximum(np.rint(probabilities * MATRIX_TOTAL), probabilities > 0).astype(np.int64)
     columns = np.arange(cells.shape[1])
     cells[cells.argmax(axis=0), columns] += MATRIX_TOTAL - cells.sum(axis=0)
@@ -82,7 +83,7 @@ def foresee_matrix(
     tokens: Mapping[str, int] | None = None,
     users: int = 0,
 ) -> ApiPlan:
-    """Tell what a matrix in an ask leaves its users and will tell of the exposure.
+    """Foresee the privacy of a matrix in a request, and the accuracy of the exposure.
 
     Parameters
     ----------
@@ -93,8 +94,8 @@ def foresee_matrix(
     study
         `k`, `n` and `delta` of the exposure.
     tokens, users
-        Users by what they hold, from a collection without randomisation, and how many will report;
-        without them the accuracy is not known.
+        Number of users by token, from a collection without randomisation, and how many will
+        report; without them the accuracy is not known.
     """
     mechanism = mechanism_of(plan)
     accuracy = None
@@ -116,7 +117,7 @@ def foresee_matrix(
 
 
 def _shares(plan: Randomisation, tokens: Mapping[str, int], study: Study) -> NDArray[np.float64]:
-    """Shares of the users who hold each listed value, all others at the last."""
+    """Return the share of users with each listed value, all others at the last."""
     limit = token_limit(study.report_bytes, ("",))
     places = {value: place for place, value in enumerate(plan.values)}
     held = np.zeros(len(plan.values))

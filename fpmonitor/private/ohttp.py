@@ -44,7 +44,7 @@ _SUITE = CipherSuite.new(KEMId(SUITE_IDS[0]), KDFId(SUITE_IDS[1]), AEADId(SUITE_
 
 
 class UnknownKeyError(SealError):
-    """A request for a key or algorithms that the gateway does not have."""
+    """A request sealed for a key or algorithms that the gateway does not have."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -63,7 +63,7 @@ class Exchange:
     secret: bytes
 
     def seal_response(self, response: bytes, nonce: bytes | None = None) -> bytes:
-        """Seal the one response; a nonce is given by tests only."""
+        """Seal the response; only tests pass a nonce."""
         nonce = secrets.token_bytes(_KEY_BYTES) if nonce is None else nonce
         key, aead_nonce = self._keys(nonce)
         return nonce + AESGCM(key).encrypt(aead_nonce, response, b"")
@@ -74,7 +74,7 @@ class Exchange:
         Raises
         ------
         SealError
-            It is no response to this request, or was changed.
+            It is not the response to this request, or was modified.
         """
         key, aead_nonce = self._keys(data[:_KEY_BYTES])
         try:
@@ -102,7 +102,7 @@ def encode_keys(configs: Iterable[HpkeConfig]) -> bytes:
 
 
 def decode_keys(data: bytes) -> HpkeConfig:
-    """Read the body of `application/ohttp-keys`; the first key for our algorithms.
+    """Return the first key for our algorithms in a body of `application/ohttp-keys`.
 
     Raises
     ------
@@ -117,11 +117,11 @@ def decode_keys(data: bytes) -> HpkeConfig:
         config = decode_key(one)
         if config is not None:
             return config
-    raise WireError("OHTTP keys: none is for X25519, HKDF-SHA256 and AES-128-GCM")
+    raise WireError("OHTTP keys: none uses X25519, HKDF-SHA256 and AES-128-GCM")
 
 
 def decode_key(data: bytes) -> HpkeConfig | None:
-    """Read one key configuration; null where it is for other algorithms."""
+    """Return a key configuration; None if it is for other algorithms."""
     key_id, kem = struct.unpack(">BH", data[:3])
     public_key, symmetric = data[3 : 3 + ENCAPSULATED_BYTES], data[5 + ENCAPSULATED_BYTES :]
     ours = struct.pack(">HH", *SUITE_IDS[1:])
@@ -146,7 +146,7 @@ def read_keys(path: Path) -> HpkeConfig:
 def seal_request(
     request: bytes, config: HpkeConfig, ephemeral: X25519PrivateKey | None = None
 ) -> tuple[bytes, Exchange]:
-    """Seal a request for a gateway (section 4.3); an ephemeral key is given by tests only."""
+    """Seal a request for a gateway (section 4.3); only tests pass an ephemeral key."""
     head = _HEAD.pack(config.id, *SUITE_IDS)
     public = KEMKey.from_pyca_cryptography_key(X25519PublicKey.from_public_bytes(config.public_key))
     encapsulated, context = _SUITE.create_sender_context(
@@ -171,7 +171,7 @@ def open_request(data: bytes, keys: Mapping[int, X25519PrivateKey]) -> tuple[byt
         raise SealError("request: cut short")
     key_id, *suite = _HEAD.unpack(head)
     if tuple(suite) != SUITE_IDS or key_id not in keys:
-        raise UnknownKeyError("request: sealed for a key that is not here")
+        raise UnknownKeyError("request: sealed for an unknown key")
     encapsulated, sealed = rest[:ENCAPSULATED_BYTES], rest[ENCAPSULATED_BYTES:]
     private = KEMKey.from_pyca_cryptography_key(keys[key_id])
     try:

@@ -12,12 +12,12 @@ from fpmonitor.serve.snippet import SEALED, for_script, script_element, script_n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedAnswers:
-    """What a page needs to answer a request.
+    """What a page needs to answer a collection request.
 
     Attributes
     ----------
     to
-        Address of the shuffler.
+        URL of the shuffler.
     study, ask
         The files, byte by byte.
     shuffler_keys, recipient_keys
@@ -26,7 +26,7 @@ class SealedAnswers:
     Raises
     ------
     InputError
-        The request breaks the terms of the study, or a list has no key for our algorithms.
+        The request violates the terms of the study, or a list has no key for our algorithms.
     """
 
     to: str
@@ -42,7 +42,7 @@ class SealedAnswers:
 
     @property
     def apis(self) -> tuple[str, ...]:
-        """What the page reads, sorted."""
+        """APIs that the page reads, sorted."""
         return tuple(sorted({api for one in ask_of(self.ask).sets for api in one}))
 
 

@@ -1,7 +1,7 @@
-"""Randomised answers: the ask that plans them, and what the counts of them tell.
+"""Randomised answers: planning the request, and estimating from the counts.
 
-The last value of a randomisation stands for all that are not listed. What is told of the exposure
-holds whatever lies behind it: as one group it exposes least, and all of it exposed exposes most.
+The last value of a randomisation stands for all values that are not listed. The limits of the
+exposure hold whatever these are: they expose least as one group, and most if all are exposed.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from fpmonitor.ldp.planner import ApiPlan
     from fpmonitor.private.study import MechanismName, Study
 
-_NO_REPORT = "counts: a token is no report of the randomisation"
+_NO_REPORT = "counts: a token is not a report of the randomisation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedValue:
-    """How many users hold a value.
+    """Estimated share of a value.
 
     Attributes
     ----------
@@ -61,14 +61,14 @@ class EstimatedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomisedApi:
-    """What the randomised answers on one API tell.
+    """Estimates from the randomised answers on one API.
 
     Attributes
     ----------
     api, mechanism, epsilon
-        What was asked, and how it was randomised; nats, null where a matrix has no LDP level.
+        The API and its randomisation; epsilon in nats, null where a matrix has no LDP level.
     users
-        Reports.
+        Number of reports.
     lower, upper
         Limits of the statistical exposure `Q(n, k)`, shares of the users.
     values
@@ -85,7 +85,7 @@ class RandomisedApi:
 
 
 def mechanism_of(plan: Randomisation) -> PureMechanism | StochasticMatrix:
-    """Return the mechanism that users apply, for its matrix and its estimates."""
+    """Return the mechanism that users apply."""
     if plan.matrix is not None:
         return StochasticMatrix(np.array(plan.matrix) / MATRIX_TOTAL)
     if plan.hash_range is not None:
@@ -101,24 +101,24 @@ def estimate(
     *,
     delta: float,
 ) -> RandomisedApi:
-    """Tell the frequencies and the exposure of an API from the counts of its randomised answers.
+    """Estimate the frequencies and the exposure of an API from its randomised answers.
 
     Parameters
     ----------
     study, ask
-        The terms and the question; `k` and `n` of the exposure are the study's.
+        The terms and the request; `k` and `n` of the exposure are the study's.
     api
-        One that the ask randomises.
+        One that the request randomises.
     counts
-        Users by the tokens of the set of this API alone.
+        Number of users by token of this API alone.
     delta
         Tolerated probability that any of the limits fails, in (0, 1).
 
     Raises
     ------
     InputError
-        The API is not randomised, or redacted besides; a token is no report on it; different laws
-        of the values have the same reports, because the matrix is not faithful.
+        The API is not randomised, or is redacted, too; a token is not a report on it; or the
+        matrix is not faithful.
     UndecidableError
         Fewer than `k` users answered.
     """
@@ -126,7 +126,9 @@ def estimate(
     if plan is None or (api,) not in ask.sets:
         raise InputError(f"ask: does not randomise {api}")
     if api in ask.redact:
-        raise InputError(f"ask: redacts the reports on {api}, so that they tell no frequencies")
+        raise InputError(
+            f"ask: redacts the reports on {api}, so that frequencies cannot be estimated"
+        )
     users = sum(counts.values())
     if users < study.k:
         raise UndecidableError(f"{api}: fewer than k = {study.k} users answered")
@@ -149,7 +151,7 @@ def estimate(
 def limits_of_exposure(
     study: Study, low: NDArray[np.float64], high: NDArray[np.float64]
 ) -> tuple[float, float]:
-    """Limits of the exposure, whatever lies behind the last value.
+    """Return limits of the exposure, whatever lies behind the last value.
 
     Parameters
     ----------
@@ -165,7 +167,7 @@ def limits_of_exposure(
 def _frequencies(
     study: Study, plan: Randomisation, counts: Mapping[tuple[str, ...], int], delta: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Shares of the values, and their lower and upper limits."""
+    """Return the shares of the values, and their lower and upper limits."""
     by_token = {token: users for (token,), users in counts.items()}
     mechanism = mechanism_of(plan)
     if isinstance(mechanism, StochasticMatrix):
@@ -215,16 +217,16 @@ def _hash_support(mechanism: LocalHash, users: Mapping[str, int]) -> NDArray[np.
 def plan_randomisation(
     api: str, tokens: Mapping[str, int], *, study: Study, users: int, accuracy: float
 ) -> tuple[ApiPlan, Randomisation | None]:
-    """Choose how to randomise an API, from a collection without randomisation.
+    """Choose how to randomise an API, by a collection without randomisation.
 
-    Values of fewer than `k` users are not listed, since an ask is public; they count as the rest.
+    Values of fewer than `k` users are not listed, since a request is public: they are the rest.
 
     Parameters
     ----------
     api
         Name.
     tokens
-        Users by what they hold of it.
+        Number of users by token.
     study
         `k` and `n` of the exposure, and `delta`, which its APIs share evenly.
     users
@@ -234,14 +236,14 @@ def plan_randomisation(
 
     Returns
     -------
-    The plan, and what an ask says of it; None where no mechanism is accurate enough.
+    The plan, and its randomisation; None where no mechanism is accurate enough.
 
     Raises
     ------
     PolicyError
         A number out of range.
     UndecidableError
-        No value is held by `k` users.
+        No value has `k` users.
     """
     listed = _listed(api, tokens, study)
     rest = sum(tokens.values()) - sum(tokens[token] for token in listed)
@@ -260,7 +262,7 @@ def plan_randomisation(
 
 
 def listed_values(api: str, tokens: Mapping[str, int], *, study: Study) -> tuple[str, ...]:
-    """List the values of an API for an ask: those of `k` users or more, sorted, and the rest.
+    """List the values of an API for a request: those of `k` users or more, and the rest.
 
     Parameters
     ----------
@@ -270,7 +272,7 @@ def listed_values(api: str, tokens: Mapping[str, int], *, study: Study) -> tuple
     Raises
     ------
     UndecidableError
-        No value is held by `k` users.
+        No value has `k` users.
     """
     limit = token_limit(study.report_bytes, ("",))
     listed = (fitting(token, limit, study.id) for token in _listed(api, tokens, study))
@@ -282,24 +284,24 @@ def _listed(api: str, tokens: Mapping[str, int], study: Study) -> list[str]:
         token for token, held in tokens.items() if held >= study.k and token != REDACTED
     )
     if not listed:
-        raise UndecidableError(f"{api}: no value is held by k = {study.k} users")
+        raise UndecidableError(f"{api}: no value has k = {study.k} users")
     return listed
 
 
 def randomisation_of(plan: ApiPlan, values: tuple[str, ...]) -> Randomisation | None:
-    """Return what an ask says of a plan; None where the plan found no mechanism.
+    """Return the randomisation of a plan; None where the plan found no mechanism.
 
     Parameters
     ----------
     plan
         Of `ldp plan`.
     values
-        Tokens to be listed, the last for all others.
+        Tokens to be listed, the last one for all others.
 
     Raises
     ------
     InputError
-        The values are not as many as were planned for.
+        The number of values is not the planned one.
     """
     if plan.mechanism is None or plan.epsilon is None:
         return None
@@ -312,7 +314,7 @@ def randomisation_of(plan: ApiPlan, values: tuple[str, ...]) -> Randomisation | 
 
 
 def _with_room(study: Study, values: int) -> tuple[MechanismName, ...]:
-    """Mechanisms whose reports a message of the study can hold."""
+    """Return the mechanisms whose reports fit into a message of the study."""
     if values < token_limit(study.report_bytes, ("",)):
         return MECHANISMS
     return tuple(name for name in MECHANISMS if name not in UNARY)
@@ -321,12 +323,12 @@ def _with_room(study: Study, values: int) -> tuple[MechanismName, ...]:
 def randomised_ask(
     study: Study, plans: Mapping[str, Randomisation], *, epoch: int, round_number: int = 1
 ) -> CollectionRequest:
-    """Ask for each planned API alone, randomised; APIs without a plan are not asked for.
+    """Return the request for each planned API alone, randomised; others are not requested.
 
     Raises
     ------
     InputError
-        There is no plan, or it breaks the terms of the study: a message has no room for a report.
+        There is no plan, or a report is too long for a message of the study.
     """
     ask = CollectionRequest(
         study=study.id.hex(),

@@ -1,7 +1,7 @@
-"""A recipient, curator or analyst: opens what the shuffler passes on, and counts it.
+"""A recipient, the curator or the analyst: opens batches from the shuffler and counts them.
 
-What is kept is a number of users for each tuple of tokens of each set that was asked; which
-messages came together, or from one user, is neither known nor kept.
+It keeps the number of users for each tuple of tokens of each requested set. Which messages
+arrived together, or came from one user, is neither known nor kept.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What a user may answer to one set.
+    """The possible answers to one set.
 
     Attributes
     ----------
     limit
-        Bytes of the longest token.
+        Length of the longest token, bytes.
     allowed
-        Per API its possible tokens; null where any will do.
+        Possible tokens of each API; null where any is possible.
     reports
-        Per API the randomisation whose reports are no values; null where there is none.
+        Randomisation of each API whose reports are not values; null where there is none.
     """
 
     limit: int
@@ -47,7 +47,7 @@ class _Form:
     reports: tuple[Randomisation | None, ...]
 
     def fits(self, tokens: tuple[str, ...]) -> bool:
-        """Whether a user who keeps to the ask may have answered this."""
+        """Whether the tokens are a possible answer to the request."""
         return len(tokens) == len(self.allowed) and all(
             self._fits(token, allowed, plan)
             for token, allowed, plan in zip(tokens, self.allowed, self.reports, strict=True)
@@ -73,19 +73,19 @@ class Recipient:
     study
         The terms.
     ring
-        Its keys; they say which of the two it is.
+        Its keys, which determine whether it is the curator or the analyst.
 
     Raises
     ------
     InputError
-        The keys are the shuffler's, or the store is of another study.
+        The keys are the shuffler's, or the store belongs to another study.
     StoreError
         The store cannot be opened.
     """
 
     def __init__(self, path: Path, study: Study, ring: KeyRing) -> None:
         if ring.role == "shuffler":
-            raise InputError("keys: of the shuffler, not of a recipient")
+            raise InputError("keys: belong to the shuffler, not to a recipient")
         self.ring, self._keys = ring, ring.by_id()
         self.store = Store(path, study, "recipient")
         self._forms: dict[bytes, tuple[_Form, ...]] = {}
@@ -93,23 +93,23 @@ class Recipient:
             self._forms[ask.id] = _forms(study, ask)
 
     def use_keys(self, ring: KeyRing) -> None:
-        """Open with these keys from now on.
+        """Use these keys from now on.
 
         Raises
         ------
         InputError
-            They are another role's.
+            They belong to another role.
         """
         ring.check_role(self.ring.role)
         self.ring, self._keys = ring, ring.by_id()
 
     def add_ask(self, ask: CollectionRequest) -> None:
-        """Count answers to an ask from now on; errors as of `Store.add_ask`.
+        """Count answers to a request from now on; errors as of `Store.add_ask`.
 
         Raises
         ------
         InputError
-            Its answers go to the other recipient.
+            Its answers are for the other recipient.
         """
         if ask.recipient != self.ring.role:
             raise InputError(f"ask: its answers go to the {ask.recipient}")
@@ -117,20 +117,20 @@ class Recipient:
         self._forms[ask.id] = _forms(self.store.study, ask)
 
     def take(self, data: bytes) -> Receipt:
-        """Open and count a batch, once; on disk when it returns.
+        """Open and count a batch, once; the counts are on disk on return.
 
         Raises
         ------
         WireError
-            The bytes are no batch.
+            The bytes are not a batch.
         InputError
-            The ask is not known here; nothing counts.
+            The request is unknown; nothing is counted.
         StoreError
-            It could not be written; nothing counts.
+            The store cannot be written; nothing is counted.
         """
         batch = decode_batch(data)
         if batch.ask not in self.store.asks:
-            raise InputError("batch: answers an ask that is not known here")
+            raise InputError("batch: answers an unknown request")
         checked = [self._checked(frame, batch.ask) for frame in batch.frames]
         outcomes: Counter[Outcome] = Counter()
         counts: Counter[tuple[int, tuple[str, ...]]] = Counter()
@@ -150,7 +150,7 @@ class Recipient:
         return Receipt.of(outcomes)
 
     def _checked(self, frame: HpkeCiphertext, ask_id: bytes) -> Report | Outcome:
-        """Open a message; or why it does not count."""
+        """Return the report in a message, or why it is not counted."""
         if not has_length(frame, self.store.study.report_bytes):
             return "wrong length"
         if frame.config_id not in self._keys:
@@ -182,7 +182,7 @@ class Recipient:
         return Receipt(0, {"taken before": messages})
 
     def counts(self, ask: CollectionRequest) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
-        """Count what users hold, as `read_counts`."""
+        """Return the counts of a request, as `read_counts`."""
         return read_counts(self.store, ask)
 
 

@@ -1,7 +1,7 @@
-"""Rules that withhold single values, so that a set too exposing as it is can be released.
+"""Rules that withhold single values, so that an exposing set can be released.
 
-Every user applies the rules; a value that is not kept becomes `redacted`. Covering redactions, of
-kept values, by the user's own dice, keep the act of redacting from telling that the value is rare.
+Every user applies the rules; a value that is not kept becomes `redacted`. Cover redactions, of
+kept values at random, keep a redaction from revealing that the value is rare.
 
 Source: Bravo-Hermsdorff, Busa-Fekete, Gunderson, Munoz Medina, Syed (2022), "Statistical
 anonymity: Quantifying reidentification risks without reidentifying users", section 8.1. Statements
@@ -46,18 +46,18 @@ _MOST_RESTORED = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRedaction:
-    """What the rules do to one API.
+    """Effect of the rules on one API.
 
     Attributes
     ----------
     api
         Its name.
     values, kept
-        Observed tokens, and how many of them are sent.
+        Number of observed tokens, and of those that are sent.
     rare
         Share of the users whose token is not kept.
     cover
-        Probability with which a kept token is redacted too.
+        Probability with which a kept token is redacted as well.
     """
 
     api: str
@@ -75,7 +75,7 @@ class ApiRedaction:
     def suspicion(self) -> float:
         """Probability that a redacted token hides one that is not kept, by Bayes' rule.
 
-        0 where nothing is kept: that everybody's token is redacted tells nothing of anyone.
+        0 where nothing is kept: that every token is redacted reveals nothing about anyone.
         """
         return self.rare / self.redacted if self.kept and self.redacted else 0.0
 
@@ -94,20 +94,20 @@ class ApiRedaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionPlan:
-    """Rules for one set, what they cost and what they give.
+    """Rules for one set, their cost and their effect.
 
     Attributes
     ----------
     apis
         The set.
     rules
-        By API; an API without a rule is sent as it is.
+        By API; an API without a rule is sent unchanged.
     before, after
         Upper limits of the exposure without and with the rules, shares, in the same sense.
     basis
-        Where the limits come from: `marginals` or `certificate` or `count`.
+        Source of the limits: `marginals`, `certificate` or `count`.
     per_api
-        What happens to each API.
+        Effect on each API.
     loss
         Expected share of redacted tokens, weighted.
     within_budget
@@ -124,7 +124,7 @@ class RedactionPlan:
     within_budget: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as the CLI prints it; the rules themselves stand in the ask."""
+        """Return the plan as the CLI prints it; the rules themselves are in the request."""
         return {
             "apis": list(self.apis),
             "basis": self.basis,
@@ -137,7 +137,7 @@ class RedactionPlan:
 
 
 def cover_for(rare: float, suspicion: float) -> float:
-    """Probability of covering redactions with which a redacted token is rare with `suspicion`.
+    """Return the cover with which a redacted token is a rare one with probability `suspicion`.
 
     `rare / (rare + (1 - rare) cover) = suspicion`, by Bayes' rule.
 
@@ -151,7 +151,7 @@ def cover_for(rare: float, suspicion: float) -> float:
     Raises
     ------
     PolicyError
-        `suspicion` is out of its range, or so many users have no kept token that no cover does.
+        `suspicion` is out of range, or too many users have no kept token for any cover.
     """
     check_suspicion(suspicion)
     if rare >= suspicion:
@@ -160,7 +160,7 @@ def cover_for(rare: float, suspicion: float) -> float:
 
 
 def check_suspicion(suspicion: float) -> None:
-    """Check the probability that a redacted token may hide a rare one.
+    """Check the largest probability that a redacted token is a rare one.
 
     Raises
     ------
@@ -180,12 +180,12 @@ def plan_from_marginals(
     weights: Mapping[str, float] | None = None,
     suspicion: float = SUSPICION,
 ) -> RedactionPlan:
-    """Choose what to keep of each API from the counts of single APIs alone.
+    """Choose the tokens of each API to keep, by the counts of single APIs alone.
 
-    Whatever the joint law, `r + 1` tokens of each API, the kept ones and `redacted`, have at most
-    `prod (r + 1)` joint values, on each of which fewer than `k` users are exposed. So the limit
-    needs no sample: `(k - 1) / n prod (r + 1)`. In the fixed setting values beyond the `r` are
-    shown as well, their users counted as exposed, as far as the budget goes.
+    Whatever the joint distribution, `r + 1` tokens of each API, the kept ones and `redacted`, have
+    at most `prod (r + 1)` joint values, on each of which fewer than `k` users are exposed. So the
+    limit needs no sample: `(k - 1) / n prod (r + 1)`. In the fixed setting values beyond the `r`
+    are shown as well, their users counted as exposed, as far as the budget goes.
 
     Parameters
     ----------
@@ -214,8 +214,8 @@ def plan_from_marginals(
     ways = _ways(ranked, price, knowledge.cell, study.budget, closed=setting == "fixed")
     if not ways.outside.size:
         raise UndecidableError(
-            "even with everything redacted the limit is above the budget",
-            hint="raise the budget, or wait for more users",
+            "the limit is above the budget even with everything redacted",
+            hint="raise the budget, or collect from more users",
         )
     slack = study.budget - knowledge.cell * ways.sizes
     most = slack if setting == "fixed" else np.zeros_like(slack)
@@ -245,7 +245,7 @@ def plan_from_marginals(
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """Tokens of an API, the most frequent first, as many as may be kept.
+    """Tokens of an API that may be kept, the most frequent first.
 
     Attributes
     ----------
@@ -260,7 +260,7 @@ class _Ranked:
 
     @classmethod
     def of(cls, tuples: Tuples, k: int) -> _Ranked:
-        """Rank the tokens of the counts of a single API."""
+        """Return the ranked tokens of the counts of a single API."""
         frequent = sorted((-n, token) for (token,), n in tuples.items() if n >= k)
         ranked = [(token, -n) for n, token in frequent if token != REDACTED]
         users = sum(tuples.values())
@@ -270,7 +270,7 @@ class _Ranked:
 
 @dataclass(frozen=True, slots=True)
 class _Ways:
-    """Numbers of kept tokens: joint values, weighted share outside, tokens of each API."""
+    """Choices of numbers of kept tokens: joint values, weighted share outside, tokens by API."""
 
     sizes: NDArray[np.float64]
     outside: NDArray[np.float64]
@@ -280,7 +280,7 @@ class _Ways:
 def _ways(
     ranked: Sequence[_Ranked], price: Sequence[float], cell: float, budget: float, *, closed: bool
 ) -> _Ways:
-    """All ways to keep tokens within the budget that no other beats in both; at most 2,000."""
+    """Return the undominated choices of kept tokens within the budget; at most 2,000."""
     ways = _Ways(np.ones(1), np.zeros(1), np.empty((1, 0), dtype=np.int64))
     for one, weight in zip(ranked, price, strict=True):
         numbers = np.arange(one.outside.size)
@@ -303,9 +303,9 @@ def _ways(
 def _restored(
     ranked: Sequence[_Ranked], price: Sequence[float], kept: NDArray[np.int64], slack: float
 ) -> tuple[tuple[int, ...], float, float]:
-    """Show further tokens as long as their users fit into the slack, the dearest APIs first.
+    """Keep further tokens while their users fit into the slack, the costliest APIs first.
 
-    Returns the numbers of tokens shown, the share of the users counted as exposed for it, and the
+    Return the numbers of kept tokens, the share of the users counted as exposed for it, and the
     weighted share that stays outside.
     """
     numbers, shown = kept.tolist(), 0.0
@@ -328,13 +328,13 @@ def _restored(
 def _rules(
     counts: Counts, keep: Mapping[str, Sequence[str]], suspicion: float, *, closed: bool
 ) -> tuple[tuple[ApiRedaction, ...], dict[str, RedactionRule]]:
-    """Rules with their covers; an API of which too little is kept to be covered is withheld."""
+    """Return rules with covers; an API with too few kept tokens for a cover is withheld."""
     per_api, rules = [], {}
     for api, tokens in keep.items():
         tuples = counts[api,]
         users = sum(tuples.values())
         rare = users - sum(tuples[token,] for token in tokens)
-        # In a population some will have values that nobody had here.
+        # In a population some users have values that were not observed.
         share = rare / users if closed else (rare + 1) / (users + 1)
         kept = tokens if share < suspicion else ()
         cover = cover_for(share, suspicion) if kept else 0.0
@@ -384,10 +384,10 @@ def plan_from_sample(
     weights: Mapping[str, float] | None = None,
     suspicion: float = SUSPICION,
 ) -> RedactionPlan:
-    """Choose what to keep of each API from users whose joint tokens are at hand.
+    """Choose the tokens of each API to keep, by users whose joint tokens are known.
 
-    A greedy choice: the values most of whose users are exposed are withheld first, those that turn
-    out to be dispensable are restored.
+    Greedily: values with the largest share of exposed users are withheld first; those that turn
+    out unnecessary to withhold are restored.
 
     Parameters
     ----------
@@ -410,13 +410,13 @@ def plan_from_sample(
     Raises
     ------
     InputError, PolicyError, UndecidableError
-        The table lacks an API, `suspicion` is out of its range, or there are too few users.
+        The table lacks an API, `suspicion` is out of range, or there are too few users.
     """
     check_suspicion(suspicion)
     if not set(apis) <= set(table.columns) or not apis:
-        raise InputError("redaction: the set names an API that the users at hand lack")
+        raise InputError("redaction: the set names an API that the sample lacks")
     if len(table) < 4:
-        raise UndecidableError("fewer than 4 users say nothing")
+        raise UndecidableError("at least 4 users are needed")
     held = table.select(apis)
     price = [(weights or {}).get(api, 1.0) for api in apis]
     if setting == "fixed":
@@ -441,7 +441,7 @@ def _least_loss_among(
     rng: np.random.Generator,
     setting: Setting,
 ) -> RedactionPlan:
-    """Choose for ever lower targets until the rules hold where they are judged."""
+    """Choose for ever lower targets until the rules hold for the users that judge them."""
     apis = tuple(chosen_on.columns)
     judge = _Judge(study, setting)
     before = judge.exposure(certified_on)
@@ -474,7 +474,7 @@ def _least_loss_among(
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """What exposure means: that of these users, or its upper limit in the population."""
+    """Measures exposure: that of these users, or its upper limit in the population."""
 
     study: Study
     setting: Setting
@@ -484,11 +484,11 @@ class _Judge:
         return "count" if self.setting == "fixed" else "certificate"
 
     def exposure(self, held: pl.DataFrame) -> float:
-        """Exposure of users by their tokens, each redacted token a value like others."""
+        """Return the exposure of users by their tokens; `redacted` is an ordinary value."""
         return self.of_groups(held.group_by(held.columns).len()["len"].to_numpy())
 
     def of_groups(self, groups: NDArray[np.integer[Any]]) -> float:
-        """Exposure of users in groups of these sizes."""
+        """Return the exposure of users in groups of these sizes."""
         spectrum = CountSpectrum.from_counts(groups.astype(np.int64))
         if self.setting == "fixed":
             return empirical_exposure(spectrum, self.study.k)
@@ -499,7 +499,7 @@ class _Judge:
 
 
 class _Greedy:
-    """Withholds value after value of users whose joint tokens are at hand."""
+    """Withholds values one after the other, by users whose joint tokens are known."""
 
     def __init__(
         self,
@@ -527,7 +527,7 @@ class _Greedy:
         # Judged by the worst of some draws, or the choice would fit one draw of the covers.
         draws = _DRAWS if suspicion < 1 else 1
         self._dice = rng.random((draws, len(self._codes), self._users))
-        # The rules are public: values of fewer than k users are in none.
+        # The rules are public: they contain no value of fewer than k users.
         self._may_keep = [numbers >= study.k for numbers in self._numbers]
         self._kept = [may.copy() for may in self._may_keep]
         population = max(study.population, 1)
@@ -535,7 +535,7 @@ class _Greedy:
         self._small = max(2, math.ceil(study.k * scale))
 
     def kept_tokens(self, target: float) -> dict[str, list[str]]:
-        """Tokens to keep of each API, so that the exposure here is at most the target."""
+        """Return the tokens of each API to keep for an exposure of at most the target."""
         while True:
             exposure, groups = self._worst_draw()
             small = np.bincount(groups)[groups] < self._small
@@ -548,9 +548,9 @@ class _Greedy:
         }
 
     def _withhold(self, exposed: NDArray[np.bool_], excess: float) -> bool:
-        """Withhold the values most of whose users are exposed; whether there was one left.
+        """Withhold the values with most exposed users; return whether there was one left.
 
-        As many at once as hold half of the exposed users that are too many.
+        So many at once that they hold half of the excess exposed users.
         """
         offers = []
         for at, (codes, numbers) in enumerate(zip(self._codes, self._numbers, strict=True)):
@@ -568,7 +568,7 @@ class _Greedy:
         return bool(offers)
 
     def _restore(self, target: float) -> None:
-        """Keep withheld values again, the dearest first, where the target allows it."""
+        """Restore withheld values, the costliest first, where the target allows it."""
         withheld = [
             (-self._price[at] * self._numbers[at][code], at, code)
             for at, may_keep in enumerate(self._may_keep)
@@ -580,7 +580,7 @@ class _Greedy:
                 self._kept[at][code] = False
 
     def _worst_draw(self) -> tuple[float, NDArray[np.int64]]:
-        """Largest exposure of all draws of the covers, and the group of each user there."""
+        """Return the largest exposure over all draws of the covers, and each user's group there."""
         sent = []
         for codes, numbers, kept in zip(self._codes, self._numbers, self._kept, strict=True):
             rare = 1 - numbers[kept].sum() / self._users
@@ -595,7 +595,7 @@ class _Greedy:
     def _groups(
         self, sent: Sequence[tuple[NDArray[np.int64], float]], dice: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Group of each user by its redacted tokens."""
+        """Return the group of each user by its redacted tokens."""
         groups = np.zeros(self._users, dtype=np.int64)
         for (columns, cover), drawn, numbers in zip(sent, dice, self._numbers, strict=True):
             shown = np.where(drawn >= cover, columns, 0)

@@ -1,4 +1,4 @@
-"""The curator's choice: the most useful set that what it was told promises to be safe."""
+"""The curator's choice: the most useful set whose limit, by what it knows, is in the budget."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MULTIPLIERS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromisedSet:
-    """An API set and what is promised of its exposure.
+    """An API set and the limits of its exposure.
 
     Attributes
     ----------
@@ -52,29 +52,31 @@ class PromisedSet:
     entropy_upper_bits: float
 
     def promise(self, setting: Setting) -> Promise:
-        """Upper limit in one of the settings."""
+        """Return the upper limit in a setting."""
         return self.fixed if setting == "fixed" else self.statistical
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What a curator chose, and from what.
+    """What a curator chose, and by what knowledge.
 
     Attributes
     ----------
     setting
-        Whose exposure is within the budget: of the observed users, or of the population.
+        Whose exposure is within the budget: `fixed`, the observed users; `statistical`, the
+        population.
     level
-        What the curator knows of the joint law: `marginals`, `pairs`, `triples`, `sets of 4`.
+        What the curator knows of the joint distribution: `marginals`, `pairs`, `triples`,
+        `sets of 4`.
     users
         Observed users, `m`.
     recommended
-        The promised set of greatest weight; no API when none is promised.
+        The set of greatest weight within the budget; empty when there is none.
     weight
         Its weight: the number of its APIs unless weights were given.
     best
-        Whether no set that the rules `top-r` (from marginals) or `blocks` (from more) promise has
-        a greater weight; a search cut short, or thinned out, cannot tell.
+        Whether no set within the budget by the rules `top-r` (from marginals) or `blocks` (from
+        more) has a greater weight; false if the search was cut short.
     singles
         Every API of the study alone.
     rules
@@ -98,28 +100,29 @@ def select(
     setting: Setting = "statistical",
     weights: Mapping[str, float] | None = None,
 ) -> Selection:
-    """Choose the set of the greatest weight whose promise is within the budget.
+    """Choose the set of the greatest weight whose limit is within the budget.
 
     Parameters
     ----------
     study
         The policy.
     counts
-        What the curator holds: tuples of tokens and how many reports hold them, by API set.
+        What the curator holds: number of reports by tuple of tokens, for each API set.
     setting
-        `fixed`: safe among the observed users; `statistical`: in the population.
+        Whose exposure is limited: of the observed users (`fixed`) or of the population
+        (`statistical`).
     weights
         Utility of each API, finite and not negative; 1 where not named.
 
     Raises
     ------
     InputError
-        The counts are not those of the study, an unknown setting, or a weight that is no utility.
+        The counts do not fit the study, the setting is unknown, or a weight is not a utility.
     UndecidableError
         There are fewer than 2 reports.
     """
     if setting not in SETTINGS:
-        raise InputError(f"setting: {setting!r} is none of {', '.join(SETTINGS)}")
+        raise InputError(f"setting: {setting!r} is not one of {', '.join(SETTINGS)}")
     both = {one: Knowledge(study, counts, one) for one in SETTINGS}
     chosen, best = heaviest_set(both[setting], weights)
     return Selection(
@@ -148,10 +151,10 @@ class JointComparison(PromisedSet):
     users
         Reports that the analyst holds.
     empirical
-        Share of them in groups of fewer than `k`; redacted tokens are values like others.
+        Share of them in groups of fewer than `k`; redacted tokens are ordinary values.
     lower, upper
-        Certificate for the population: each is wrong with probability at most `delta`, although
-        the set was chosen from answers of the same users.
+        Certificate for the population: each limit is wrong with probability at most `delta`,
+        although the set was chosen by answers of the same users.
     """
 
     users: int
@@ -161,14 +164,14 @@ class JointComparison(PromisedSet):
 
 
 def compare_with_joint(study: Study, promised: PromisedSet, joint: Tuples) -> JointComparison:
-    """Put the analyst's counts of a set beside the curator's promise.
+    """Compare the analyst's counts of a set with the limits from the curator's knowledge.
 
     Parameters
     ----------
     study
         The policy.
     promised
-        The set, as `select` or `describe` gave it.
+        The set, as `select` or `describe` returned it.
     joint
         Number of reports by tuple of tokens, at least 2 reports.
 
@@ -179,7 +182,7 @@ def compare_with_joint(study: Study, promised: PromisedSet, joint: Tuples) -> Jo
     """
     users = sum(joint.values())
     if users < 2:
-        raise UndecidableError("fewer than 2 reports say nothing")
+        raise UndecidableError("at least 2 reports are needed")
     spectrum = CountSpectrum.from_counts([*joint.values()])
     size = len(promised.apis)
     # Whichever set was chosen: `delta` is shared by all sizes, and by all sets of a size.
@@ -204,7 +207,7 @@ def weigh(apis: Sequence[str], weights: Mapping[str, float] | None) -> float:
 
 
 def describe(both: Mapping[Setting, Knowledge], apis: ApiSet) -> PromisedSet:
-    """Tell what is promised of a set in both settings."""
+    """Return the limits of a set in both settings."""
     return PromisedSet(
         apis=apis,
         fixed=both["fixed"].promise(apis),
@@ -216,7 +219,9 @@ def describe(both: Mapping[Setting, Knowledge], apis: ApiSet) -> PromisedSet:
 def heaviest_set(
     knowledge: Knowledge, weights: Mapping[str, float] | None = None
 ) -> tuple[ApiSet, bool]:
-    """Promised set of the greatest weight, and whether none that is composed can have more.
+    """Return the set of the greatest weight within the budget, and whether it is the best.
+
+    The best: no set that is composed within the budget has a greater weight.
 
     Branch and bound over the sets that can be composed within the budget; then the known sets that
     are safe by their own counts, and any API that another rule lets in.
@@ -242,7 +247,7 @@ def heaviest_set(
 
 
 def _extended(knowledge: Knowledge, apis: ApiSet, weights: Mapping[str, float] | None) -> ApiSet:
-    """Add APIs, the heaviest first, as long as any rule promises the set."""
+    """Add APIs, the heaviest first, as long as the set stays within the budget by any rule."""
     others = [api for api in knowledge.study.apis if api not in apis]
     for api in sorted(others, key=lambda one: (-weigh([one], weights), one)):
         larger = tuple(sorted((*apis, api)))
@@ -281,7 +286,7 @@ class _Search:
         ]
 
     def _cost(self, api: str) -> NDArray[np.float64]:
-        """Least that an API adds to the cost of a set, for each multiplier."""
+        """Return the least that an API adds to the cost of a set, for each multiplier."""
         costs = []
         for part in self.knowledge.asked:
             if api in part:
@@ -292,7 +297,7 @@ class _Search:
         return least
 
     def explore(self, chosen: tuple[int, ...], first: int) -> None:
-        """Try all sets that hold the chosen APIs and others from position `first` on."""
+        """Try all sets of the chosen APIs and others from position `first` on."""
         apis = tuple(sorted(self._apis[place] for place in chosen))
         front = self.knowledge.front(apis)
         self.complete &= front.whole
@@ -302,7 +307,7 @@ class _Search:
         if weight > self.weight:
             self.best, self.weight = apis, weight
         for place in range(first, len(self._apis)):
-            if weight + self._hope(chosen, place) <= self.weight * (1 + 1e-12):
+            if weight + self._most_gain(chosen, place) <= self.weight * (1 + 1e-12):
                 return
             if self._left == 0:
                 self.complete = False
@@ -310,8 +315,8 @@ class _Search:
             self._left -= 1
             self.explore((*chosen, place), place + 1)
 
-    def _hope(self, chosen: tuple[int, ...], first: int) -> float:
-        """Weight that the APIs from `first` on can add at most."""
+    def _most_gain(self, chosen: tuple[int, ...], first: int) -> float:
+        """Return an upper bound of the weight that the APIs from `first` on can add."""
         room = self._room - self._costs[list(chosen)].sum(axis=0)
         return min(
             _relaxed_knapsack(self._gain, self._costs[:, at], order[order >= first], float(left))
@@ -325,7 +330,7 @@ def _relaxed_knapsack(
     order: NDArray[np.intp],
     room: float,
 ) -> float:
-    """Most gain that fits, the last item perhaps in part; items in order of gain by cost."""
+    """Return the most gain that fits, the last item perhaps in part; items by gain per cost."""
     if room < -1e-12:
         return 0.0
     used = np.cumsum(cost[order])

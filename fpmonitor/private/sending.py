@@ -1,4 +1,4 @@
-"""Uploads on their way to the shuffler: straight, or through a relay of Oblivious HTTP."""
+"""Sending uploads to the shuffler: directly, or through an Oblivious HTTP relay."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LONGEST_WAIT_SECONDS = 60
 
 
 def straight(shuffler: Service) -> Send:
-    """Send to the shuffler, which then sees the address of the sender."""
+    """Return a sender to the shuffler, which then sees the address of the client."""
     return lambda body: shuffler.post("/uploads", body)
 
 
 def through_relay(relay: Service, gateway: HpkeConfig, shuffler: str) -> Send:
-    """Send through a relay, which sees the address and nothing else (RFC 9458).
+    """Return a sender through a relay, which sees the address and nothing else (RFC 9458).
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def through_relay(relay: Service, gateway: HpkeConfig, shuffler: str) -> Send:
 def send_uploads(
     uploads: Iterable[bytes], send: Send, tell: Callable[[str], None] = lambda _: None
 ) -> dict[str, int]:
-    """Send uploads, many at once; messages by what became of them.
+    """Send uploads in large bodies; return the number of messages by outcome.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def send_uploads(
     send
         Takes a body of many.
     tell
-        Is called when the shuffler has too much to do: it is asked again when it says, a few times.
+        Called when the shuffler is busy; the upload is retried a few times, when it says.
 
     Raises
     ------
     UnreachableError
-        No answer, or it stays too busy. All may be sent again: each counts once.
+        No answer, or it stays busy. All uploads may be sent again: each counts once.
     """
     outcomes: Counter[str] = Counter()
     for body in _bodies(uploads):

@@ -1,6 +1,6 @@
 """The roles over HTTP, as ASGI applications.
 
-They write no address, no query and no body into their logs.
+They log no address, no query and no body.
 """
 
 from __future__ import annotations
@@ -76,16 +76,16 @@ _KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key"
 
 
 class RefusedRequestError(Exception):
-    """A request that is answered by an error.
+    """A request that is answered with an error.
 
     Parameters
     ----------
     status
         Of the answer.
     reason
-        Without anything of the request.
+        Without any content of the request.
     retry_after
-        Seconds after which it may be sent again; null where that changes nothing.
+        Seconds after which to send it again; null where that would not help.
     """
 
     def __init__(self, status: int, reason: str, *, retry_after: int | None = None) -> None:
@@ -107,18 +107,18 @@ def shuffler_app(
     delivery: Delivery | None = None,
     origins: Sequence[str] = (),
 ) -> Starlette:
-    """Make the application of the shuffler.
+    """Return the application of the shuffler.
 
     Parameters
     ----------
     shuffler
         The role.
     token
-        What the curator presents to give an ask, to close one, and to see the status.
+        Token that the curator presents to add or close a request and to see the status.
     keys
-        File of its keys; they are read again whenever it was replaced.
+        File of its keys, which is read again whenever it was replaced.
     delivery
-        Sends the batches; without one they wait in the store.
+        Sends the batches; without it they wait in the store.
     origins
         Origins of pages that may send uploads; `*` for any.
     """
@@ -154,16 +154,17 @@ def shuffler_app(
 
 
 def recipient_app(recipient: Recipient, *, token: str, keys: Path | None = None) -> Starlette:
-    """Make the application of the curator or the analyst.
+    """Return the application of the curator or the analyst.
 
     Parameters
     ----------
     recipient
         The role.
     token
-        What the shuffler presents with its batches, and who gives asks and sees the status.
+        Token that the shuffler presents with its batches, and whoever adds requests or sees the
+        status.
     keys
-        File of its keys; they are read again whenever it was replaced.
+        File of its keys, which is read again whenever it was replaced.
     """
     shared = _Shared(recipient, token)
     service = _RecipientService(recipient)
@@ -183,9 +184,9 @@ def _fresh_keys(role: Shuffler | Recipient, keys: Path | None) -> list[Middlewar
 
 
 class _FreshKeys:
-    """Reads the keys of a role again when their file was replaced, before the next request.
+    """Rereads the keys of a role, before the next request, when their file was replaced.
 
-    So whoever seals for a key after it was written is understood, without a signal or a wait.
+    So a message sealed for a new key can be opened as soon as the key is written.
     """
 
     def __init__(self, app: ASGIApp, *, role: Shuffler | Recipient, path: Path) -> None:
@@ -214,7 +215,7 @@ class _FreshKeys:
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    """Tell a file from the one that replaces it; None where there is none."""
+    """Return what distinguishes a file from its replacement; None without a file."""
     try:
         found = path.stat()
     except OSError:
@@ -232,7 +233,7 @@ def _answered(handler: Handler) -> Handler:
             return _error(error.status, str(error), error.headers)
         except StoreError:  # its message holds a path
             LOG.exception("the store cannot be used")
-            return _error(503, "messages cannot be kept now", {"Retry-After": str(FULL_SECONDS)})
+            return _error(503, "messages cannot be stored now", {"Retry-After": str(FULL_SECONDS)})
         except FpmonitorError as error:
             return _error(400, error.message)
 
@@ -240,14 +241,14 @@ def _answered(handler: Handler) -> Handler:
 
 
 class _Shared:
-    """What all roles do for those who have the token."""
+    """What all roles do for callers with the token."""
 
     def __init__(self, role: Shuffler | Recipient, token: str) -> None:
         self._role = role
         self._guard = AuthGuard(lambda given: hmac.compare_digest(given.encode(), token.encode()))
 
     def authorised(self, handler: Handler) -> Handler:
-        """Answer only who presents the token."""
+        """Answer only callers that present the token."""
 
         async def authorised(request: Request) -> Response:
             refusal = self._guard.refusal(request)
@@ -290,7 +291,7 @@ class _ShufflerService:
         self._room = _UploadBudget()
 
     def alive(self, app: Starlette) -> AbstractAsyncContextManager[None]:
-        """Take uploads and deliver batches as long as the application lives."""
+        """Take uploads and deliver batches while the application runs."""
         del app
         return self._alive()
 
@@ -312,14 +313,14 @@ class _ShufflerService:
         if self._delivery is not None:
             self._delivery.wake()
 
-    # ---- What everybody may ask for
+    # ---- Public
 
     async def public(self, request: Request) -> Response:
         content_type, content = self._document(request.scope["path"])
         return _bytes(content, content_type)
 
     def _document(self, path: str) -> tuple[str, bytes]:
-        """Return what stands at a public path, to whoever asks directly or through a relay."""
+        """Return the content at a public path."""
         store = self._shuffler.store
         match path.strip("/").split("/"):
             case ["hpke_config"]:
@@ -343,7 +344,7 @@ class _ShufflerService:
             case ["asks", ask_id]:
                 return "application/json", store.asks[self._known(ask_id)].to_bytes()
             case _:
-                raise RefusedRequestError(404, "there is nothing here")
+                raise RefusedRequestError(404, "not found")
 
     def _known(self, text: str) -> bytes:
         try:
@@ -351,7 +352,7 @@ class _ShufflerService:
         except ValueError:
             ask_id = b""
         if ask_id not in self._shuffler.store.asks:
-            raise RefusedRequestError(404, "there is no such ask")
+            raise RefusedRequestError(404, "no such request")
         return ask_id
 
     # ---- Uploads
@@ -376,7 +377,7 @@ class _ShufflerService:
             return _bytes(exchange.seal_response(answer.encode()), RESPONSE_TYPE)
 
     async def _inner(self, data: bytes) -> InnerResponse:
-        """Answer what came through the relay; errors too, so that the relay sees none."""
+        """Answer a request through the relay; errors, too, so that the relay sees none."""
         try:
             request = decode_request(data)
             if request.method == "POST" and request.path == "/uploads":
@@ -385,14 +386,14 @@ class _ShufflerService:
             elif request.method == "GET":
                 content_type, content = self._document(request.path)
             else:
-                raise RefusedRequestError(404, "there is nothing here")  # noqa: TRY301
+                raise RefusedRequestError(404, "not found")  # noqa: TRY301
         except RefusedRequestError as error:
             return _inner_error(error.status, str(error), error.retry_after)
         except WireError as error:
             return _inner_error(400, error.message)
         except StoreError:
             LOG.exception("the store cannot be used")
-            return _inner_error(503, "messages cannot be kept now", FULL_SECONDS)
+            return _inner_error(503, "messages cannot be stored now", FULL_SECONDS)
         return InnerResponse(200, (("content-type", content_type),), content)
 
     async def close_ask(self, request: Request) -> Response:
@@ -403,7 +404,7 @@ class _ShufflerService:
 
 
 class _UploadBudget:
-    """What uploads hold in memory at a time, from their first bytes to their answers."""
+    """Limits the memory of uploads, from their first bytes to their answers."""
 
     def __init__(self) -> None:
         self._requests = 0
@@ -411,12 +412,12 @@ class _UploadBudget:
 
     @contextmanager
     def one(self) -> Iterator[Callable[[int], None]]:
-        """Return room to one request; call what it gives with the bytes that have come.
+        """Reserve memory for one request; call the result with the number of bytes received.
 
         Raises
         ------
         RefusedRequestError
-            There is too much already; also when it is called.
+            There is too much already, now or when it is called.
         """
         if self._requests >= MAX_UNDER_WAY:
             raise _busy()
@@ -442,7 +443,7 @@ def _busy() -> RefusedRequestError:
 
 
 class _Intake:
-    """Uploads that wait together share one commit, and are answered after it."""
+    """Uploads that wait together share one commit and are answered after it."""
 
     def __init__(self, shuffler: Shuffler, released: Callable[[], None]) -> None:
         self._shuffler = shuffler
@@ -450,7 +451,7 @@ class _Intake:
         self._queue = GroupCommit(self._commit, size=len, most_bytes=GROUP_BYTES)
 
     async def take(self, body: bytes) -> Receipt:
-        """Keep uploads; returns when they are on disk.
+        """Store uploads; returns when they are on disk.
 
         Raises
         ------
@@ -484,7 +485,7 @@ async def _body(
     types: Sequence[str],
     grow: Callable[[int], None] | None = None,
 ) -> bytes:
-    """Read a body; of strangers, who are those with `grow`, no longer than they may take."""
+    """Read a body; with `grow`, of anybody, in limited time and memory."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in types:
         raise RefusedRequestError(415, f"content-type must be {' or '.join(filter(None, types))}")
@@ -499,7 +500,7 @@ async def _body(
                     grow(len(part))
                 parts.append(part)
     except TimeoutError as error:
-        raise RefusedRequestError(408, "the body did not come in time") from error
+        raise RefusedRequestError(408, "the body did not arrive in time") from error
     return b"".join(parts)
 
 

@@ -1,10 +1,10 @@
-"""The shuffler: takes uploads, forgets whose they are, passes on random batches.
+"""The shuffler: takes uploads, forgets their origin, passes on random batches.
 
-It opens its own layer as soon as an upload arrives, and keeps what is inside, sealed for the
-recipient, by the digest of the upload. No address, time or order of arrival is kept. While an ask
-is open, a random `minimum` of its messages stays behind (a threshold pool mix: Serjantov,
-Dingledine, Syverson, "From a trickle to a flood", 2002), so that those who come last are never
-fewer than the minimum, and nobody is alone among messages that an adversary sent.
+It opens its own layer when an upload arrives, and stores the content, sealed for the recipient, by
+the digest of the upload. No address, time or order of arrival is stored. While a request is open,
+a random `minimum` of its messages stays behind (a threshold pool mix: Serjantov, Dingledine,
+Syverson, "From a trickle to a flood", 2002), so that the last ones are never fewer than the
+minimum, and no message is alone among those of an adversary.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
     from fpmonitor.private.study import CollectionRequest, Study
     from fpmonitor.private.wire import Upload
 
-# A release travels in parts; each is a random part of the pool, however small it is.
+# A release is sent in parts; each is a random part of the pool, however small.
 PART_BYTES = 16_000_000
 # Twice the minimum waits before anything leaves, and leaves as a copy.
 _POOLED_MINIMA = 4
 
 
 class PoolFullError(FpmonitorError):
-    """The store of the shuffler has no room; what was sent may be sent again later."""
+    """The store of the shuffler is full; uploads may be sent again later."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """An upload without its layer; its `refusal` is why it does not count."""
+    """An upload without its outer layer; `refusal` is why it does not count."""
 
     ask: bytes
     digest: bytes = b""
@@ -74,12 +74,12 @@ class Shuffler:
     ring
         Its keys.
     most_bytes
-        That its store may have; without a limit when left out.
+        Largest size of its store; unlimited by default.
 
     Raises
     ------
     InputError
-        The keys are another role's, or the store is of another study.
+        The keys belong to another role, or the store to another study.
     StoreError
         The store cannot be opened.
     """
@@ -95,47 +95,47 @@ class Shuffler:
         self._lock = threading.Lock()
 
     def use_keys(self, ring: KeyRing) -> None:
-        """Open with these keys from now on.
+        """Use these keys from now on.
 
         Raises
         ------
         InputError
-            They are another role's.
+            They belong to another role.
         """
         ring.check_role("shuffler")
         self.ring, self._keys = ring, ring.by_id()
 
     def add_ask(self, ask: CollectionRequest) -> None:
-        """Take answers to an ask from now on; errors as of `Store.add_ask`.
+        """Take answers to a request from now on; errors as of `Store.add_ask`.
 
         Raises
         ------
         InputError
-            The store may not grow so far that anything of the ask would leave it.
+            The store is too small for the minimum batch of the request.
         """
         needed = _POOLED_MINIMA * self._minimum_of(ask) * self._inner_bytes
         if self._most_bytes is not None and needed > self._most_bytes:
             raise InputError(
-                f"ask: {_POOLED_MINIMA} times its minimum are {needed / 1e6:.3g} MB, the pool has "
+                f"ask: {_POOLED_MINIMA} minimum batches are {needed / 1e6:.3g} MB, the pool has "
                 f"{self._most_bytes / 1e6:.3g} MB",
-                hint="give the pool more room, or make a study with a smaller minimum batch",
+                hint="use a larger pool, or make a study with a smaller minimum batch",
             )
         self.store.add_ask(ask)
 
     def take(self, bodies: Sequence[bytes]) -> list[Receipt]:
-        """Keep the uploads of each body, each upload once; on disk when it returns.
+        """Store the uploads of each body, each upload once; they are on disk on return.
 
         Parameters
         ----------
         bodies
-            Each holds uploads that follow each other.
+            Each is a sequence of uploads.
 
         Raises
         ------
         PoolFullError
-            The store has no room for them; nothing counts.
+            The store is full; nothing is taken.
         StoreError
-            They could not be written; nothing counts.
+            The store cannot be written; nothing is taken.
         """
         with self._lock:
             self._check_room(sum(map(len, bodies)))
@@ -145,7 +145,7 @@ class Shuffler:
 
     def _check_room(self, more: int) -> None:
         if self._most_bytes is not None and self.store.used_bytes() + more > self._most_bytes:
-            raise PoolFullError("the pool is full: nothing is taken until something has left")
+            raise PoolFullError("the pool is full: nothing is taken until batches have left")
 
     def _messages(self, body: bytes) -> Iterator[_Message]:
         try:
@@ -167,7 +167,7 @@ class Shuffler:
         return _Message(upload.ask, digest_of(upload), inner)
 
     def _refusal(self, upload: Upload) -> Outcome | None:
-        """Why an upload need not be opened."""
+        """Return why an upload need not be opened; None if it must be."""
         if upload.ask not in self.store.asks:
             return "unknown ask"
         if self.store.is_closed(upload.ask):
@@ -195,7 +195,7 @@ class Shuffler:
         return Receipt.of(sum(by_ask.values(), Counter()))
 
     def _keep(self, messages: Sequence[_Message]) -> int:
-        """Keep what is not kept or passed on already; the number of what was new."""
+        """Store messages that are new; return their number."""
         return self.store.run_many(
             "private/hold",
             (
@@ -204,22 +204,22 @@ class Shuffler:
             ),
         )
 
-    # ---- Passing on
+    # ---- Release
 
     def minimum(self, ask_id: bytes) -> int:
-        """Messages of an ask below which nothing is passed on."""
+        """Return the number of messages below which nothing of a request is passed on."""
         return self._minimum_of(self.store.asks[ask_id])
 
     def _minimum_of(self, ask: CollectionRequest) -> int:
         return self.store.study.minimum_batch * len(ask.sets)
 
     def release(self) -> int:
-        """Make batches of what may be passed on; the number of messages in them.
+        """Make batches of the messages that may be passed on; return their number.
 
         Raises
         ------
         StoreError
-            They could not be written.
+            The store cannot be written.
         """
         released = 0
         with self._lock:
@@ -233,7 +233,7 @@ class Shuffler:
         return released
 
     def _pass_on(self, ask_id: bytes, messages: int) -> None:
-        """Move so many messages, drawn and ordered by a cryptographic generator, into batches."""
+        """Move messages, drawn and ordered by a cryptographic generator, into batches."""
         digests = [digest for (digest,) in self.store.rows("private/held_digests", ask=ask_id)]
         secrets.SystemRandom().shuffle(digests)
         chosen = digests[:messages]
@@ -254,17 +254,17 @@ class Shuffler:
         self.store.run("private/add_unsent", id=batch_id, ask=ask_id, content=content)
 
     def close_ask(self, ask_id: bytes) -> None:
-        """Take no more answers; pass on what is held, or drop it where it is too little.
+        """Take no more answers; pass on the rest, or drop it if below the minimum.
 
         Raises
         ------
         InputError
-            No such ask.
+            The request is unknown.
         StoreError
-            It could not be written.
+            The store cannot be written.
         """
         if ask_id not in self.store.asks:
-            raise InputError("ask: is not known here")
+            raise InputError("ask: unknown request")
         with self._lock, self.store.transaction():
             held = self.store.tally()[ask_id]["held"]
             if held >= self.minimum(ask_id):
@@ -280,11 +280,11 @@ class Shuffler:
     # ---- Sending
 
     def unsent(self) -> Mapping[bytes, bytes]:
-        """Batches that no recipient has acknowledged: id -> ask."""
+        """Return the batches that no recipient has acknowledged: request by id."""
         return dict(self.store.rows("private/unsent"))
 
     def batch(self, batch_id: bytes) -> bytes | None:
-        """Bytes of an unsent batch, the same each time; null when it has been sent meanwhile."""
+        """Return the bytes of an unsent batch; None if it has been sent meanwhile."""
         found = self.store.rows("private/unsent_content", id=batch_id)
         return bytes(found[0][0]) if found else None
 
@@ -296,17 +296,17 @@ class Shuffler:
 
 
 def upload_bytes(study: Study) -> int:
-    """Length of every upload of a study."""
+    """Return the length of every upload of a study."""
     return ID_BYTES + sealed_bytes(sealed_bytes(study.report_bytes))
 
 
 def _keyed(ask_id: bytes, digests: Sequence[bytes]) -> Iterator[dict[str, bytes]]:
-    """Values of a statement for each digest; sorted ones are found fastest."""
+    """Yield the values of a statement for each digest; sorted ones are found fastest."""
     return ({"ask": ask_id, "digest": digest} for digest in digests)
 
 
 def digest_of(upload: Upload) -> bytes:
-    """16 bytes that an upload of the right length and no other has."""
+    """Return 16 bytes that identify an upload of the right length."""
     sealed = upload.sealed
     parts = (upload.ask, bytes([sealed.config_id]), sealed.encapsulated, sealed.payload)
     return hashlib.sha256(b"".join(parts)).digest()[:ID_BYTES]

@@ -1,4 +1,4 @@
-"""What a role tells of itself: messages of each request by what became of them."""
+"""Status of a role: the messages of each request by outcome."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AskStatus:
     open
         Whether answers are still taken.
     messages
-        Number of messages by what became of them.
+        Number of messages by outcome.
     """
 
     id: str | None
@@ -38,7 +38,7 @@ class AskStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleStatus:
-    """State of a role: numbers only, nothing of what messages hold."""
+    """State of a role: numbers only, no content of messages."""
 
     role: Role
     asks: tuple[AskStatus, ...]

@@ -1,6 +1,6 @@
-"""The store of a role: one SQLite file with the study, its asks, what is kept, what was refused.
+"""The store of a role: a SQLite file with the study, its requests, messages and refusals.
 
-Every change is one transaction that is on disk when it returns. One process writes to a store.
+Every change is a transaction that is on disk on return. One process writes to a store.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _SCHEMA = {
 _COMMON = ("private/create_study", "private/create_asks", "private/create_tally")
 _BUSY_SECONDS = 20.0
 _PRAGMAS = (
-    "page_size = 8192",  # room for several messages of the usual length
+    "page_size = 8192",  # fits several messages of the usual length
     "journal_mode = WAL",
     "synchronous = FULL",
     "secure_delete = ON",
-    # Messages come to random pages: the longer the log, the more of them fall together.
+    # Messages go to random pages: the longer the log, the more share a page.
     "wal_autocheckpoint = 8000",
     "cache_size = -64000",
 )
@@ -67,14 +67,14 @@ _PRAGMAS = (
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of messages.
+    """The outcome of messages.
 
     Attributes
     ----------
     accepted
-        Messages that count; they are on disk.
+        Number of messages that count; they are on disk.
     refused
-        Messages by the reason why they do not.
+        Number of messages that do not count, by reason.
     """
 
     accepted: int
@@ -82,12 +82,12 @@ class Receipt:
 
     @property
     def outcomes(self) -> dict[Outcome, int]:
-        """Messages by what became of them."""
+        """Number of messages by outcome."""
         return {"accepted": self.accepted, **self.refused}
 
     @classmethod
     def of(cls, outcomes: Mapping[Outcome, int]) -> Receipt:
-        """Tell what is accepted from what is refused."""
+        """Return the receipt of counted outcomes."""
         refused = dict(outcomes)
         return cls(refused.pop("accepted", 0), refused)
 
@@ -98,18 +98,18 @@ class Store:
     Parameters
     ----------
     path
-        The file; made, readable by its owner alone, if it is not there.
+        The file; created, readable by its owner only, if it does not exist.
     study
-        The terms; a store holds messages of one study.
+        The terms; a store belongs to one study.
     kind
         Whose tables it has.
 
     Raises
     ------
     InputError
-        The store is of another study.
+        The store belongs to another study.
     StoreError
-        It cannot be opened, or is no store.
+        It cannot be opened, or is not a store.
     """
 
     def __init__(self, path: Path, study: Study, kind: Literal["shuffler", "recipient"]) -> None:
@@ -145,7 +145,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it is on disk at the end, or none.
+        """Write all of it to disk, or nothing.
 
         Raises
         ------
@@ -173,20 +173,20 @@ class Store:
             raise StoreError(f"{self.path}: cannot be read ({error})") from error
 
     def run(self, name: str, **values: Any) -> int:
-        """Run a statement that changes something; the number of rows that it changed."""
+        """Run a statement; return the number of changed rows."""
         return self._connection.execute(_sql(name), values).rowcount
 
     def run_many(self, name: str, values: Iterable[Mapping[str, Any]]) -> int:
-        """Run a statement for each of the values; the number of rows that they changed."""
+        """Run a statement for each of the values; return the number of changed rows."""
         return self._connection.executemany(_sql(name), values).rowcount
 
     def values(self, name: str, wanted: Iterable[Mapping[str, Any]]) -> list[Any]:
-        """Put a question of one row and column for each of the values; call it in a transaction."""
+        """Return one cell for each of the values; call it in a transaction."""
         execute, sql = self._connection.execute, _sql(name)
         return [execute(sql, one).fetchone()[0] for one in wanted]
 
     def rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
-        """Rows of a question.
+        """Return the rows of a query.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class Store:
             return self._connection.execute(_sql(name), values).fetchall()
 
     def used_bytes(self) -> int:
-        """Bytes of the file that hold something.
+        """Return the used size of the file, bytes.
 
         Raises
         ------
@@ -212,29 +212,28 @@ class Store:
         return int((pages - free) * size)
 
     def wipe_log(self) -> None:
-        """Empty the write-ahead log, in which deleted messages stand until then."""
-        with self._lock, suppress(sqlite3.OperationalError):  # busy: somebody reads; next time
+        """Empty the write-ahead log, which holds deleted messages until then."""
+        with self._lock, suppress(sqlite3.OperationalError):  # busy reading: next time
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    # ---- Asks
+    # ---- Requests
 
     @property
     def asks(self) -> Mapping[bytes, CollectionRequest]:
-        """Known asks by their ids."""
+        """Known requests by id."""
         return self._asks
 
     def is_closed(self, ask_id: bytes) -> bool:
-        """Whether answers to an ask are no longer taken."""
+        """Whether answers to a request are no longer taken."""
         return ask_id in self._closed
 
     def add_ask(self, ask: CollectionRequest) -> None:
-        """Take answers to an ask from now on; a known one changes nothing.
+        """Take answers to a request from now on; adding it again changes nothing.
 
         Raises
         ------
         InputError
-            It breaks the terms of the study, or its round has another ask already: users of one
-            round are asked the same.
+            It violates the terms of the study, or its round has another request already.
         """
         check_ask(self.study, ask)
         if ask.id in self._asks:
@@ -242,29 +241,29 @@ class Store:
         place = (ask.epoch, ask.round)
         if place in {(other.epoch, other.round) for other in self._asks.values()}:
             raise InputError(
-                f"ask: round {ask.round} of epoch {ask.epoch} has another ask already",
-                hint="give the next round its own number",
+                f"ask: round {ask.round} of epoch {ask.epoch} has another request already",
+                hint="use a new number for the next round",
             )
         with self.transaction():
             self.run("private/add_ask", id=ask.id, content=ask.to_bytes())
         self.load_asks()
 
     def load_asks(self) -> None:
-        """Read what stands in the file of the asks, after it was changed."""
+        """Read the requests of the file, after they were changed."""
         rows = self.rows("private/asks")
         self._asks = {ask_id: ask_of(content) for ask_id, content, _ in rows}
         self._closed = {ask_id for ask_id, _, closed in rows if closed}
 
-    # ---- What became of messages
+    # ---- Outcomes of messages
 
     def add_to_tally(self, ask_id: bytes, outcomes: Mapping[Outcome, int]) -> None:
-        """Count messages by what became of them; call it in a transaction."""
+        """Add to the number of messages by outcome; call it in a transaction."""
         for outcome, messages in outcomes.items():
             if messages:
                 self.run("private/add_to_tally", ask=ask_id, outcome=outcome, messages=messages)
 
     def tally(self) -> dict[bytes, Counter[Outcome]]:
-        """Messages by ask and by what became of them; of unknown asks under `NO_ASK`.
+        """Return the number of messages by request and outcome; `NO_ASK`: of unknown requests.
 
         Raises
         ------
@@ -281,13 +280,13 @@ class Store:
         if not kept:
             self.run("private/add_study", content=self.study.to_bytes())
         elif kept[0][0] != self.study.to_bytes():
-            raise InputError(f"{self.path}: the store is of another study")
+            raise InputError(f"{self.path}: the store belongs to another study")
 
 
 def read_counts(
     store: Store, ask: CollectionRequest
 ) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
-    """Count the users of each set of an ask by what they hold: set -> tokens -> users.
+    """Return the number of users by tokens, for each set of a request.
 
     Raises
     ------

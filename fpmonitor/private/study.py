@@ -1,8 +1,7 @@
-"""Studies and asks: what is collected, by what rules, and the question of each round.
+"""Studies, the terms of a collection, and the collection request of each round.
 
-A study and an ask are JSON files. Their ids are the first 16 bytes of the SHA-256 of the bytes of
-the file, so that whoever answers an ask has seen just those terms, and an answer to one is none to
-another.
+Both are JSON files. Their ids are the first 16 bytes of the SHA-256 of the file, so that whoever
+answers a request has seen exactly these terms, and an answer to one request fits no other.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ MECHANISMS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 UNARY = ("rappor", "oue", "blh")
 MAX_HASHES = 2**31
 # Matrices are in whole numbers of 2^-52: doubles hold each of them and their sums exactly, so that
-# a page draws from the law that Python draws from, to the last bit.
+# a page draws from exactly the distribution that Python draws from.
 MATRIX_BITS = 52
 MATRIX_TOTAL = 2**MATRIX_BITS
 MAX_MATRIX_CELLS = 65_536
@@ -50,11 +49,11 @@ _FileKind = TypeVar("_FileKind", bound="_File")
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Content of a file that is named by its bytes."""
+    """Content of a file whose id is a hash of its bytes."""
 
     @cached_property
     def _bytes(self) -> bytes:
-        # Kept: every message is sealed for the id, and everybody may ask for the bytes.
+        # Cached: every message is sealed for the id, and anybody may request the bytes.
         return encode(self)
 
     def to_bytes(self) -> bytes:
@@ -63,7 +62,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def id(self) -> bytes:
-        """The first 16 bytes of the SHA-256 of the file."""
+        """First 16 bytes of the SHA-256 of the file."""
         return hashlib.sha256(self._bytes).digest()[:ID_BYTES]
 
 
@@ -73,25 +72,25 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
     Attributes
     ----------
     name
-        For people.
+        Name for people.
     apis
-        What may be asked, sorted.
+        APIs that may be requested, sorted.
     population, k, budget, delta
-        The policy: `Q(n, k)` of what the analyst sees shall be at most `budget`, with probability
-        `1 - delta`.
+        The policy: the exposure `Q(n, k)` of what the analyst sees must be at most `budget`, with
+        probability `1 - delta`.
     largest_set
-        APIs in the largest set that users answer to the curator; 1: marginals only.
+        Largest number of APIs in a set that users answer to the curator; 1: marginals only.
     minimum_batch
-        Users: the shuffler passes on nothing before it holds so many messages for each set asked.
+        The shuffler passes nothing on before it holds so many messages per requested set.
     report_bytes
-        Length of every report before it is sealed, bytes.
+        Length of every report before sealing, bytes.
 
     Raises
     ------
     PolicyError
-        A number is out of its range.
+        A number is out of range.
     InputError
-        No APIs, or a report has no room for its tokens.
+        There are no APIs, too many, or they are out of order.
     """
 
     name: str
@@ -109,7 +108,7 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
         check_share("budget", self.budget)
         check_share("delta", self.delta)
         if not self.apis or list(self.apis) != sorted(set(self.apis)):
-            raise InputError("study: apis must be named, sorted, each once")
+            raise InputError("study: apis must be a sorted list of distinct names")
         if len(self.apis) > MAX_TOKENS:
             raise InputError(f"study: at most {MAX_TOKENS} APIs")
         if not 1 <= self.largest_set <= len(self.apis):
@@ -122,14 +121,14 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
 
 
 class RedactionRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What of an API leaves the user.
+    """Which tokens of an API users send.
 
     Attributes
     ----------
     keep
-        Tokens that are sent; every other becomes `redacted`.
+        Tokens that are sent; all others become `redacted`.
     cover
-        Probability, in [0, 1), with which a kept token becomes `redacted` too.
+        Probability, in [0, 1), with which a kept token becomes `redacted` as well.
     """
 
     keep: frozenset[str]
@@ -137,7 +136,7 @@ class RedactionRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Local differential privacy for an API.
+    """Local differential privacy (LDP) for an API.
 
     Attributes
     ----------
@@ -145,19 +144,19 @@ class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         `grr`: generalised randomised response; `rappor`, `oue`, `blh`: unary encoding with three
         choices of its probabilities; `lh`: local hashing; `matrix`: any stochastic matrix.
     epsilon
-        LDP level, nats, positive; of a matrix the one that it has, null where it is infinite.
+        LDP level, nats, positive; that of the matrix for `matrix`, null where it is infinite.
     values
-        All tokens, two or more; a token not among them counts as the last.
+        Two or more tokens; any other token counts as the last of them.
     hash_range
-        Number of hashes of `lh`; null for the others.
+        Number of hash values of `lh`; null for other mechanisms.
     matrix
-        Of `matrix`: a row for each report, in it for each value the probability of the report, in
-        whole numbers of `1 / MATRIX_TOTAL`; columns sum to `MATRIX_TOTAL`. Null for the others.
+        Of `matrix`: a row per report with its probability given each value, in multiples of
+        `1 / MATRIX_TOTAL`; columns sum to `MATRIX_TOTAL`. Null for other mechanisms.
 
     Raises
     ------
     InputError
-        Something is out of its range.
+        A member is out of range.
     """
 
     mechanism: MechanismName
@@ -168,7 +167,7 @@ class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     def __post_init__(self) -> None:
         if len(set(self.values)) < max(2, len(self.values)):
-            raise InputError("ask: randomise over two values or more, each once")
+            raise InputError("ask: values must be two or more distinct tokens")
         if self.mechanism == "matrix":
             self._check_matrix()
         else:
@@ -177,29 +176,31 @@ class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     def _check_protocol(self) -> None:
         if self.mechanism not in MECHANISMS or not 0 < self.level < math.inf:
             names = ", ".join(MECHANISMS)
-            raise InputError(f"ask: randomise by one of {names} with epsilon above 0, or by matrix")
+            raise InputError(
+                f"ask: mechanism must be one of {names} with epsilon above 0, or matrix"
+            )
         is_range = type(self.hash_range) is int and 2 <= self.hash_range <= MAX_HASHES
         if self.mechanism == "lh" and not is_range:
-            raise InputError(f"ask: lh has a hash_range from 2 to {MAX_HASHES}")
+            raise InputError(f"ask: lh needs a hash_range from 2 to {MAX_HASHES}")
         if self.mechanism != "lh" and self.hash_range is not None:
-            raise InputError("ask: hash_range is for lh")
+            raise InputError("ask: hash_range is only for lh")
         if self.matrix is not None:
-            raise InputError("ask: a matrix is for the mechanism matrix")
+            raise InputError("ask: matrix is only for the mechanism matrix")
 
     def _check_matrix(self) -> None:
         if self.hash_range is not None:
-            raise InputError("ask: hash_range is for lh")
+            raise InputError("ask: hash_range is only for lh")
         rows = self.matrix or ()
         if not rows or any(len(row) != len(self.values) for row in rows):
-            raise InputError("ask: a matrix has a row for each report, in it one cell a value")
+            raise InputError("ask: matrix must have a row per report with one cell per value")
         check_matrix_size(len(rows), len(self.values))
         if any(type(cell) is not int or cell < 0 for row in rows for cell in row):
-            raise InputError("ask: the cells of a matrix are whole numbers from 0")
+            raise InputError("ask: cells of matrix must be whole numbers from 0")
         if any(sum(column) != MATRIX_TOTAL for column in zip(*rows, strict=True)):
-            raise InputError(f"ask: the columns of a matrix sum to 2^{MATRIX_BITS}")
+            raise InputError(f"ask: columns of matrix must sum to 2^{MATRIX_BITS}")
         level = level_of(rows)
         if self.level != level and not abs(self.level - level) <= _LEVEL_TOLERANCE:
-            raise InputError("ask: epsilon of a matrix is the LDP level that it has")
+            raise InputError("ask: epsilon must be the LDP level of matrix")
 
     @property
     def level(self) -> float:
@@ -208,12 +209,12 @@ class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def is_unary(self) -> bool:
-        """Whether a report is a bit for each value."""
+        """Whether a report has a bit for each value."""
         return self.mechanism in UNARY
 
     @property
     def longest_report(self) -> int:
-        """Bytes of the longest token that is sent."""
+        """Length of the longest report, bytes."""
         if self.is_unary:
             return 1 + len(self.values)
         if self.hash_range is not None:
@@ -226,29 +227,29 @@ class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class CollectionRequest(
     _File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor-ask-1"
 ):
-    """The question of one round: which sets, to whom the answers go, what is withheld.
+    """What users answer in one round: which sets, for whom, and what is withheld.
 
     Attributes
     ----------
     study
         Id of the study, in hexadecimal.
     epoch
-        Number of the collection; whoever answered in one may be asked again in the next.
+        Number of the collection; users may answer again in the next one.
     round
-        Number of the question within the epoch, from 1.
+        Number of the request within the epoch, from 1.
     recipient
-        Who opens the answers.
+        The role that opens the answers.
     sets
-        Sets of APIs; a user answers each with one message.
+        Sets of APIs; a user sends one message for each.
     redact
-        Rules by API.
+        Redaction rules by API.
     randomise
         Local differential privacy by API.
 
     Raises
     ------
     InputError
-        There is no set, or one repeats an API.
+        A member is out of range.
     """
 
     study: str
@@ -261,18 +262,20 @@ class CollectionRequest(
 
     def __post_init__(self) -> None:
         if not 0 < len(self.sets) <= MAX_SETS or len(set(self.sets)) < len(self.sets):
-            raise InputError(f"ask: names from 1 to {MAX_SETS} sets, each once")
+            raise InputError(f"ask: sets must be 1 to {MAX_SETS} distinct sets")
         if any(not one or list(one) != sorted(set(one)) for one in self.sets):
-            raise InputError("ask: the APIs of a set are sorted, each once")
+            raise InputError("ask: a set must be a sorted list of distinct APIs")
         if self.recipient not in ("curator", "analyst") or self.round < 1 or self.epoch < 0:
-            raise InputError("ask: the recipient is curator or analyst; epoch and round count up")
+            raise InputError(
+                "ask: recipient must be curator or analyst, epoch at least 0, round at least 1"
+            )
         for rule in self.redact.values():
             if not 0 <= rule.cover < 1:
                 raise InputError("ask: cover must be at least 0 and below 1")
 
 
 def first_ask(study: Study, *, epoch: int = 1) -> CollectionRequest:
-    """Ask for the law of each API alone: round 1, to the curator."""
+    """Return the request for each API alone: round 1, for the curator."""
     singles = tuple((api,) for api in study.apis)
     return CollectionRequest(
         study=study.id.hex(), epoch=epoch, round=1, recipient="curator", sets=singles
@@ -280,21 +283,21 @@ def first_ask(study: Study, *, epoch: int = 1) -> CollectionRequest:
 
 
 def check_ask(study: Study, ask: CollectionRequest) -> None:
-    """Check that users of a study may answer an ask; every client does so before it answers.
+    """Check that a request keeps the terms of its study; clients do so before they answer.
 
     Raises
     ------
     InputError
-        The ask belongs to another study, names other APIs, shows the curator larger sets than
-        agreed, or shows the analyst more than one set; a message has no room for a value that the
-        ask lists, or for a randomised report.
+        The request belongs to another study, names other APIs, has larger sets for the curator
+        than agreed, or more than one set for the analyst; or a value that it lists, or a
+        randomised report, is too long for a message.
     """
     if ask.study != study.id.hex():
         raise InputError("ask: belongs to another study")
     if not {api for one in ask.sets for api in one} <= set(study.apis):
-        raise InputError("ask: names APIs that the study does not")
+        raise InputError("ask: names APIs that the study does not have")
     if ask.recipient == "analyst" and len(ask.sets) > 1:
-        raise InputError("ask: the analyst is shown one set only")
+        raise InputError("ask: the analyst may see one set only")
     largest = max(map(len, ask.sets))
     if ask.recipient == "curator" and largest > study.largest_set:
         raise InputError(
@@ -304,25 +307,25 @@ def check_ask(study: Study, ask: CollectionRequest) -> None:
         raise InputError("ask: only values of single APIs can be randomised")
     _check_room(token_limit(study.report_bytes, ("",)), ask)
     if token_limit(study.report_bytes, study.apis) < DIGEST_BYTES:
-        raise InputError("study: a report has no room for its tokens")
+        raise InputError("study: report_bytes is too small for the tokens")
 
 
 def _check_room(room: int, ask: CollectionRequest) -> None:
-    """Check that no report is cut to a digest, and that no listed value is longer than a token."""
+    """Check that every listed value and randomised report fits into a message."""
     for api, plan in ask.randomise.items():
         longest = max(plan.longest_report, _longest(plan.values))
         if longest > room:
             raise InputError(
                 f"ask: values or reports of {api} take {longest} bytes, a report of the study has "
                 f"room for {room}",
-                hint="list fewer or shorter values, or make a study with more report bytes",
+                hint="list fewer or shorter values, or make a study with larger reports",
             )
     for api, rule in ask.redact.items():
         if _longest(rule.keep) > room:
-            raise InputError(f"ask: the rule for {api} keeps a value of more than {room} bytes")
+            raise InputError(f"ask: the rule for {api} keeps a value longer than {room} bytes")
 
 
-@lru_cache(maxsize=1024)  # every client checks the ask for every user that it plays
+@lru_cache(maxsize=1024)  # a client checks the request for every user that it simulates
 def _longest(tokens: tuple[str, ...] | frozenset[str]) -> int:
     return max((len(token.encode("utf-8", "replace")) for token in tokens), default=0)
 
@@ -352,7 +355,7 @@ def ask_of(data: bytes) -> CollectionRequest:
 def _exact(data: bytes, kind: type[_FileKind], name: str) -> _FileKind:
     content = decode(data, kind, name)
     if content.to_bytes() != data:
-        raise InputError(f"{name}: not as fpmonitor writes it, so that its id would differ")
+        raise InputError(f"{name}: not written by fpmonitor, so that its id would differ")
     return content
 
 
@@ -387,7 +390,7 @@ def _read(path: Path, name: str, read: Callable[[bytes], _FileKind]) -> _FileKin
 
 
 def check_matrix_size(reports: int, values: int) -> None:
-    """Check that an ask, which every user loads, may hold a matrix of so many cells.
+    """Check the size of a matrix, as every user loads the request.
 
     Raises
     ------
@@ -402,7 +405,7 @@ def check_matrix_size(reports: int, values: int) -> None:
 
 
 def level_of(matrix: Sequence[Sequence[int]]) -> float:
-    """LDP level of a matrix, nats: the largest log ratio within a row that is not all zero."""
+    """Return the LDP level of a matrix, nats: the largest log ratio within a nonzero row."""
     rows = [(min(row), max(row)) for row in matrix if any(row)]
     if not all(least for least, _ in rows):
         return math.inf

@@ -1,4 +1,4 @@
-"""Users whose values are at hand, for simulations: their tokens, and what they would report."""
+"""Users whose values are known, for simulations: their tokens and their reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_tokens(database: Database, snapshot: Snapshot, apis: Sequence[str]) -> pl.DataFrame:
-    """Tokens of all users of a snapshot: a row each, a text column per API, none null.
+    """Return the tokens of all users of a snapshot: a row each, a text column per API, no null.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def read_tokens(database: Database, snapshot: Snapshot, apis: Sequence[str]) -> 
 
 
 def count_reports(table: pl.DataFrame, sets: Iterable[Sequence[str]]) -> dict[ApiSet, Tuples]:
-    """Count the tuples of tokens of each set, as a curator does with the reports of all users.
+    """Count the tuples of tokens of each set, as a curator counts the reports of all users.
 
     Parameters
     ----------
@@ -69,16 +69,16 @@ def redact(
     rules: Mapping[str, RedactionRule],
     rng: np.random.Generator | None = None,
 ) -> pl.DataFrame:
-    """Tokens of users after the redaction that each of them does.
+    """Return the tokens of users after redaction.
 
     Parameters
     ----------
     table
         A row per user, a text column per API.
     rules
-        By API; APIs of other tables are passed over.
+        By API; APIs that the table lacks are ignored.
     rng
-        Draws what covers redactions; needed where a rule has a cover.
+        Draws cover redactions; needed where a rule has a cover.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def redact(
         kept = pl.col(api).is_in(sorted(rules[api].keep))
         if rules[api].cover:
             if rng is None:
-                raise InputError("redaction: covers are drawn by a generator")
+                raise InputError("redaction: a rule with a cover needs a generator")
             uncovered = rng.random(len(table)) >= rules[api].cover
             kept &= pl.lit(pl.Series("uncovered", uncovered))
         columns.append(pl.when(kept).then(pl.col(api)).otherwise(pl.lit(REDACTED)).alias(api))

@@ -1,4 +1,4 @@
-"""What a user holds of an API, as text.
+"""Tokens: the observation of an API as text.
 
 A *token* is `=` and a value, `#` and the digest of a long one, or one of the words `undefined`,
 `error`, `absent` and `redacted`.
@@ -34,10 +34,10 @@ def is_token(text: str) -> bool:
 
 
 def fitting(token: str, limit: int, study: bytes) -> str:
-    """Shorten a token that a report has no room for to a digest of 128 bits.
+    """Replace a token that is too long for a report by a digest of 128 bits.
 
-    The digest is salted with the study, which keeps values of two studies apart and nothing else:
-    whoever can list the possible values finds the one behind it.
+    The digest is salted with the study, which only separates studies: whoever can list the
+    possible values can find the one behind it.
     """
     text = token.encode("utf-8", "replace")
     if len(text) <= limit:
@@ -46,7 +46,7 @@ def fitting(token: str, limit: int, study: bytes) -> str:
 
 
 def is_report(token: str, plan: Randomisation) -> bool:
-    """Whether a token is a report of a randomisation that does not tell a value itself."""
+    """Whether a token is a report of a randomisation whose reports are not values."""
     if plan.is_unary:
         return len(token) == len(plan.values) + 1 and _BITS.fullmatch(token) is not None
     form, most = _HASHED, plan.hash_range or 0

@@ -1,4 +1,4 @@
-"""Requests from one role to another, or from a user: what is asked for, and nothing else."""
+"""HTTP requests from one role or user to another role."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _Kind = TypeVar("_Kind")
 
 
 class UnreachableError(FpmonitorError):
-    """A service does not answer, or refuses; `answered` says which.
+    """A service does not answer, or refuses a request; `answered` says which.
 
-    `retry_after` is after how many seconds it wants to be asked again, or null.
+    `retry_after` is the number of seconds after which to try again, or null.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class UnreachableError(FpmonitorError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer with a status of 200 to 299."""
+    """An answer with a status from 200 to 299."""
 
     content_type: str
     content: bytes
@@ -59,7 +59,9 @@ class Answer:
         try:
             return decode(self.content, kind, "answer")
         except InputError as error:
-            raise UnreachableError(f"the service answers as no role does ({error})") from error
+            raise UnreachableError(
+                f"the service does not answer as a role does ({error})"
+            ) from error
 
 
 class Service:
@@ -70,20 +72,20 @@ class Service:
     address
         `https://...` or `http://...`, without a query.
     token
-        What is presented; only over https, or to this machine.
+        Token to present; sent only over https or to this machine.
 
     Raises
     ------
     InputError
-        The address is none, or the token would travel in the clear.
+        It is not an address, or the token would be sent unencrypted.
     """
 
     def __init__(self, address: str, token: str | None = None) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-            raise InputError(f"{address}: no address of a service", hint="https://host[:port]")
+            raise InputError(f"{address}: not the address of a service", hint="https://host[:port]")
         if token is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
-            raise InputError(f"{address}: the token would travel in the clear", hint="use https")
+            raise InputError(f"{address}: the token would be sent unencrypted", hint="use https")
         self.address = address.rstrip("/")
         self._path = parts.path.rstrip("/")
         self._token = token
@@ -91,7 +93,7 @@ class Service:
         try:
             self._connection = kind(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
         except ValueError as error:
-            raise InputError(f"{address}: no address of a service") from error
+            raise InputError(f"{address}: not the address of a service") from error
 
     def __enter__(self) -> Self:
         return self
@@ -105,16 +107,16 @@ class Service:
         self._connection.close()
 
     def get(self, path: str) -> Answer:
-        """Ask for something; errors as of `post`."""
+        """Get a resource; errors as of `post`."""
         return self._request("GET", path, None, "")
 
     def post(self, path: str, content: bytes, content_type: str = BYTES_TYPE) -> Answer:
-        """Send something.
+        """Send content.
 
         Raises
         ------
         UnreachableError
-            No answer, or one with another status than 200 to 299; the message has its reason.
+            No answer, or a status outside 200 to 299; the message has the reason.
         """
         return self._request("POST", path, content, content_type)
 
@@ -145,12 +147,12 @@ class Service:
 
 
 def seconds_of(text: str) -> int | None:
-    """Read `Retry-After` in seconds; null where it is a date, or none."""
+    """Return `Retry-After` in seconds; None if it is a date or absent."""
     return int(text) if re.fullmatch("[0-9]{1,6}", text) else None
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine is reached by a name."""
+    """Whether a host name is that of this machine only."""
     if host == "localhost":
         return True
     try:
@@ -160,22 +162,22 @@ def is_loopback(host: str) -> bool:
 
 
 def read_token(path: Path) -> str:
-    """Read a token.
+    """Read the file of a token.
 
     Raises
     ------
     InputError
-        There is no such file, others may read it, or it holds no token.
+        The file cannot be read, others may read it, or it does not hold a token.
     """
     token = read_text(path, "token", most=_MAX_TOKEN_BYTES).strip()
     check_owner_alone(path, "the token")
     if not token.isascii() or len(token) < 32 or not token.isprintable() or " " in token:
-        raise InputError(f"{path}: a token is one word of 32 characters or more")
+        raise InputError(f"{path}: must hold one word of at least 32 characters")
     return token
 
 
 class _PlainConnection(http.client.HTTPConnection):
-    """http; a name of its own, so that both kinds have one type."""
+    """A connection over http; a class of its own so that both kinds have one type."""
 
 
 def _reason(body: bytes) -> str:

@@ -35,7 +35,7 @@ _LENGTH32 = struct.Struct(">I")
 
 
 class WireError(InputError):
-    """Bytes that are no message; the message says what was expected, never what was there."""
+    """Bytes that are not a message; the text says what was expected, never what was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class HpkeConfig:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What a user sends to the shuffler: the ask that is answered, and the sealed answer."""
+    """What a user sends to the shuffler: the id of the request, and the sealed answer."""
 
     ask: bytes
     sealed: HpkeCiphertext
@@ -90,11 +90,11 @@ class Report:
     Attributes
     ----------
     nonce
-        16 random bytes: the same answer twice is told from two users with one answer by it.
+        16 random bytes, which distinguish a repeated answer from the equal answers of two users.
     set_index
-        Which of the sets of the ask is answered, from 0.
+        Number of the set of the request that is answered, from 0.
     tokens
-        What the user holds of each API of the set, in its order.
+        Tokens of the APIs of the set, in its order.
     """
 
     nonce: bytes
@@ -102,7 +102,7 @@ class Report:
     tokens: tuple[str, ...]
 
     def encode(self, length: int) -> bytes:
-        """Return the bytes of the report, filled up to a length.
+        """Return the bytes of the report, padded to a length.
 
         Raises
         ------
@@ -115,13 +115,13 @@ class Report:
             parts += [struct.pack(">H", len(text)), text]
         body = b"".join(parts)
         if len(body) > length:
-            raise WireError(f"report: {len(body)} bytes where {length} is the fixed length")
+            raise WireError(f"report: {len(body)} bytes, longer than the fixed length {length}")
         return body.ljust(length, b"\0")
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the shuffler passes on: frames of one ask in an order that says nothing."""
+    """What the shuffler passes on: frames of one request in random order."""
 
     ask: bytes
     id: bytes
@@ -138,7 +138,7 @@ def encode_batch(ask: bytes, batch_id: bytes, frames: Sequence[bytes]) -> bytes:
 
 
 def decode_frame(data: bytes) -> HpkeCiphertext:
-    """Read one frame that fills the bytes.
+    """Return the frame that fills the bytes.
 
     Raises
     ------
@@ -152,12 +152,12 @@ def decode_frame(data: bytes) -> HpkeCiphertext:
 
 
 def decode_configs(data: bytes) -> tuple[HpkeConfig, ...]:
-    """Read an `HpkeConfigList`; configurations of other algorithms are left out.
+    """Return the configurations of an `HpkeConfigList` that are for our algorithms.
 
     Raises
     ------
     WireError
-        The bytes are no list, or none of its keys is for our algorithms.
+        The bytes are not a list, or none of its keys is for our algorithms.
     """
     reader = _Reader(data)
     inner = _Reader(reader.opaque16())
@@ -169,18 +169,18 @@ def decode_configs(data: bytes) -> tuple[HpkeConfig, ...]:
         if tuple(suite) == SUITE_IDS and len(public_key) == 32:
             configs.append(HpkeConfig(config_id, public_key))
     if not configs:
-        raise WireError("keys: none is for X25519, HKDF-SHA256 and AES-128-GCM")
+        raise WireError("keys: none uses X25519, HKDF-SHA256 and AES-128-GCM")
     return tuple(configs)
 
 
 def encode_configs(configs: Iterable[HpkeConfig]) -> bytes:
-    """Return the bytes of an `HpkeConfigList`, the key to be preferred first."""
+    """Return the bytes of an `HpkeConfigList`, the preferred key first."""
     body = b"".join(config.encode() for config in configs)
     return struct.pack(">H", len(body)) + body
 
 
 def decode_uploads(data: bytes) -> Iterator[Upload]:
-    """Read uploads that follow each other.
+    """Yield the uploads of a body.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def decode_report(data: bytes) -> Report:
     Raises
     ------
     WireError
-        It is cut short, a token is no UTF-8, or something else than zeros follows.
+        It is cut short, a token is not UTF-8, or something other than zeros follows.
     """
     reader = _Reader(data)
     nonce = reader.take(NONCE_BYTES)
@@ -206,7 +206,7 @@ def decode_report(data: bytes) -> Report:
     try:
         tokens = tuple(reader.opaque16().decode() for _ in range(size))
     except UnicodeDecodeError as error:
-        raise WireError("report: a token is no UTF-8") from error
+        raise WireError("report: a token is not UTF-8") from error
     if reader.take(reader.left).strip(b"\0"):
         raise WireError("report: something follows the tokens")
     return Report(nonce, set_index, tokens)
@@ -218,7 +218,7 @@ def decode_batch(data: bytes) -> Batch:
     Raises
     ------
     WireError
-        The bytes are no batch, or cut short.
+        The bytes are not a batch, or cut short.
     """
     reader = _Reader(data)
     if reader.left < len(BATCH_MAGIC) or reader.take(len(BATCH_MAGIC)) != BATCH_MAGIC:
@@ -233,7 +233,7 @@ def decode_batch(data: bytes) -> Batch:
 
 
 def token_limit(report_bytes: int, apis: Sequence[str]) -> int:
-    """Longest token, bytes of UTF-8, that a report on a set has room for."""
+    """Return the length of the longest token, bytes of UTF-8, that fits a report on a set."""
     return (report_bytes - NONCE_BYTES - 3) // max(1, len(apis)) - 2
 
 

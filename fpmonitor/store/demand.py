@@ -10,16 +10,14 @@ import hashlib
 from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import polars as pl
 
 from fpmonitor.errors import InputError
+from fpmonitor.logs import DemandCollector, LogFile
 from fpmonitor.plugins import DEMAND, load_plugin, plugin_names
-
-if TYPE_CHECKING:
-    from fpmonitor.logs import DemandCollector, LogFile
-    from fpmonitor.store.database import Database
+from fpmonitor.store.database import Database
 
 By = Literal["script", "site"]
 _SETS: dict[By, str] = {"script": "demand/sets_by_script", "site": "demand/sets_by_site"}

@@ -6,17 +6,15 @@ import os
 import re
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 
 from fpmonitor.errors import BusyError, StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _RETRY_SECONDS = 0.05
 _HOLDER = re.compile(r"\(PID (\d+)\)")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -19,16 +21,19 @@ from fpmonitor.collectors.frames import as_polars
 from fpmonitor.collectors.wide import WideCollector
 from fpmonitor.disclosure import masked_quotes, masked_text
 from fpmonitor.errors import InputError
-from fpmonitor.logs import MAX_APIS, ColumnMap, Reject, describe_names, excerpt
+from fpmonitor.logs import (
+    MAX_APIS,
+    CodedBatch,
+    Collector,
+    ColumnMap,
+    LogFile,
+    Reject,
+    describe_names,
+    excerpt,
+)
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
+from fpmonitor.store.database import Database
 from fpmonitor.store.digests import digest_staged_values
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from fpmonitor.logs import CodedBatch, Collector, LogFile
-    from fpmonitor.store.database import Database
 
 LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000

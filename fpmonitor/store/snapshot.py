@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import GOLDEN, digest_of_sums, multiset_sums, splitmix64
 from fpmonitor.sql import quote_name
+from fpmonitor.store.database import Database
 from fpmonitor.vocabulary import known_apis
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from numpy.typing import NDArray
-
-    from fpmonitor.store.database import Database
 
 ABSENT = 0
 

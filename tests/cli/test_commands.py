@@ -12,6 +12,8 @@ import pytest
 
 from fpmonitor.cli import command_tree, run
 from fpmonitor.cli.commands import PANELS, LazyCommand
+from fpmonitor.decide.decision import Decision
+from fpmonitor.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +57,29 @@ def test_every_module_of_commands_is_in_the_table_once() -> None:
     assert len(PANELS) <= 8
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"], ["db", "--help"], ["schema"]])
 def test_help_and_version_load_no_library_of_numbers(arguments: list[str], tmp_path: Path) -> None:
     assert loaded_by(*arguments, folder=tmp_path) == set()
+
+
+def test_a_gate_needs_a_decision_file_and_nothing_else(tmp_path: Path) -> None:
+    decision = Decision(
+        policy=Policy(k=10, population=1000, budget=0.1, delta=0.05, candidates=("a", "b")),
+        setting="population",
+        missing="value",
+        users=100,
+        digest="0" * 32,
+        guarantee="holds",
+        allow=(("a",),),
+        block=(("b",),),
+        undecided=(),
+        recommended=("a",),
+        complete=True,
+        evaluated=2,
+        seconds=0.1,
+    )
+    (tmp_path / "decision.json").write_text(json.dumps(decision.to_json()), encoding="utf-8")
+    assert loaded_by("gate", "decision.json", "--want", "a", folder=tmp_path) == set()
 
 
 def test_without_a_command_the_help_is_printed_and_nothing_else(

@@ -58,6 +58,57 @@ class KeysCollector:
 
 APIS = {"platform": "Navigator.platform", "memory": "Navigator.deviceMemory"}
 '''
+QUESTION = '''
+"""How many groups of at least k users a set of APIs makes."""
+
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+
+from fpmonitor.answers.sets import sorted_sets
+from fpmonitor.cli.context import open_monitor
+from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, K, split_names
+from fpmonitor.cli.output import show
+from fpmonitor.question import Question
+from fpmonitor.render.store import listing
+from fpmonitor.results import Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafeGroups(Result):
+    """Groups of at least k users."""
+
+    apis: tuple[str, ...]
+    k: int
+    groups: int
+
+    def to_json(self):
+        return asdict(self)
+
+
+def count_safe_groups(population, question, apis):
+    """Count the groups of at least k users."""
+    [wanted] = sorted_sets([apis])
+    told = population.asked(question, wanted).told(wanted, question.k).most
+    large = told.counts >= question.k
+    return SafeGroups(apis=wanted, k=question.k, groups=int(told.values[large].sum()))
+
+
+def groups(
+    apis: Annotated[str, typer.Option("--apis", help="APIs read together.")],
+    k: K = 10,
+    db: DB = DEFAULT_DB,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Count the groups of at least K users."""
+    with open_monitor(db) as monitor:
+        found = count_safe_groups(monitor.population(), Question(k), split_names(apis))
+    show(listing(found.rows()), output_format, output)
+'''
+# The line of a command, as it stands in `PANELS` of fpmonitor/cli/commands.py.
+ENTRY = 'Entry("groups", "toy_groups:groups", "Count the groups of at least K users.")'
 DECISION = {
     "policy": {
         "k": 10,
@@ -94,10 +145,11 @@ class Toys:
         (metadata / "METADATA").write_text(f"Name: {module}\nVersion: 1\n", encoding="utf-8")
         (metadata / "entry_points.txt").write_text(f"[{group}]\n{line}\n", encoding="utf-8")
 
-    def run(self, *arguments: str) -> str:
-        """Output of a command of fpmonitor in that environment."""
+    def run(self, *arguments: str, before: str = "") -> str:
+        """Output of a command of fpmonitor in that environment; `before` runs first."""
+        script = f"{before}\nfrom fpmonitor.cli import run; raise SystemExit(run({arguments!r}))"
         done = subprocess.run(
-            [sys.executable, "-m", "fpmonitor", *arguments],
+            [sys.executable, "-P", "-c", script],
             env={**os.environ, "PYTHONPATH": str(self.folder)},
             cwd=self.folder,
             capture_output=True,
@@ -115,7 +167,6 @@ def toys(tmp_path: Path) -> Toys:
 
 def test_an_exporter_is_one_file_and_one_line(toys: Toys) -> None:
     toys.add("toy_lines", EXPORTER, group="fpmonitor.exporters", line="lines = toy_lines:LINES")
-
     (toys.folder / "decision.json").write_text(json.dumps(DECISION), encoding="utf-8")
     assert toys.run("export", "decision.json", "--to", "lines") == "A.a\n"
 
@@ -134,3 +185,18 @@ def test_a_collector_is_one_file_and_one_line(toys: Toys) -> None:
         "Navigator.deviceMemory": 1,
         "Navigator.platform": 2,
     }
+
+
+def test_a_question_is_one_file_and_one_line(toys: Toys) -> None:
+    (toys.folder / "toy_groups.py").write_text(QUESTION, encoding="utf-8")
+    rows = [f"u{i},{'common' if i < 60 else 'rare' if i < 63 else i % 2}" for i in range(100)]
+    (toys.folder / "log.csv").write_text("\n".join(["user,a", *rows]), encoding="utf-8")
+    toys.run("ingest", "log.csv")
+    line = (
+        "from fpmonitor.cli import command_tree\n"
+        "from fpmonitor.cli.commands import Entry, LazyCommand\n"
+        f"command_tree().add_command(LazyCommand({ENTRY}, panel='Measure'))"
+    )
+    found = json.loads(toys.run("groups", "--apis", "a", before=line))
+    assert found == [{"apis": ["a"], "k": 10, "groups": 3}]
+    assert "Count the groups of at least K users." in toys.run("--help", before=line)

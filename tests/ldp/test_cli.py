@@ -84,7 +84,7 @@ def test_monte_carlo_states_its_error_on_stderr(capsys: pytest.CaptureFixture[st
     assert "standard error" in capsys.readouterr().err
     assert run(["ldp", "metrics", *arguments, "--users", "50", "--values", "30"]) == 0
     printed = capsys.readouterr()
-    assert "no utilities for so many users" in printed.err
+    assert "no utilities for this number of users" in printed.err
     assert json.loads(printed.out)["digit_utility"] is None
 
 

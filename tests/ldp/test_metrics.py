@@ -168,19 +168,19 @@ def test_metrics_of_few_users_have_the_reference_figures() -> None:
         found = reports_information(mechanism, prior, users, rng=generator())
         given_law = users * report_information(mechanism, prior)
         expected = {
-            "reports_and_law": found.of_law,
+            "reports_and_law": found.of_distribution,
             "reports_and_tally": found.of_tally,
-            "reports_and_tally_given_law": found.of_tally - found.of_law,
+            "reports_and_tally_given_law": found.of_tally - found.of_distribution,
             "reports_and_values_given_law": given_law,
-            "reports_and_values": found.of_law + given_law,
-            "reports_and_values_given_tally": found.of_law + given_law - found.of_tally,
+            "reports_and_values": found.of_distribution + given_law,
+            "reports_and_values_given_tally": found.of_distribution + given_law - found.of_tally,
             "values": prior.values_entropy(users),
             "tally": prior.tally_entropy(users),
             "values_given_tally": prior.values_entropy(users) - prior.tally_entropy(users),
-            "values_given_law": users * prior.value_entropy_given_law,
-            "values_and_law": prior.law_information(users),
-            "tally_given_law": prior.tally_entropy(users) - prior.law_information(users),
-            "law": prior.law_entropy,
+            "values_given_law": users * prior.value_entropy_given_distribution,
+            "values_and_law": prior.distribution_information(users),
+            "tally_given_law": prior.tally_entropy(users) - prior.distribution_information(users),
+            "law": prior.distribution_entropy,
             "distribution_utility": found.distribution_utility(prior),
             "tally_utility": found.tally_utility(prior),
             "digit_utility": found.digit_utility(prior),
@@ -219,7 +219,7 @@ def test_information_on_the_law_is_that_of_all_sequences_of_values_and_reports(u
     logs = np.where(chances > 0, chances * np.log(np.maximum(chances, 1e-300)), 0).sum(axis=1)
     found = reports_information(mechanism, prior, users, rng=generator())
     noise = 5 * users * float(logs.std()) / math.sqrt(len(logs))
-    assert found.of_law == pytest.approx(entropy + users * float(logs.mean()), abs=noise)
+    assert found.of_distribution == pytest.approx(entropy + users * float(logs.mean()), abs=noise)
     of_reports: dict[Any, float] = {}
     of_tallies: dict[Any, float] = {}
     for (reports, tally), chance in joint.items():
@@ -252,10 +252,10 @@ def test_sampled_information_agrees_with_the_exact_one(mechanism: Mechanism, use
     matrix = merged_matrix(mechanism)
     sampled = finite._by_sampling(mechanism, matrix, prior, users, generator())
     assert not sampled.exact
-    assert abs(sampled.of_law - exact.of_law) < 4 * sampled.standard_error
+    assert abs(sampled.of_distribution - exact.of_distribution) < 4 * sampled.standard_error
     assert sampled.standard_error < 0.15
-    beyond = exact.of_tally - exact.of_law
-    assert sampled.of_tally - sampled.of_law == pytest.approx(beyond, abs=0.03)
+    beyond = exact.of_tally - exact.of_distribution
+    assert sampled.of_tally - sampled.of_distribution == pytest.approx(beyond, abs=0.03)
 
 
 def test_digit_utility_approaches_its_limit_for_a_smooth_prior() -> None:
@@ -406,7 +406,7 @@ def test_mechanisms_that_are_not_faithful_tell_nothing_in_the_limit() -> None:
     assert found.value == -math.inf
     assert participation(found, prior).value == 0
     assert 0 < average_privacy(merged, prior) < 1
-    assert reports_information(merged, prior, 5, rng=generator()).of_law > 0
+    assert reports_information(merged, prior, 5, rng=generator()).of_distribution > 0
     with pytest.raises(UndecidableError, match="not faithful"):
         reports_information(merged, prior, 10_000, rng=generator())
 

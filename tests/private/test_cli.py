@@ -172,7 +172,7 @@ WITH_KEY = (*SEAL, "--recipient-key", "curator.keys.pub")
         ((*SEAL, "--recipient-key", "none", "-o", "x"), "none"),
         (WITH_KEY, "--output, or --to"),
         ((*WITH_KEY, "--to", "http://127.0.0.1:9"), "no answer"),
-        ((*WITH_KEY, "--to", "nowhere"), "no address"),
+        ((*WITH_KEY, "--to", "nowhere"), "not the address"),
         ((*WITH_KEY, "--to", "https://s.example", "--relay", "https://r.example"), "gateway-keys"),
         ((*WITH_KEY, "-o", "no/such/folder"), "cannot write"),
         (role("curate", "analyst"), "analyst, not of the curator"),

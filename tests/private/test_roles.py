@@ -461,7 +461,7 @@ def test_two_questions_cannot_stand_for_one_round(world: World) -> None:
     other = CollectionRequest(
         study=STUDY.id.hex(), epoch=1, round=1, recipient="curator", sets=(("A.one",),)
     )
-    with pytest.raises(InputError, match="another ask"):
+    with pytest.raises(InputError, match="another request"):
         world.shuffler.add_ask(other)
     world.shuffler.add_ask(FIRST)
 
@@ -501,7 +501,7 @@ def test_a_store_is_of_one_study_and_of_one_kind_of_role(tmp_path: Path) -> None
     other = Study(name="other", apis=APIS, population=1000, k=3, budget=0.5)
     with pytest.raises(InputError, match="another study"):
         Shuffler(tmp_path / "s.db", other, RINGS["shuffler"])
-    with pytest.raises(InputError, match="not of the shuffler"):
+    with pytest.raises(InputError, match="not to the shuffler"):
         Shuffler(tmp_path / "t.db", STUDY, RINGS["curator"])
     with pytest.raises(InputError, match="not of a recipient"):
         Recipient(tmp_path / "u.db", STUDY, RINGS["shuffler"])

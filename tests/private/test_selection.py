@@ -316,7 +316,7 @@ def test_counts_that_do_not_fit_the_study_are_refused() -> None:
     singles = counts_of(rows, NAMES, subsets(NAMES[:3], 1))
     with pytest.raises(InputError, match="2 APIs together"):
         select(terms, counts_of(rows, NAMES, subsets(NAMES[:3], 2)))
-    with pytest.raises(InputError, match="nothing of c"):
+    with pytest.raises(InputError, match="nothing for c"):
         select(terms, {one: singles[one] for one in [("a",), ("b",)]})
     with pytest.raises(InputError, match="out of order"):
         select(study_of(NAMES[:3]), {**singles, ("b", "a"): {("=1", "=1"): 20}})

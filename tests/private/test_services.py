@@ -314,7 +314,7 @@ def test_a_connection_that_the_service_has_closed_is_made_again(odd_service: str
     ["shuffler.example", "ftp://x", "http://", "http://h:99999", "https://h/?a=1", "file:///etc"],
 )
 def test_other_addresses_are_refused(address: str) -> None:
-    with pytest.raises(InputError, match="no address"):
+    with pytest.raises(InputError, match="not the address"):
         Service(address)
 
 

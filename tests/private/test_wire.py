@@ -61,7 +61,7 @@ def test_keys_for_other_algorithms_are_passed_over() -> None:
     ours = HpkeConfig(2, b"k" * 32)
     body = other + ours.encode()
     assert decode_configs(struct.pack(">H", len(body)) + body) == (ours,)
-    with pytest.raises(WireError, match="none is for"):
+    with pytest.raises(WireError, match="none uses"):
         decode_configs(struct.pack(">H", len(other)) + other)
 
 
