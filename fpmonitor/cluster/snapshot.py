@@ -147,13 +147,13 @@ def take_snapshot(
             engine, visits, user=user, apis=cells.apis, name="visit_cells", repeated=True
         )
         repeats, visited = _repeats(engine, cells, visit_cells)
-    users, digest, seen = _content(engine, cells)
+    users, digest = _content(engine, cells)
     manifest = Manifest(
         version=VERSION,
         digest=digest,
         users=users,
         visits=max(visited, users),
-        seen=seen,
+        seen=dict(zip(cells.apis, cells.seen, strict=True)),
         repeats=repeats,
         part=secrets.token_hex(4),
     )
@@ -226,8 +226,8 @@ def _sum(terms: Sequence[str]) -> str:
     return f"({_sum(terms[:half])} + {_sum(terms[half:])})"
 
 
-def _content(engine: Engine, cells: Cells) -> tuple[int, str, dict[str, int]]:
-    """Users with any value, the digest of their values, and the users of each API."""
+def _content(engine: Engine, cells: Cells) -> tuple[int, str]:
+    """Users with any value, and the digest of their values."""
     words = statement(
         "cluster/select",
         columns="high AS content_high, low AS content_low, high, low",
@@ -251,10 +251,7 @@ def _content(engine: Engine, cells: Cells) -> tuple[int, str, dict[str, int]]:
         ((int(sums[f"{name}_high"]) << 32) + int(sums[f"{name}_low"])) % 2**64
         for name in ("first", "second")
     )
-    counts = ", ".join(f"count({column}) AS {column}" for column in cells.columns)
-    seen = rows(engine, "cluster/count", counts=counts, relation=cells.relation).row(0)
-    digest = digest_of_sums(users, (first, second))
-    return users, digest, dict(zip(cells.apis, map(int, seen), strict=True))
+    return users, digest_of_sums(users, (first, second))
 
 
 def _write(engine: Engine, cells: Cells, manifest: Manifest, path: str) -> None:

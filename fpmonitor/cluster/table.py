@@ -41,13 +41,13 @@ class Cells:
         Its name.
     apis
         Sorted; API number i is in the column `c<i>`.
-    records
-        Rows of the table.
+    seen
+        Rows with a value of each.
     """
 
     relation: str
     apis: tuple[str, ...]
-    records: int
+    seen: tuple[int, ...]
 
     @property
     def columns(self) -> list[str]:
@@ -87,9 +87,10 @@ def define_cells(
     """
     kinds = engine.define_table(f"{name}_table", table)
     if (user,) not in kinds:
-        seen = excerpt(", ".join(".".join(path) for path in kinds))
+        names = excerpt(", ".join(".".join(path) for path in kinds))
         raise InputError(
-            f"{excerpt(table)}: no column {user!r}; seen: {seen}", hint="name it with --user COLUMN"
+            f"{excerpt(table)}: no column {user!r}; seen: {names}",
+            hint="name it with --user COLUMN",
         )
     fields = {(field,) for field in (user, *FIELDS)}
     found = {".".join(path): path for path in kinds if path not in fields}
@@ -114,7 +115,7 @@ def define_cells(
         for i, api in enumerate(wanted)
         if (condition := _to_retell(f"c{i}", kinds[found[api]]))
     }
-    records, retold = _survey(engine, table, raw, retold, repeated=repeated)
+    seen, retold = _survey(engine, table, raw, len(wanted), retold, repeated=repeated)
     _define_retold(engine, name, raw, {i: (retold[i], kinds[found[wanted[i]]]) for i in retold})
     _define(
         engine,
@@ -130,7 +131,7 @@ def define_cells(
         ),
         columns=[f"raw.c{i}" for i in range(len(wanted))],
     )
-    return Cells(relation=name, apis=tuple(wanted), records=records)
+    return Cells(relation=name, apis=tuple(wanted), seen=seen)
 
 
 def _define(engine: Engine, name: str, query: str, **holes: str | Sequence[str]) -> None:
@@ -176,15 +177,16 @@ def _to_retell(column: str, kind: str) -> str:
 
 
 def _survey(
-    engine: Engine, table: str, raw: str, retold: Mapping[int, str], *, repeated: bool
-) -> tuple[int, dict[int, str]]:
-    """Check the users; rows, and the columns with values to retell."""
-    flags = [
-        f"max(CASE WHEN {condition} THEN 1 ELSE 0 END) AS n{i}" for i, condition in retold.items()
-    ]
-    found = rows(engine, "cluster/survey", columns=", ".join(flags or ["1 AS one"]), rows=raw)
+    engine: Engine, table: str, raw: str, apis: int, retold: Mapping[int, str], *, repeated: bool
+) -> tuple[tuple[int, ...], dict[int, str]]:
+    """Check the users; rows with a value of each API, and the columns with values to retell."""
+    columns = [f"count(c{i}) AS s{i}" for i in range(apis)]
+    columns += [f"max(CASE WHEN {text} THEN 1 ELSE 0 END) AS n{i}" for i, text in retold.items()]
+    found = rows(engine, "cluster/survey", columns=", ".join(columns), rows=raw)
     row = found.row(0, named=True)
     records, named, users = row["records"], row["named"], row["users"]
+    if not records:
+        raise InputError(f"{excerpt(table)}: no rows")
     if named < records:
         raise InputError(
             f"{excerpt(table)}: {records - named:,} of {records:,} rows have no user",
@@ -195,9 +197,8 @@ def _survey(
             f"{excerpt(table)}: {records:,} rows of {users:,} users, and one row a user is wanted",
             hint="keep the latest row of each user: docs/spark.md has the query",
         )
-    if not records:
-        raise InputError(f"{excerpt(table)}: no rows")
-    return records, {i: condition for i, condition in retold.items() if row[f"n{i}"]}
+    seen = tuple(int(row[f"s{i}"]) for i in range(apis))
+    return seen, {i: condition for i, condition in retold.items() if row[f"n{i}"]}
 
 
 def _define_retold(

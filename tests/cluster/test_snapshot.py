@@ -125,21 +125,21 @@ def test_values_become_the_text_that_ingest_stores(any_engine: SparkEngine, tmp_
     assert (there.digest, there.users) == (here.digest, here.users)
 
 
-def test_same_users_again_are_the_same_snapshot(any_engine: SparkEngine, tmp_path: Path) -> None:
+def test_same_users_again_are_the_same_snapshot(engine: SparkEngine, tmp_path: Path) -> None:
     frame = wide_visits().unique("user", keep="last", maintain_order=True)
     frame.write_parquet(tmp_path / "users.parquet")
     frame.sample(fraction=1.0, shuffle=True, seed=1).with_columns(
         pl.col("user").str.replace("u", "v")
     ).write_parquet(tmp_path / "again.parquet")
     folder = str(tmp_path / "snapshots")
-    first = take_snapshot(any_engine, str(tmp_path / "users.parquet"), folder)
+    first = take_snapshot(engine, str(tmp_path / "users.parquet"), folder)
     files = sorted(Path(first.folder).rglob("*"))
-    second = take_snapshot(any_engine, str(tmp_path / "again.parquet"), folder)
+    second = take_snapshot(engine, str(tmp_path / "again.parquet"), folder)
     assert first.is_new
     assert not second.is_new
     assert (second.folder, second.manifest) == (first.folder, first.manifest)
     assert sorted(Path(first.folder).rglob("*")) == files
-    here, there = FolderSnapshot(first.folder), FolderSnapshot(first.folder, any_engine)
+    here, there = FolderSnapshot(first.folder), FolderSnapshot(first.folder, engine)
     for one, other in zip(here.codes(here.apis), there.codes(there.apis), strict=True):
         assert np.array_equal(one, other)
 
