@@ -82,7 +82,7 @@ def test_too_few_participants_release_nothing(tmp_path: Path) -> None:
 
 def test_a_group_without_a_safe_api_releases_nothing() -> None:
     study = Study(name="g", apis=NAMES, population=20, k=19, budget=0.01, minimum_batch=2)
-    with pytest.raises(UndecidableError, match="promise no API"):
+    with pytest.raises(UndecidableError, match="no API is within the budget"):
         run_group(study, participants(20), OpenChannel(study), rng=random.Random(1))
 
 

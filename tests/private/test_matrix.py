@@ -373,7 +373,7 @@ def test_columns_without_names_are_the_values_of_k_users_or_more_and_the_rest(
         (("--matrix", "x=flat.csv"), "not faithful"),
         (("--matrix", "x=short.csv"), "3 names for 2 columns"),
         (("--matrix", "x=odd.csv"), "odd.csv: matrix: column 2 must sum to 1"),
-        (("--matrix", "x=twice.csv"), "each once"),
+        (("--matrix", "x=twice.csv"), "distinct tokens"),
         (("--matrix", "x=large.csv"), "too large; at most 65,536 cells"),
         (("--matrix", "x=two.csv", "--db", "d.duckdb"), "2 columns for 3 values of x"),
     ],
