@@ -37,6 +37,9 @@ class Content:
     digest: str
 
 
+_ALL_VISITS = {"first": -(2**63), "last": 2**63 - 1}
+
+
 def read_content(database: Database) -> Content:
     """Read every row of a database, and give their digest.
 
@@ -63,7 +66,7 @@ def _observations(database: Database, visit_words: NDArray[np.uint64]) -> tuple[
     """Count observations and sum their words, one API at a time."""
     rows = total = 0
     for api_id, _ in database.rows("snapshot/apis"):
-        arrays = database.arrays("snapshot/observations_of_api", api=api_id)
+        arrays = database.arrays("snapshot/observations_of_api", api=api_id, **_ALL_VISITS)
         of_visits = _look_up(visit_words, np.asarray(arrays["visit_id"]))
         of_values = _look_up(value_words(database, api_id), np.asarray(arrays["value_id"]))
         rows += len(of_visits)
