@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Content:
     digest: str
 
 
-_ALL_VISITS = {"first": -(2**63), "last": 2**63 - 1}
+_ALL_VISITS: dict[str, Any] = {"first": -(2**63), "last": 2**63 - 1}
 
 
 def read_content(database: Database) -> Content:
