@@ -1,4 +1,4 @@
-"""How fast does the explorer answer for sets of 20 APIs of many users?
+"""How fast does the exposure index answer for sets of 20 APIs of many users?
 
     python benchmarks/explore.py [--users 1000000] [--sets 40]
 
@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from fpmonitor.disclosure import Audience
 from fpmonitor.estimate.certificate import certificate
-from fpmonitor.population.exposure_index import make_exposure_index
+from fpmonitor.population.exposure_index import ExposureIndex
+from fpmonitor.population.sample import CertifiedSample, ThinnedRows
+from fpmonitor.question import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,15 +62,16 @@ def measure(
     dropped = np.sort(rng.choice(users, int(2 * users**0.5), replace=False))
     apis = [f"api{i:02}" for i in range(APIS)]
     start = time.perf_counter()
-    explorer = make_exposure_index(
-        apis, codes, dropped, k=10, population=10 * users, certificate=limits, digest=""
-    )
+    rows = ThinnedRows.of(dict(zip(apis, codes, strict=True)), dropped).merged()
+    question = Question(10, 10 * users)
+    sample = CertifiedSample(question, limits, rows, digest="", audience=Audience.OWNER)
+    index = ExposureIndex(sample)
     held = time.perf_counter() - start
     sizes = np.linspace(1, APIS, sets).astype(int)
     asked = [rng.choice(apis, size, replace=False).tolist() for size in sizes]
-    times = [milliseconds(lambda one=one: explorer.explore(one)) for one in asked]
+    times = [milliseconds(lambda one=one: index.explore(one)) for one in asked]
     return {
-        "rows": len(explorer.table.weights),
+        "rows": len(rows.table.weights),
         "hold_s": round(held, 3),
         "median_ms": round(float(np.median(times)), 1),
         "max_ms": round(max(times), 1),

@@ -26,8 +26,7 @@ from fuzz import COLLECTORS, DEMAND, FILES, MAX_BYTES, TARGETS, seeds_of
 with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=False):
     from fpmonitor.cli.ldp import _matrix
     from fpmonitor.cli.options import split_names
-    from fpmonitor.cli.output import to_csv, to_json
-    from fpmonitor.cli.questions import _set_rows, decision_text, read_weights
+    from fpmonitor.cli.questions import read_weights
     from fpmonitor.cli.statistics import _read_sets
     from fpmonitor.collectors.records import RecordError
     from fpmonitor.decide.decision import Decision, read_decision
@@ -39,6 +38,7 @@ with atheris.instrument_imports(include=["fpmonitor"], enable_loader_override=Fa
     from fpmonitor.plugins import DEMAND as DEMAND_GROUP
     from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
     from fpmonitor.release.histogram import Manifest
+    from fpmonitor.render import decisions
     from fpmonitor.safe_files import read_json, typed
     from fpmonitor.serve.config import read_config
     from fpmonitor.serve.keys import read_keys
@@ -145,9 +145,10 @@ def read_file(name: str, path: Path, data: bytes) -> None:
 
 def use_decision(decision: Decision) -> None:
     decision.verdict(decision.policy.candidates)
-    to_json(decision.to_json())
-    to_csv(_set_rows(decision))
-    assert not COMMANDS.search(decision_text(decision)), "a name commands the terminal"
+    shown = decisions.decision(decision)
+    shown.text("json")
+    shown.text("csv")
+    assert not COMMANDS.search(shown.text("table", to_file=True)), "a name commands the terminal"
 
 
 def export_decision(decision: Decision) -> None:
