@@ -183,7 +183,7 @@ def test_rows_go_to_memory_only_where_they_have_room(
 ) -> None:
     assert has_room_for(20_000, 20)
     assert not has_room_for(10**12, 20)
-    monkeypatch.setattr("fpmonitor.monitor.has_room_for", lambda *_: False)
+    monkeypatch.setattr("fpmonitor.population.stored.has_room_for", lambda *_: False)
     assert decide(database).engine == "duckdb"
 
 
