@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from fpmonitor.collectors.codes import UNDEFINED
 from fpmonitor.collectors.records import (
+    UNDEFINED,
     RecordCollector,
     RecordError,
     Visit,
@@ -23,9 +23,9 @@ from fpmonitor.errors import InputError
 from fpmonitor.vocabulary import aliases_of, api_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from fpmonitor.logs import CodedBatch, ColumnMap, LogFile
+    from fpmonitor.logs import ColumnMap, LogFile, Scan
 
 _SOURCE = "fingerprintjs"
 _MEMBERS = {"value", "error", "duration"}
@@ -82,8 +82,8 @@ class FingerprintjsCollector(RecordCollector):
         """Whether the record is or holds a result, components, or an event of the Pro service."""
         return wrapped(record, _has_components) is not None or _is_pro_event(record)
 
-    def read(self, log: LogFile, column_map: ColumnMap) -> Iterator[CodedBatch]:
-        """Read the log.
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class FingerprintjsCollector(RecordCollector):
             Events of Fingerprint Pro, which hold no components.
         """
         try:
-            yield from super().read(log, column_map)
+            return super().scan(log, column_map)
         except InputError as error:
             if self._saw_pro_event:
                 raise InputError(

@@ -18,9 +18,7 @@ from fpmonitor.logs import ColumnMap
 from fpmonitor.vocabulary import api_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fpmonitor.logs import CodedBatch, LogFile
+    from fpmonitor.logs import LogFile, Scan
 
 _SOURCE = "glean"
 _METRIC = re.compile(r"(?:.*[._])?characteristics[._](\w+)")
@@ -68,11 +66,12 @@ class GleanJsonCollector(RecordCollector):
         """Whether the record has two or more such metrics."""
         return sum(_api_of_metric(name) is not None for name in _metrics(record)) >= 2
 
-    def read(self, log: LogFile, column_map: ColumnMap) -> Iterator[CodedBatch]:
-        """Read the log; errors as of all collectors that read record by record."""
-        yield from super().read(log, column_map)
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log; errors as of all collectors that read record by record."""
+        scan = super().scan(log, column_map)
         named = (first_ending(_metrics(record), _IDENTIFIER) for record in self.first(log))
         self.rows_are_visits = self.rows_are_visits and not any(named)
+        return scan
 
     def visit(self, record: Any) -> Visit:
         """Metrics of one ping."""

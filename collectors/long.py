@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import polars as pl
-
-from fpmonitor.collectors.codes import Coder
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.tables import FIELDS, Column
+from fpmonitor.collectors.tables import Column
+from fpmonitor.logs import Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping, Sequence
 
-    from fpmonitor.logs import CodedBatch, ColumnMap, LogFile
+    from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
 
-_STATUSES = ("value", "undefined", "error")
+_TEXTS = ("user", "time", "source", "api", "status")
+_STATUSES = "('value', 'undefined', 'error')"
 
 
 class LongCollector:
@@ -33,30 +32,38 @@ class LongCollector:
         names = {column.name for column in columns if not column.nested}
         return column_map.name_of("user") in names and column_map.name_of("api") in names
 
-    def read(self, log: LogFile, column_map: ColumnMap) -> Iterator[CodedBatch]:
-        """Read the log."""
-        coder = Coder(values_are_json=log.format == "jsonl")
-        texts = {field: Column(column_map.name_of(field)) for field in (*FIELDS, "api", "status")}
-        value = Column(column_map.name_of("value"))
-        api, status = pl.col("api"), pl.col("status")
-        for batch in reader_of(log).read(log, texts, [value]):
-            rows = batch.rows.hstack(batch.values.select(pl.all().alias("value")))
-            problem = (
-                pl.when(pl.col("problem").is_not_null())
-                .then(pl.col("problem"))
-                .when(api.is_null() | (api == ""))
-                .then(pl.lit("api is missing"))
-                .when(status.is_in(_STATUSES).not_())
-                .then(pl.lit("status is none of value, undefined, error"))
-            )
-            default = (
-                pl.when(pl.col("value").is_null())
-                .then(pl.lit("undefined"))
-                .otherwise(pl.lit("value"))
-            )
-            rows = rows.with_columns(problem=problem, status=status.fill_null(default))
-            yield coder.long(self.observations(rows), batch.locate)
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log."""
+        log = log.shortened
+        reader = reader_of(log)
+        # Any line of JSON may bring another member; the other formats show theirs at once.
+        present = None if log.format == "jsonl" else set(reader.head_columns(log))
+        columns = {field: Column(column_map.name_of(field)) for field in (*_TEXTS, "value")}
+        texts = [columns[field] for field in _TEXTS]
+        table = reader.read_table(log, texts, [columns["value"]])
 
-    def observations(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Complete the records of a batch: columns as of `Coder.long`."""
-        return rows
+        def cell(field: str, cells: Mapping[Column, str]) -> str:
+            found = present is None or columns[field] in present
+            return f'{cells[columns[field]] if found else "NULL::VARCHAR"} AS "{field}"'
+
+        cells = [*(cell(field, table.text) for field in _TEXTS), cell("value", table.value)]
+        select = f"""
+            SELECT
+                CASE
+                    WHEN api IS NULL OR api = '' THEN 'api is missing'
+                    WHEN status NOT IN {_STATUSES}
+                        THEN 'status is none of value, undefined, error'
+                END AS problem,
+                "user", "time", source, api,
+                COALESCE(status, CASE WHEN value IS NULL THEN 'undefined' ELSE 'value' END)
+                    AS status,
+                value
+            FROM (SELECT {", ".join(cells)} FROM {table.relation})
+        """  # noqa: S608 -- names are quoted where the table is made
+        return Scan(select, None, values_are_json=log.format == "jsonl")
+
+    def locate(
+        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+    ) -> list[Reject]:
+        """Find the records that could not be stored."""
+        return reader_of(log).locate(log.shortened, rows, refused)

@@ -1,34 +1,43 @@
-"""Collectors that read record by record: each record becomes one row of a wide batch."""
+"""Collectors that read record by record: each record becomes one row of a wide table.
+
+The rows go to temporary Parquet files part by part, so that memory stays bounded.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import tempfile
+import weakref
 from abc import ABC, abstractmethod
+from array import array
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
 from fpmonitor import safe_files
-from fpmonitor.collectors.codes import ERROR, Coder
 from fpmonitor.errors import InputError
-from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES
+from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, Scan, excerpt
+from fpmonitor.sql import quote_text
 from fpmonitor.vocabulary import aliases_of, api_of, known_apis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import IO
 
-    from fpmonitor.logs import CodedBatch, ColumnMap, LogFile
+    from fpmonitor.logs import ColumnMap, LogFile, Refused
 
+UNDEFINED = "undefined"
+_ERROR = "error:"
 _LARGE_VALUE_BYTES = 256
 _MAX_DOCUMENT_BYTES = 256_000_000
 _MAX_ELEMENTS = 10_000_000  # of 100 bytes in memory and more
 _STARTS = (b",", b"[", b"{")
 _ADDRESSES = {"http:x-forwarded-for"}
-_SHOWN = 200
 _PART_RECORDS = 10_000
 _PART_BYTES = 64_000_000
 
@@ -112,7 +121,7 @@ def _canonical(value: object) -> str:
 
 def error_text(message: object) -> str:
     """Return the message of an error that an API threw; null where the log does not keep it."""
-    return ERROR + value_text(message)
+    return _ERROR + value_text(message)
 
 
 def json_records(log: LogFile) -> Iterator[Record]:
@@ -138,11 +147,7 @@ def _json_lines(log: LogFile) -> Iterator[Record]:
 
 def _record(line: int, raw: bytes) -> Record:
     content, problem = _parsed(raw)
-    return Record(line, content, problem, _shown(raw))
-
-
-def _shown(raw: bytes) -> str:
-    return raw[:_SHOWN].decode("utf-8", "replace")
+    return Record(line, content, problem, raw[:200].decode("utf-8", "replace"))
 
 
 def text_lines(log: LogFile) -> Iterator[tuple[int, bytes]]:
@@ -336,8 +341,8 @@ class RecordCollector(ABC):
         """Whether one of the first records has the shape that this collector reads."""
         return any(self.recognises_record(record) for record in self.first(log))
 
-    def read(self, log: LogFile, column_map: ColumnMap) -> Iterator[CodedBatch]:
-        """Read the log.
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log: rows are written to temporary files here, and selected by the store.
 
         Raises
         ------
@@ -346,28 +351,24 @@ class RecordCollector(ABC):
         """
         self._fields = {name: column_map.name_of(name) for name in ("user", "time")}
         self.rows_are_visits = not ("user" in column_map.columns or self._names_users(log))
-        coder = Coder(values_are_json=True)
-        part = _Part()
-        for line, text, visit in self._visits(log):
+        table = RowTable()
+        for line, visit in self._visits(log):
             try:
-                part.add(line, text, visit(), coder.apis)
+                table.add(line, visit())
             except RecordError as error:
-                part.add_problem(line, text, str(error))
-            if part.is_full:
-                yield part.coded(coder)
-                part = _Part()
-        yield part.coded(coder)
-        if not coder.apis:
-            raise InputError(f"{log.label}: no record has a value of an API")
+                table.add_problem(line, str(error))
+        self._lines = table.lines
+        self._table = table  # keeps the temporary files
+        return table.scan(log)
 
-    def _visits(self, log: LogFile) -> Iterator[tuple[int, str, Callable[[], Visit]]]:
-        """Lines of the log, their beginnings, and what each says or why it cannot be used."""
+    def _visits(self, log: LogFile) -> Iterator[tuple[int, Callable[[], Visit]]]:
+        """Lines of the log, and what each says or why it cannot be used."""
         if self._is_quick and not self.rows_are_visits and _begins_with_line(log):
             for line, raw in text_lines(log):
-                yield line, _shown(raw), partial(self._visit_of_line, log, line, raw)
+                yield line, partial(self._visit_of_line, log, line, raw)
             return
         for record in self.records(log):
-            yield record.line, record.text[:_SHOWN], partial(self._complete, log, record)
+            yield record.line, partial(self._complete, log, record)
 
     @property
     def _is_quick(self) -> bool:
@@ -402,57 +403,101 @@ class RecordCollector(ABC):
         time = visit.time or text_of(member(outer, self._fields["time"]))
         return Visit(visit.values, visit.source, user, time)
 
+    def locate(
+        self,
+        log: LogFile,
+        rows: Mapping[int, str],
+        refused: Sequence[Refused],  # noqa: ARG002 -- every record is a row of the scan
+    ) -> list[Reject]:
+        """Find the records that could not be stored."""
+        reasons = {self._lines[row]: reason for row, reason in rows.items()}
+        found = []
+        for record in self.records(log):
+            if record.line in reasons:
+                found.append(Reject(record.line, reasons[record.line], excerpt(record.text)))
+                if len(found) == len(rows):
+                    break
+        return found
+
 
 @dataclass
-class _Part:
-    """Some records in a row."""
+class RowTable:
+    """A wide table on disk, one row a record, grown part by part.
 
+    Attributes
+    ----------
+    lines
+        Line of each row.
+    """
+
+    lines: array[int] = field(default_factory=lambda: array("q"))
+    _columns: dict[str, int] = field(default_factory=dict)
     _rows: list[tuple[str | None, Visit | None]] = field(default_factory=list)
-    _places: list[tuple[int, str]] = field(default_factory=list)
-    _apis: dict[str, None] = field(default_factory=dict)
     _bytes: int = 0
+    _parts: list[Path] = field(default_factory=list)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the next record belongs to another part."""
-        return len(self._rows) >= _PART_RECORDS or self._bytes >= _PART_BYTES
+    def __post_init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
-    def add(self, line: int, text: str, visit: Visit, known: Collection[str]) -> None:
-        """Add a record, where some APIs are known of earlier parts.
+    def add(self, line: int, visit: Visit) -> None:
+        """Add the row of a record.
 
         Raises
         ------
         RecordError
             It brings more APIs than a log may have.
         """
-        fresh = [api for api in visit.values if api not in self._apis]
-        if fresh and len({*known, *self._apis, *fresh}) > MAX_APIS:
+        fresh = [api for api in visit.values if api not in self._columns]
+        if len(self._columns) + len(fresh) > MAX_APIS:
             raise RecordError(f"more than {MAX_APIS} APIs in one log")
-        self._apis.update(dict.fromkeys(fresh))
-        self._rows.append((None, visit))
-        self._places.append((line, text))
-        self._bytes += sum(map(len, visit.values.values()))
+        for api in fresh:
+            self._columns[api] = len(self._columns)
+        self._append(line, None, visit, sum(map(len, visit.values.values())))
 
-    def add_problem(self, line: int, text: str, problem: str) -> None:
-        """Add a record that cannot be used."""
-        self._rows.append((problem, None))
-        self._places.append((line, text))
+    def add_problem(self, line: int, problem: str) -> None:
+        """Add the row of a record that cannot be used."""
+        self._append(line, problem, None, 0)
 
-    def coded(self, coder: Coder) -> CodedBatch:
-        """Make a batch of the records."""
+    def _append(self, line: int, problem: str | None, visit: Visit | None, size: int) -> None:
+        self.lines.append(line)
+        self._rows.append((problem, visit))
+        self._bytes += size
+        if len(self._rows) >= _PART_RECORDS or self._bytes >= _PART_BYTES:
+            self._write_part()
+
+    def _write_part(self) -> None:
         visits = [visit for _, visit in self._rows]
-        rows = {
+        columns: dict[str, list[str | None]] = {
             "problem": [problem for problem, _ in self._rows],
             "user": [visit.user if visit else None for visit in visits],
             "time": [visit.time if visit else None for visit in visits],
             "source": [visit.source if visit else None for visit in visits],
         }
-        values = {
-            api: [visit.values.get(api) if visit else None for visit in visits]
-            for api in self._apis
-        }
-        return coder.wide(
-            pl.DataFrame(rows, schema=dict.fromkeys(rows, pl.String)),
-            pl.DataFrame(values, schema=dict.fromkeys(values, pl.String)),
-            lambda numbers: [self._places[number] for number in numbers],
+        for api, number in self._columns.items():
+            columns[f"c{number}"] = [visit.values.get(api) if visit else None for visit in visits]
+        path = self._folder / f"{len(self._parts)}.parquet"
+        frame = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+        frame.write_parquet(path, compression="lz4", statistics=False)
+        self._parts.append(path)
+        self._rows, self._bytes = [], 0
+
+    def scan(self, log: LogFile) -> Scan:
+        """SELECT of all rows in their order.
+
+        Raises
+        ------
+        InputError
+            There is no API.
+        """
+        self._write_part()
+        if not self._columns:
+            raise InputError(f"{log.label}: no record has a value of an API")
+        parts = ", ".join(quote_text(str(path)) for path in self._parts)
+        values = ", ".join(f"c{number} AS v{number}" for number in self._columns.values())
+        return Scan(
+            f'SELECT problem, "user", "time", source, {values} '  # noqa: S608 -- names are numbered, paths quoted
+            f"FROM read_parquet([{parts}], union_by_name = true)",
+            tuple(self._columns),
+            values_are_json=True,
         )

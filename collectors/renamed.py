@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.wide import WideCollector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-    import polars as pl
-
-    from fpmonitor.logs import CodedBatch, ColumnMap, LogFile
+    from fpmonitor.logs import ColumnMap, LogFile, Scan
 
 
 class RenamedCollector(WideCollector, ABC):
@@ -33,17 +32,23 @@ class RenamedCollector(WideCollector, ABC):
         known = sum(self.api_of_column(name) is not None for name in names)
         return known >= 4 and super().recognises(log, self.named(log, column_map))
 
-    def read(self, log: LogFile, column_map: ColumnMap) -> Iterator[CodedBatch]:
-        """Read the log; errors as of the wide collector."""
-        return super().read(log, self.named(log, column_map))
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log; errors as of the wide collector."""
+        return self._renamed(super().scan(log, self.named(log, column_map)))
 
-    def api_of(self, column: str) -> str:
-        """Return the name of the API that a column holds."""
+    def _renamed(self, scan: Scan) -> Scan:
+        source = f"COALESCE(source, '{self.name}') AS source"
+        select = f"SELECT * REPLACE ({source}) FROM ({scan.select})"  # noqa: S608 -- a statement of the wide collector
+        exact = scan.exact
+        return replace(
+            scan,
+            select=select,
+            apis=tuple(self._api(column) for column in scan.apis or ()),
+            exact=None if exact is None else lambda: self._renamed(exact()),
+        )
+
+    def _api(self, column: str) -> str:
         return self.api_of_column(column) or f"x:{self.name}:{column}"
-
-    def source_of(self, source: pl.Expr) -> pl.Expr:
-        """Return where visits come from: the name of the source, where the log tells none."""
-        return source.fill_null(self.name)
 
 
 def column_names(log: LogFile) -> list[str]:

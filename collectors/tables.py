@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from fpmonitor.errors import InputError
 from fpmonitor.logs import MAX_APIS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    import polars as pl
-
-    from fpmonitor.logs import LogFile
+    from fpmonitor.logs import LogFile, Refused, Reject
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,33 +23,72 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class TextBatch:
-    """Some records of a log as text.
+class Survey:
+    """What reading the whole log once found.
 
     Attributes
     ----------
-    rows
-        A row a record: text columns `problem` (why it cannot be read, or null) and those asked for.
-    values
-        For the same records the values of the columns asked for, as they stand in the log (JSON
-        text for JSON lines); null where one is absent.
-    locate
-        Line of the log and text of each of some rows.
+    columns
+        Every column that any record has.
+    empty
+        What a record's cell means that reads as empty: no such member, or a JSON null; none of
+        the two where the log holds both.
+    plain
+        Columns of JSON that can be read as plain text, as far as the first records show: they hold
+        no fractions, and no strings that look like numbers.
+    is_clean
+        Whether to read CSV as if every record had as many fields as the header.
     """
 
-    rows: pl.DataFrame
-    values: pl.DataFrame
-    locate: Callable[[Sequence[int]], list[tuple[int, str]]]
+    columns: Sequence[Column]
+    empty: Literal["absent", "null"] | None = "absent"
+    plain: frozenset[Column] = frozenset()
+    is_clean: bool = False
+
+    @property
+    def exact(self) -> Survey:
+        """The same for logs where reading so is not exact."""
+        return replace(self, plain=frozenset(), is_clean=False)
 
 
-Values: TypeAlias = "Sequence[Column] | Callable[[Sequence[Column]], Sequence[Column]]"
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of a log as SQL.
+
+    Attributes
+    ----------
+    relation
+        What stands behind FROM.
+    text
+        Column -> expression of its plain text, or null where the record lacks it.
+    value
+        Column -> expression of its value as it stands in the log (JSON text for JSON lines).
+    plain
+        Columns of JSON lines whose value is plain text all the same.
+    header_lines
+        Lines of the log that are no records, where records are left out that cannot be read; null
+        where none is left out.
+    """
+
+    relation: str
+    text: Mapping[Column, str]
+    value: Mapping[Column, str]
+    plain: frozenset[Column] = frozenset()
+    header_lines: int | None = None
+
+
 FIELDS = ("user", "time", "source")
 
 
-def too_many_apis(label: str) -> InputError:
+def select_fields(expressions: Mapping[str, str]) -> str:
+    """Select the text of each field of a visit in SQL; null for those without an expression."""
+    return ", ".join(f'{expressions.get(field, "NULL::VARCHAR")} AS "{field}"' for field in FIELDS)
+
+
+def too_many_apis(log: LogFile) -> InputError:
     """Error of a wide log with more columns than a table can have."""
     return InputError(
-        f"{label}: more than {MAX_APIS:,} columns in a wide log",
+        f"{log.label}: more than {MAX_APIS:,} columns in a wide log",
         hint="write one observation a record: user, api, value",
     )
 
@@ -62,26 +99,19 @@ class Reader(Protocol):
     def head_columns(self, log: LogFile) -> list[Column]:
         """Columns that the beginning of the log shows."""
 
-    def read(
+    def survey(self, log: LogFile) -> Survey:
+        """Columns of the whole log."""
+
+    def read_table(
         self,
         log: LogFile,
-        texts: Mapping[str, Column],
-        values: Values,
-    ) -> Iterator[TextBatch]:
-        """Read a log once, in batches that fit into memory.
+        texts: Sequence[Column],
+        values: Sequence[Column],
+        survey: Survey | None = None,
+    ) -> Table:
+        """Read some columns as text and others as values, in SQL; quicker after a survey."""
 
-        Parameters
-        ----------
-        log
-            The log.
-        texts
-            Name of a text column of the rows -> column of the log; null where the log lacks it.
-        values
-            Columns that hold values; or a function that chooses them of all that the log has, which
-            is asked again when a record brings another.
-
-        Raises
-        ------
-        InputError
-            The log cannot be read.
-        """
+    def locate(
+        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+    ) -> list[Reject]:
+        """Find the records that could not be stored; arguments as of a collector's `locate`."""

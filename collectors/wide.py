@@ -1,26 +1,24 @@
-"""Wide logs: one visit a record, and a column for each API."""
+"""Wide logs: one visit of a user a record, with one column (or member) an API."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-import polars as pl
-
-from fpmonitor.collectors import frames
-from fpmonitor.collectors.codes import Coder
+from fpmonitor.collectors import csv_codes, csv_text, json_pieces
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 from fpmonitor.collectors.readers import reader_of
-from fpmonitor.collectors.tables import FIELDS, Column, too_many_apis
+from fpmonitor.collectors.tables import FIELDS, Column, select_fields, too_many_apis
 from fpmonitor.errors import InputError
-from fpmonitor.logs import MAX_APIS
+from fpmonitor.logs import MAX_APIS, Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from fpmonitor.collectors.tables import TextBatch, Values
-    from fpmonitor.logs import CodedBatch, ColumnMap, LogFile
+    from fpmonitor.collectors.tables import Survey
+    from fpmonitor.logs import CodedRows, ColumnMap, LogFile, Refused, Reject
 
 
 class WideCollector:
@@ -44,54 +42,96 @@ class WideCollector:
             and bool(_api_columns(columns, column_map))
         )
 
-    def read(self, log: LogFile, column_map: ColumnMap) -> Iterator[CodedBatch]:
-        """Read the log.
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log.
 
         Raises
         ------
         InputError
             An API stands both beside and in `attributes`, or there is no API.
         """
-        read = partial(reader_of(log).read, log)
-        return self._coded(log.label, read, column_map, is_json=log.format == "jsonl")
+        log = log.shortened
+        return _coded(log, column_map) or _surveyed(log, column_map)
 
-    def read_frame(
-        self, frame: pl.DataFrame, label: str, column_map: ColumnMap
-    ) -> Iterator[CodedBatch]:
-        """Read a frame as a log of its columns; errors as of `read`."""
-        return self._coded(label, partial(frames.read, frame), column_map, is_json=False)
+    def locate(
+        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+    ) -> list[Reject]:
+        """Find the records that could not be stored."""
+        return reader_of(log).locate(log.shortened, rows, refused)
 
-    def _coded(
-        self,
-        label: str,
-        read: Callable[[Mapping[str, Column], Values], Iterator[TextBatch]],
-        column_map: ColumnMap,
-        *,
-        is_json: bool,
-    ) -> Iterator[CodedBatch]:
-        null_is_absent = is_json and column_map.null == "absent"
-        coder = Coder(values_are_json=is_json)
-        fields = {field: Column(column_map.name_of(field)) for field in FIELDS}
 
-        def apis_of(columns: Sequence[Column]) -> list[Column]:
-            return _checked(label, _api_columns(columns, column_map))
+def _surveyed(log: LogFile, column_map: ColumnMap) -> Scan:
+    survey = reader_of(log).survey(log)
+    if column_map.null == "absent":
+        survey = replace(survey, plain=frozenset())  # plain text hides which null is a string
+    return _scan(log, column_map, survey)
 
-        for batch in read(fields, apis_of):
-            values = batch.values.rename(self.api_of)
-            if null_is_absent:
-                values = values.select(pl.when(pl.all() != "null").then(pl.all()))
-            rows = batch.rows.with_columns(self.source_of(pl.col("source")))
-            yield coder.wide(rows, values, batch.locate)
-        if not coder.apis:
-            raise InputError(f"{label}: no column is an API")
 
-    def api_of(self, column: str) -> str:
-        """Return the name of the API that a column holds."""
-        return column
+def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
+    names = _names_to_code(log)
+    columns = [Column(name) for name in names]
+    apis = [column.name for column in _api_columns(columns, column_map)]
+    fields = {field: column.name for field, column in _field_columns(columns, column_map).items()}
+    if "user" not in fields or not 0 < len(apis) <= MAX_APIS:
+        return None
+    coded: CodedRows
+    if log.format == "csv":
+        coded = csv_codes.CsvCodes(log, csv_text.delimiter_of(log), names, fields, apis)
+        exact = partial(_after_codes, log, column_map, coded)
+    else:
+        apis = sorted(apis)
+        keeps_null = column_map.null == "value"
+        coded = json_pieces.JsonPieces(log, fields, apis, null_is_value=keeps_null)
+        exact = partial(_surveyed, log, column_map)
+    is_json = log.format == "jsonl"
+    return Scan(coded.select, tuple(apis), values_are_json=is_json, exact=exact, coded=coded)
 
-    def source_of(self, source: pl.Expr) -> pl.Expr:
-        """Return where visits come from, by what the log says."""
-        return source
+
+def _after_codes(log: LogFile, column_map: ColumnMap, codes: csv_codes.CsvCodes) -> Scan:
+    survey = csv_text.survey(log)
+    return _scan(log, column_map, survey.exact if codes.has_flaw else survey)
+
+
+def _names_to_code(log: LogFile) -> list[str]:
+    """Columns of a log whose values can become codes while it is read; none of another log."""
+    if log.compression != "uncompressed" or log.format == "parquet":
+        return []
+    if log.format == "jsonl":
+        return json_pieces.first_members(log)
+    if b"\r" in log.head:  # lines that end in CR LF are not coded
+        return []
+    return [column.name for column in csv_text.head_columns(log)]
+
+
+def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str, Column]:
+    named = {field: Column(column_map.name_of(field)) for field in FIELDS}
+    return {field: column for field, column in named.items() if column in columns}
+
+
+def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
+    apis = _api_columns(survey.columns, column_map)
+    names = [column.name for column in apis]
+    if not names:
+        raise InputError(f"{log.label}: no column is an API")
+    if len(names) > MAX_APIS:
+        raise too_many_apis(log)
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    if twice:
+        raise InputError(f"{log.label}: {twice[0]!r} stands both beside and in `{ATTRIBUTES}`")
+    fields = _field_columns(survey.columns, column_map)
+    table = reader_of(log).read_table(log, list(fields.values()), apis, survey)
+    texts = select_fields({field: table.text[column] for field, column in fields.items()})
+    values = ", ".join(
+        f"{_value(table.value[column], log, column_map)} AS v{i}" for i, column in enumerate(apis)
+    )
+    return Scan(
+        f"SELECT NULL::VARCHAR AS problem, {texts}, {values} FROM {table.relation}",  # noqa: S608 -- names are quoted where the table is made
+        tuple(names),
+        values_are_json=log.format == "jsonl",
+        plain=frozenset(i for i, column in enumerate(apis) if column in table.plain),
+        exact=partial(_scan, log, column_map, survey.exact),
+        header_lines=table.header_lines,
+    )
 
 
 def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Column]:
@@ -102,11 +142,7 @@ def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Colum
     return [column for column in columns if column.nested or column.name not in no_apis]
 
 
-def _checked(label: str, apis: list[Column]) -> list[Column]:
-    """Check that a log has APIs, not too many, and none of them twice."""
-    if len(apis) > MAX_APIS:
-        raise too_many_apis(label)
-    twice = sorted(name for name, times in Counter(api.name for api in apis).items() if times > 1)
-    if twice:
-        raise InputError(f"{label}: {twice[0]!r} stands both beside and in `{ATTRIBUTES}`")
-    return apis
+def _value(expression: str, log: LogFile, column_map: ColumnMap) -> str:
+    if log.format == "jsonl" and column_map.null == "absent":
+        return f"NULLIF({expression}, 'null')"
+    return expression

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import gzip
-import io
+import re
 import shutil
 import sys
 import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from glob import escape, has_magic
-from itertools import takewhile
+from itertools import count, takewhile
 from pathlib import Path
 from typing import IO, Any, ClassVar, Literal, Protocol, cast
 
@@ -33,10 +34,12 @@ else:
 Format = Literal["jsonl", "csv", "parquet"]
 _HEAD_BYTES = 1 << 18
 _BUFFER_BYTES = 1 << 20
-_BLOCK_BYTES = 1 << 23
 MAX_RECORD_BYTES = 16_000_000
+MAX_REFUSED = 100_000
 MAX_APIS = 4000
 LONG_LINE = f"longer than {MAX_RECORD_BYTES // 1_000_000} MB"
+# Text that stands for a number in several ways: 1 is written 1.0, and 100000 is written 1e5.
+NUMBER_IN_DOUBT = re.compile(r"-?[0-9]+\.0|-?[0-9.]+[eE][-+]?[0-9]+")
 # Logs that repeat themselves much, one observation a record, pack to a fiftieth.
 MAX_EXPANSION = 300
 _FREE_EXPANSION_BYTES = 64_000_000
@@ -117,57 +120,113 @@ class Reject:
 
 
 @dataclass(frozen=True, slots=True)
-class CodedBatch:
-    """Some records of a log, with codes that stand for the values of its APIs.
+class Refused:
+    """A record that DuckDB's CSV reader refused: its first byte in the unpacked log, why, text."""
+
+    offset: int
+    reason: str
+    text: str
+
+
+class InexactReadingError(Exception):
+    """A quick way of reading that may not tell exactly what this log holds."""
+
+
+class CodedRows(Protocol):
+    """Rows of a wide log whose values become codes while they are read."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """For each API the column that holds its codes; several APIs may share one."""
+
+    @property
+    def select(self) -> str:
+        """How the store reads one batch, the table `coded_batch`; see `Scan`."""
+
+    def batches(self) -> Iterator[pl.DataFrame]:
+        """Read the log; each batch has columns of text and columns of codes (UInt32).
+
+        Raises
+        ------
+        InexactReadingError
+            The log must be read in another way.
+        """
+
+    def dictionary(self, column: str) -> pl.DataFrame:
+        """Tell what the codes of a column stand for, once all batches were read.
+
+        Columns `position` (UInt32; which API), `code` (UInt32) and `raw` (String; the value in the
+        log, or its JSON text); an API of which a code tells nothing is absent.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """How the store reads the records of a log.
 
     Attributes
     ----------
-    rows
-        A row a record, in the order of the log: text columns `problem` (why it cannot be used, or
-        null), `user`, `time` and `source`.
-    codes
-        For the same records UInt32 columns `c0`, `c1`, ...; null where an API is absent. A later
-        batch may have more columns, and never fewer.
+    select
+        A SELECT of DuckDB that yields one row a record, in the order of the log, with the text
+        columns `problem` (null where the record can be used), `user`, `time`, `source`, and then
+        `api`, `status`, `value` (long) or `v0`, `v1`, ... (wide; where values are JSON text, also
+        `undefined` and `error:` followed by the message as JSON text or null).
     apis
-        The API of each column of codes; null for a long log, whose only column holds codes of
-        observations.
-    values
-        What codes stand for that no earlier batch explained: columns `place` (UInt32: which column
-        of codes), `code` (UInt32), `api`, `status`, and `raw`, the value as it stands in the log.
+        Wide logs: the API of each column `v0`, `v1`, ...; null for a long log.
     values_are_json
-        Whether `raw` is JSON text (strings in quotes; errors as `error:` followed by the message)
-        rather than plain text.
-    locate
-        Line of the log and text of each of some rows of the batch.
+        Whether values are JSON text (strings in quotes) rather than plain text.
+    plain
+        Wide logs of JSON text: the columns `v0`, `v1`, ... that hold plain text nevertheless.
+    exact
+        Reads the same more slowly, for logs where this way raises `InexactReadingError`, where
+        the text of a plain column could be a number or a string, or where lines are missing.
+    coded
+        Wide logs: rows with codes instead of values; then `select` reads one batch of them, the
+        table `coded_batch`, and yields `coded.columns` instead of `v0`, `v1`, ...
+    header_lines
+        Wide logs of text whose records are left out if they cannot be read: lines that are no
+        records. If none was left out, rows and line ends in values come to all other lines.
     """
 
-    rows: pl.DataFrame
-    codes: pl.DataFrame
+    select: str
     apis: tuple[str, ...] | None
-    values: pl.DataFrame
     values_are_json: bool
-    locate: Callable[[Sequence[int]], list[tuple[int, str]]]
+    plain: frozenset[int] = frozenset()
+    exact: Callable[[], Scan] | None = None
+    coded: CodedRows | None = None
+    header_lines: int | None = None
 
 
 class Collector(Protocol):
-    """Turns the logs of one source into coded batches for the store.
-
-    A collector may have an attribute `rows_are_visits`, which is true after reading a log that
-    names no users, so that each record counts as one.
-    """
+    """Turns the logs of one source into records for the store."""
 
     name: ClassVar[str]
 
     def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
         """Whether the shape of the log is the one that this collector reads."""
 
-    def read(self, log: LogFile, column_map: ColumnMap) -> Iterator[CodedBatch]:
-        """Read the log once, in batches that fit into memory.
+    def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
+        """How to read the log.
 
         Raises
         ------
         InputError
             The log is not what the collector reads.
+        """
+
+    def locate(
+        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+    ) -> list[Reject]:
+        """Find the records that could not be stored.
+
+        Parameters
+        ----------
+        log
+            The log that was scanned.
+        rows
+            Row of the scan, from 0 -> reason.
+        refused
+            Records that are no row of the scan, in their order.
         """
 
 
@@ -197,14 +256,6 @@ class DemandCollector(Protocol):
         InputError
             The log cannot be read.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Whole lines of a log, each with its end, and the number of the first."""
-
-    line: int
-    data: bytes
 
 
 @dataclass(frozen=True)
@@ -237,31 +288,61 @@ class LogFile:
                 head = file.read(_HEAD_BYTES)
                 return head if b"\n" in head else head + file.readline(MAX_RECORD_BYTES)
         except _BROKEN_FILE as error:
-            raise self.unreadable(error) from error
+            raise self._unreadable(error) from error
 
-    def blocks(self) -> Iterator[Block]:
-        """Read the log in blocks of lines; a line that is too long for any reader is a mark.
+    def check_expansion(self) -> None:
+        """Check that a packed log does not unpack to far more than logs do.
 
         Raises
         ------
         InputError
-            The packing is broken, or the log unpacks to far more than logs do.
+            It does, or its packing is broken.
         """
-        line, rest = 1, b""
-        with self.open() as file:
-            while part := file.read(_BLOCK_BYTES):
-                end = part.rfind(b"\n") + 1
-                if not end:
-                    rest = (rest + part)[: MAX_RECORD_BYTES + 1]
-                    continue
-                data, rest = _with_a_mark(rest + part[:end]), part[end:]
-                yield Block(line, data)
-                line += data.count(b"\n")
-        if rest:
-            yield Block(line, _with_a_mark(rest) + b"\n")
+        if self.compression == "uncompressed":
+            return
+        most = max(_FREE_EXPANSION_BYTES, MAX_EXPANSION * self.path.stat().st_size)
+        try:
+            with self.open() as file:
+                while file.read(_BUFFER_BYTES):
+                    if file.tell() > most:
+                        raise InputError(
+                            f"{self.label}: unpacks to more than {MAX_EXPANSION} times its size",
+                            hint="if that is right, unpack it before",
+                        )
+        except _BROKEN_FILE as error:
+            raise self._unreadable(error) from error
 
-    def unreadable(self, error: Exception) -> InputError:
-        """Return the error of a log that cannot be read."""
+    @cached_property
+    def shortened(self) -> LogFile:
+        """The log, or where it has lines too long for any reader, a copy with a mark for each."""
+        if not self._may_have_long_lines():
+            return self
+        folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
+        copy = LogFile(folder / "log", self.label)
+        weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
+        with self.open() as file, copy.path.open("wb") as target:
+            while line := file.readline(MAX_RECORD_BYTES + 1):
+                if len(line) <= MAX_RECORD_BYTES:
+                    target.write(line)
+                    continue
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(_BUFFER_BYTES)
+                target.write(LONG_LINE.encode() + (b"\r\n" if line.endswith(b"\r\n") else b"\n"))
+        return copy
+
+    def _may_have_long_lines(self) -> bool:
+        """Whether a whole block of half the limit is one line, looking for one end in each."""
+        if self.format == "parquet":
+            return False
+        size = MAX_RECORD_BYTES // 2
+        with self.open() as file:
+            for start in count(0, size):
+                file.seek(start)
+                if not _has_line_end(file, size):
+                    return file.tell() == start + size
+        return False
+
+    def _unreadable(self, error: Exception) -> InputError:
         reason = excerpt(str(error).split("\n", 1)[0])
         return InputError(f"{self.label}: cannot be read ({reason})")
 
@@ -323,44 +404,17 @@ class LogFile:
                 yield file
             return
         opener = gzip.open if self.compression == "gzip" else zstd.open
-        with cast("IO[bytes]", opener(self.path, "rb")) as packed:
-            yield cast("IO[bytes]", io.BufferedReader(_Unpacked(self, packed), _BUFFER_BYTES))
+        with cast("IO[bytes]", opener(self.path, "rb")) as file:
+            yield file
 
 
-class _Unpacked(io.RawIOBase):
-    """The unpacked bytes of a log, as long as they are not far more than logs unpack to."""
-
-    def __init__(self, log: LogFile, packed: IO[bytes]) -> None:
-        self._log = log
-        self._packed = packed
-        self._left = max(_FREE_EXPANSION_BYTES, MAX_EXPANSION * log.path.stat().st_size)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer)
-        try:
-            data = self._packed.read(len(view))
-        except _BROKEN_FILE as error:
-            raise self._log.unreadable(error) from error
-        self._left -= len(data)
-        if self._left < 0:
-            raise InputError(
-                f"{self._log.label}: unpacks to more than {MAX_EXPANSION} times its size",
-                hint="if that is right, unpack it before",
-            )
-        view[: len(data)] = data
-        return len(data)
-
-
-def _with_a_mark(data: bytes) -> bytes:
-    """Replace the first of some lines by a mark where it is too long."""
-    end = data.find(b"\n") + 1
-    if (end or len(data)) <= MAX_RECORD_BYTES:
-        return data
-    line_end = b"" if not end else b"\r\n" if data[end - 2 : end] == b"\r\n" else b"\n"
-    return LONG_LINE.encode() + line_end + (data[end:] if end else b"")
+def _has_line_end(file: IO[bytes], size: int) -> bool:
+    """Whether a line ends within the next bytes of a file, which is read no further."""
+    while size and (part := file.read(min(_BUFFER_BYTES, size))):
+        if b"\n" in part:
+            return True
+        size -= len(part)
+    return False
 
 
 @contextmanager

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import duckdb
-import polars as pl
+import numpy as np
 
-from fpmonitor.collectors.frames import as_polars
-from fpmonitor.collectors.wide import WideCollector
 from fpmonitor.disclosure import masked_quotes, masked_text
 from fpmonitor.errors import InputError
 from fpmonitor.logs import (
     MAX_APIS,
-    CodedBatch,
+    NUMBER_IN_DOUBT,
+    CodedRows,
     Collector,
     ColumnMap,
+    InexactReadingError,
     LogFile,
+    Refused,
     Reject,
+    Scan,
     describe_names,
     excerpt,
 )
@@ -39,7 +41,7 @@ LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
 _BLOCK = 1 << 18
-_FRAME_ROWS = 1 << 16
+_LINE_END = ord("\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,117 +139,51 @@ def ingest(
         progress("reading")
         before = log.path.stat()
         with ThreadPoolExecutor(max_workers=1) as beside:
-            hashing = beside.submit(_digest, log, collector, column_map, before.st_size)
+            hashing = beside.submit(_content, log, collector, column_map, before.st_size)
             if database.rows("ingest/batch_of_source", source=log.label)[0][0]:
                 hashing.result()
-            if hashing.done() and (
-                repeated := _repeated(database, log.label, hashing.result(), started)
-            ):
+            repeated = hashing.done() and _repeated(database, log, hashing.result(), started)
+            if repeated:
                 return repeated
-            staged = _staged(database, collector.read(log, column_map))
-            digest = hashing.result()
+            log.check_expansion()
+            scan = _staged(database, collector.scan(log, column_map))
+            content = hashing.result()
         _check_same_file(log, before)
-        batch = _Batch(
-            log.label,
-            collector.name,
-            digest,
-            started,
-            rows_are_visits=getattr(collector, "rows_are_visits", False),
+        repeated = _repeated(database, log, content, started)
+        if repeated:
+            return repeated
+        store = partial(
+            _store, database, log, collector, content=content, started=started, progress=progress
         )
-        return _repeated(database, log.label, digest, started) or _store(
-            database, batch, staged, progress
-        )
+        while True:
+            try:
+                return store(scan)
+            except InexactReadingError:
+                scan = _staged(database, _exact(scan))
     except (duckdb.Error, OSError) as error:
         raise _unreadable(log, error) from error
     finally:
         database.run("ingest/forget_staged")
 
 
-def ingest_frame(
-    database: Database,
-    frame: object,
-    column_map: ColumnMap | None = None,
-    *,
-    name: str = "frame",
-    progress: Callable[[str], None] = lambda _stage: None,
-) -> BatchReport:
-    """Store the observations of a wide frame in one transaction.
-
-    A frame whose content was stored before adds nothing; its records count as duplicates.
-
-    Parameters
-    ----------
-    database
-        Where to store them.
-    frame
-        A frame of Polars or pandas, or anything that has the Arrow C stream.
-    column_map
-        Which columns hold the user, the time and the source; all others are APIs.
-    name
-        What the batch is called.
-    progress
-        Called with each stage.
-
-    Raises
-    ------
-    InputError
-        The frame cannot be read; nothing of it is stored.
-    """
-    column_map = column_map or ColumnMap()
-    started = time.perf_counter()
-    try:
-        progress("reading")
-        table = as_polars(frame)
-        batch = _Batch(name, "frame", _digest_of_frame(table, column_map), started)
-        if repeated := _repeated(database, name, batch.digest, started):
-            return repeated
-        staged = _staged(database, WideCollector().read_frame(table, name, column_map))
-        return _store(database, batch, staged, progress)
-    except pl.exceptions.PolarsError as error:
-        raise InputError(f"{name}: cannot be read ({excerpt(str(error))})") from error
-    finally:
-        database.run("ingest/forget_staged")
-
-
-def _digest_of_frame(frame: pl.DataFrame, column_map: ColumnMap) -> str:
-    digest = hashlib.sha256(_reading("frame", column_map))
-    for part in frame.iter_slices(_FRAME_ROWS):
-        written = io.BytesIO()
-        part.write_ipc_stream(written, compat_level=pl.CompatLevel.oldest())
-        digest.update(written.getbuffer())
-    return digest.hexdigest()
-
-
 @dataclass(frozen=True, slots=True)
-class _Batch:
-    """What is known of a log before it is stored."""
+class _Content:
+    """What one pass over the bytes of a log tells: a digest, and the number of lines of a CSV."""
 
-    source: str
-    collector: str
     digest: str
-    started: float
-    rows_are_visits: bool = False
+    lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Staged:
-    """A log that was read into the table of staged records.
-
-    `apis` holds the API of each column of codes, and is null for a long log.
-    """
-
-    apis: tuple[str, ...] | None
-    rejects: Sequence[Reject]
-
-
-def _repeated(database: Database, source: str, digest: str, started: float) -> BatchReport | None:
+def _repeated(
+    database: Database, log: LogFile, content: _Content, started: float
+) -> BatchReport | None:
     """Report on a log whose bytes were stored before; null for others."""
-    known = database.rows("ingest/batch_by_digest", digest=digest)
+    known = database.rows("ingest/batch_by_digest", digest=content.digest)
     if not known:
         return None
     collector, read, users, apis = known[0]
     return BatchReport(
-        source=source,
+        source=log.label,
         collector=collector,
         read=read,
         stored=0,
@@ -282,133 +218,177 @@ def _check_same_file(log: LogFile, before: os.stat_result) -> None:
         )
 
 
-def _digest(log: LogFile, collector: Collector, column_map: ColumnMap, size: int) -> str:
+def _content(log: LogFile, collector: Collector, column_map: ColumnMap, size: int) -> _Content:
     """Digest of the bytes and of how they are read: another column map makes another batch.
 
     Only the bytes that were there at first count: a digest of lines that came too late to be
     stored would keep them from ever being stored.
     """
-    digest = hashlib.sha256(_reading(collector.name, column_map))
-    block = bytearray(_BLOCK)
-    with log.path.open("rb", buffering=0) as file:
-        while read := file.readinto(memoryview(block)[:size]):
-            digest.update(memoryview(block)[:read])
-            size -= read
-    return digest.hexdigest()
-
-
-def _reading(collector: str, column_map: ColumnMap) -> bytes:
+    digest = hashlib.sha256()
     reading = [
-        collector,
+        collector.name,
         sorted(column_map.columns.items()),
         sorted(column_map.ignore),
         column_map.null,
     ]
-    return json.dumps(reading).encode()
-
-
-def _staged(database: Database, batches: Iterator[CodedBatch]) -> _Staged:
-    """Read a log into the tables of staged records and of what their codes stand for."""
-    rejects: list[Reject] = []
-    apis: tuple[str, ...] | None = ()
-    width = 0
-    database.run("ingest/create_staged")
-    database.run("ingest/create_raw_value")
-    for batch in batches:
-        apis = batch.apis
-        for column in batch.codes.columns[width:]:
-            database.run("ingest/add_code_column", fragments={"column": column})
-        width = batch.codes.width
-        _stage(database, batch)
-        if len(rejects) < _LISTED_REJECTS:
-            rejects += _rejects_of(database, batch)
-    if database.rows("ingest/count_problems")[0][0]:
-        for place in range(width):
-            fragments = {"column": f"c{place}"}
-            database.run("ingest/drop_unused_values", fragments=fragments, place=place)
-    return _Staged(apis, rejects[:_LISTED_REJECTS])
-
-
-def _stage(database: Database, batch: CodedBatch) -> None:
-    with database.frame("batch_rows", batch.rows.hstack(batch.codes)):
-        database.run(
-            "ingest/stage",
-            fragments={"columns": ", ".join(batch.codes.columns)},
-            key=database.meta("user_key"),
-        )
-    with database.frame("batch_values", batch.values):
-        database.run("ingest/add_raw_values", json=batch.values_are_json)
-
-
-def _rejects_of(database: Database, batch: CodedBatch) -> list[Reject]:
-    """Rejects among the records that were staged last, in the order of their lines."""
-    problems = dict(database.rows("ingest/problem_rows", records=batch.rows.height))
-    places = batch.locate(list(problems)) if problems else []
-    return sorted(
-        (
-            Reject(line, reason, masked_text(excerpt(text)))
-            for (line, text), reason in zip(places, problems.values(), strict=True)
-        ),
-        key=lambda reject: reject.line,
-    )
+    digest.update(json.dumps(reading).encode())
+    block = np.zeros(_BLOCK, dtype=np.uint8)
+    has_lines = not log.head.startswith(b"{")  # as those of JSON do, of which nobody asks
+    lines, is_ended = 0, True
+    with log.path.open("rb", buffering=0) as file:
+        while read := file.readinto(block.data[:size]):
+            digest.update(block.data[:read])
+            size -= read
+            if has_lines:
+                lines += int(np.count_nonzero(block[:read] == _LINE_END))
+                is_ended = bool(block[read - 1] == _LINE_END)
+    return _Content(digest.hexdigest(), lines + (not is_ended))
 
 
 def _store(
-    database: Database, batch: _Batch, staged: _Staged, progress: Callable[[str], None]
+    database: Database,
+    log: LogFile,
+    collector: Collector,
+    scan: Scan,
+    *,
+    content: _Content,
+    started: float,
+    progress: Callable[[str], None],
 ) -> BatchReport:
     with database.transaction():
-        apis = _number_apis(database, batch.source, staged)
-        progress("coding values")
-        _number_values(database)
-        progress("storing")
-        number = database.rows("ingest/next_batch_id")[0][0]
-        _store_observations(database, staged, apis, number)
-        read, problems, stored, users = database.rows("ingest/count_records")[0]
-        report = BatchReport(
-            source=batch.source,
-            collector=batch.collector,
-            read=read,
-            stored=stored,
-            duplicates=read - problems - stored,
-            rejected=problems,
-            users=users,
-            apis=len(apis),
-            seconds=_seconds_since(batch.started),
-            rows_are_visits=batch.rows_are_visits,
+        return _store_staged(
+            database, log, collector, scan, content=content, started=started, progress=progress
         )
-        database.run(
-            "ingest/add_batch",
-            batch=number,
-            digest=batch.digest,
-            ingested_at=datetime.now(UTC).replace(tzinfo=None),
-            **report.to_json(),
-        )
-        database.run(
-            "ingest/add_rejects",
-            batch=number,
-            lines=[reject.line for reject in staged.rejects],
-            reasons=[reject.reason for reject in staged.rejects],
-            excerpts=[reject.excerpt for reject in staged.rejects],
-        )
+
+
+def _store_staged(
+    database: Database,
+    log: LogFile,
+    collector: Collector,
+    scan: Scan,
+    *,
+    content: _Content,
+    started: float,
+    progress: Callable[[str], None],
+) -> BatchReport:
+    rejects, refused = _rejects(database, log, collector)
+    apis = _number_apis(database, log, scan)
+    progress("coding values")
+    _number_values(database, scan, apis, content.lines)
+    progress("storing")
+    batch = database.rows("ingest/next_batch_id")[0][0]
+    _store_observations(database, scan, apis, batch)
+    staged, problems, stored, users = database.rows("ingest/count_records")[0]
+    report = BatchReport(
+        source=log.label,
+        collector=collector.name,
+        read=staged + refused,
+        stored=stored,
+        duplicates=staged - problems - stored,
+        rejected=problems + refused,
+        users=users,
+        apis=len(apis),
+        seconds=_seconds_since(started),
+        rows_are_visits=getattr(collector, "rows_are_visits", False),
+    )
+    database.run(
+        "ingest/add_batch",
+        batch=batch,
+        digest=content.digest,
+        ingested_at=datetime.now(UTC).replace(tzinfo=None),
+        **report.to_json(),
+    )
+    _store_rejects(database, batch, rejects)
     return report
 
 
-def _number_apis(database: Database, source: str, staged: _Staged) -> dict[str, int]:
+def _staged(database: Database, scan: Scan) -> Scan:
+    """Stage the records of a log; give the way in which they could be read."""
+    try:
+        with database.transaction():
+            _stage(database, scan)
+    except InexactReadingError:
+        return _staged(database, _exact(scan))
+    return scan
+
+
+def _exact(scan: Scan) -> Scan:
+    return cast("Callable[[], Scan]", scan.exact)()
+
+
+def _stage(database: Database, scan: Scan) -> None:
+    columns = ["api", "status", "value"] if scan.apis is None else _value_columns(scan)
+    stage = partial(database.run, "ingest/stage", key=database.meta("user_key"))
+    fragments = {"scan": scan.select, "columns": ", ".join(dict.fromkeys(columns))}
+    if scan.coded is None:
+        stage(fragments=fragments | {"table": "staged"})
+        return
+    table = "staged"
+    for batch in scan.coded.batches():
+        try:
+            with database.frame("coded_batch", batch):
+                stage(fragments=fragments | {"table": table})
+        except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
+            raise InexactReadingError from error
+        if table == "staged_batch":
+            database.run("ingest/append_batch")
+        table = "staged_batch"
+
+
+def _value_columns(scan: Scan) -> Sequence[str]:
+    """Columns of a staged wide log that hold the values of its APIs, or their codes."""
+    if scan.coded is not None:
+        return scan.coded.columns
+    return [f"v{i}" for i in range(len(scan.apis or ()))]
+
+
+def _rejects(database: Database, log: LogFile, collector: Collector) -> tuple[list[Reject], int]:
+    """List the first rejects of the log; count the records that the reader itself refused."""
+    refused = []
+    if database.has_table("reject_errors"):
+        found = database.rows("ingest/refused_records", listed=_LISTED_REJECTS)
+        refused = [Refused(*row) for row in found]
+        database.run("ingest/forget_refused")
+    rows = dict(database.rows("ingest/problem_rows", most=_LISTED_REJECTS))
+    listed = collector.locate(log, rows, refused) if rows or refused else []
+    return sorted(listed, key=lambda reject: reject.line)[:_LISTED_REJECTS], len(refused)
+
+
+def _store_rejects(database: Database, batch: int, rejects: Sequence[Reject]) -> None:
+    database.run(
+        "ingest/add_rejects",
+        batch=batch,
+        lines=[reject.line for reject in rejects],
+        reasons=[reject.reason for reject in rejects],
+        excerpts=[masked_text(reject.excerpt) for reject in rejects],
+    )
+
+
+def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]:
     names = (
-        list(staged.apis)
-        if staged.apis is not None
+        list(scan.apis)
+        if scan.apis is not None
         else [row[0] for row in database.rows("ingest/staged_api_names", most=MAX_APIS + 1)]
     )
     database.run("ingest/add_apis", names=names)
     if database.rows("ingest/count_apis")[0][0] > MAX_APIS:
         raise InputError(
-            f"{source}: more than {MAX_APIS:,} APIs in one database",
+            f"{log.label}: more than {MAX_APIS:,} APIs in one database",
             hint="nothing of this file was stored; does it name APIs where values should be?",
         )
     return dict(database.rows("ingest/api_ids", names=names))
 
 
-def _number_values(database: Database) -> None:
+def _number_values(database: Database, scan: Scan, apis: dict[str, int], lines: int) -> None:
+    database.run("ingest/create_raw_value")
+    numbers = [apis[name] for name in scan.apis or ()]
+    if scan.apis is None:
+        database.run("ingest/add_raw_values_long", json=scan.values_are_json)
+    elif scan.coded is not None:
+        _add_coded_values(database, scan.coded, numbers, json=scan.values_are_json)
+    else:
+        _add_raw_values(database, scan, numbers)
+        _check_lines(database, scan, numbers, lines)
     database.run("ingest/read_values")
     nested = [row[0] for row in database.rows("ingest/nested_values")]
     database.run(
@@ -420,6 +400,49 @@ def _number_values(database: Database) -> None:
     digest_staged_values(database)
     database.run("ingest/add_values")
     database.run("ingest/code_values")
+
+
+def _add_coded_values(
+    database: Database, coded: CodedRows, apis: Sequence[int], *, json: bool
+) -> None:
+    for column in dict.fromkeys(coded.columns):
+        fragments = {"column": column}
+        with database.frame("dictionary", coded.dictionary(column)):
+            database.run("ingest/add_raw_values_coded", fragments=fragments, apis=apis, json=json)
+
+
+def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int]) -> None:
+    for i, (api, column) in enumerate(zip(apis, _value_columns(scan), strict=True)):
+        database.run(
+            "ingest/add_raw_values_wide",
+            fragments={"column": column},
+            api=api,
+            json=scan.values_are_json and i not in scan.plain,
+        )
+    if not scan.plain:
+        return
+    doubts = database.rows("ingest/numbers_in_doubt", number=NUMBER_IN_DOUBT.pattern)
+    if doubts[0][0]:
+        raise InexactReadingError
+
+
+def _check_lines(database: Database, scan: Scan, apis: Sequence[int], lines: int) -> None:
+    """Check that no record was left out: each has a line, and each line end in a value another.
+
+    Raises
+    ------
+    InexactReadingError
+        One may have been.
+    """
+    if scan.header_lines is None:
+        return
+    columns = dict(zip(apis, _value_columns(scan), strict=True))
+    lines -= scan.header_lines + database.rows("ingest/count_staged")[0][0]
+    for (api,) in database.rows("ingest/apis_with_line_ends") if lines else ():
+        fragments = {"column": columns[api]}
+        lines -= database.rows("ingest/count_line_ends", fragments=fragments, api=api)[0][0]
+    if lines:
+        raise InexactReadingError
 
 
 def canonical_json(text: str) -> str:
@@ -435,9 +458,9 @@ def canonical_json(text: str) -> str:
 
 
 def _store_observations(
-    database: Database, staged: _Staged, apis: Mapping[str, int], batch: int
+    database: Database, scan: Scan, apis: Mapping[str, int], batch: int
 ) -> None:
-    wide = staged.apis is not None
+    wide = scan.apis is not None
     last = database.rows("ingest/last_visit_id")[0][0]
     database.run("ingest/stage_visits")
     database.run("ingest/stage_users")
@@ -448,20 +471,22 @@ def _store_observations(
     database.run("ingest/find_repeats", wide=wide)
     database.run("ingest/create_kept")
     repeats, known = database.rows("ingest/count_repeats")[0]
+    if scan.apis is None:
+        database.run("ingest/contest_long")
+        _store_contested(database, any_known=known > 0)
+        return
     # API by API: neighbouring rows then differ in the visit alone, which packs ten times better.
-    for place, api in enumerate(staged.apis if staged.apis is not None else (None,)):
-        column = {"column": f"c{place}"}
-        if api is not None:
-            database.run(
-                "ingest/add_fresh_observations",
-                fragments=column,
-                place=place,
-                api=apis[api],
-                last=last,
-            )
+    form = "raw" if scan.coded is None else "code"
+    for name, column in zip(scan.apis, _value_columns(scan), strict=True):
+        value = {"column": column, "form": form}
+        database.run("ingest/add_fresh_observations", fragments=value, api=apis[name], last=last)
         if repeats:
-            database.run("ingest/contest", fragments=column, place=place)
-            if known:
-                database.run("ingest/drop_stored")
-            database.run("ingest/add_kept_rows")
-            database.run("ingest/add_kept_observations")
+            database.run("ingest/contest_wide", fragments=value, api=apis[name])
+            _store_contested(database, any_known=known > 0)
+
+
+def _store_contested(database: Database, *, any_known: bool) -> None:
+    if any_known:
+        database.run("ingest/drop_stored")
+    database.run("ingest/add_kept_rows")
+    database.run("ingest/add_kept_observations")

@@ -1,2 +1,2 @@
--- What the codes in the columns of staged records stand for, as it stands in the log.
-CREATE OR REPLACE TEMP TABLE raw_value (place UINTEGER, code UINTEGER, api VARCHAR, status VARCHAR, raw VARCHAR, is_json BOOLEAN)
+-- The distinct values of the log as they stand in it, before they are brought to one form, with their code if it was coded while it was read.
+CREATE OR REPLACE TEMP TABLE raw_value (api_id INTEGER, status VARCHAR, raw VARCHAR, is_json BOOLEAN, code UINTEGER)

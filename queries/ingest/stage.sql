@@ -1,5 +1,5 @@
--- The records of a batch, with what is wrong with them; the user's id stays behind.
-INSERT INTO staged BY NAME
+-- One row per record of the log, in its order, with what is wrong with it; the user's id stays behind.
+CREATE OR REPLACE TEMP TABLE {table} AS
 SELECT
     COALESCE(
         problem,
@@ -26,5 +26,5 @@ FROM (
             WHEN regexp_full_match("time", '[0-9]{12,14}(\.[0-9]+)?') THEN make_timestamp((TRY_CAST("time" AS DOUBLE) * 1000)::BIGINT)
             ELSE TRY_CAST("time" AS TIMESTAMPTZ)::TIMESTAMP
         END AS parsed_time
-    FROM batch_rows
+    FROM ({scan})
 )

@@ -1,2 +1,2 @@
 -- The APIs of a staged long log, in order of first appearance.
-SELECT api FROM raw_value GROUP BY api ORDER BY min(code) LIMIT $most
+SELECT api FROM staged WHERE problem IS NULL GROUP BY api ORDER BY min(rowid) LIMIT $most

@@ -1,4 +1,4 @@
-"""Logs read in blocks are the same observations as when DuckDB reads the whole file at once."""
+"""Logs read into codes are the same observations as when every record is parsed for itself."""
 
 from __future__ import annotations
 
@@ -7,26 +7,22 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpmonitor import logs
-from fpmonitor.collectors import codes
-from fpmonitor.collectors.codes import Coder
+from fpmonitor.collectors import codes, wide
 from fpmonitor.collectors.wide import WideCollector
+from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.logs import LONG_LINE, MAX_RECORD_BYTES, ColumnMap, log_files
-from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import ingest
+from fpmonitor.logs import MAX_RECORD_BYTES, ColumnMap, InexactReadingError, log_files
+from fpmonitor.store.database import ArrowStream, Database
+from fpmonitor.store.ingest import choose_collector, ingest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from fpmonitor.logs import CodedBatch, LogFile
+    from fpmonitor.logs import Scan
 
 RECORD: dict[str, Any] = {
     "user": "u", "time": "2026-01-01T00:00:00Z", "a": "x", "b": 1, "c": None, "http:d": [1, None],
@@ -42,71 +38,8 @@ def users(count: int, **changes: Any) -> list[dict[str, Any]]:
     return [RECORD | {"user": f"u{i}", "b": i % 3} | changes for i in range(count)]
 
 
-class WholeFile(WideCollector):
-    """Reads the whole file by DuckDB at once, as the exact way that all others must agree with."""
-
-    def read(self, log: LogFile, column_map: ColumnMap) -> Iterator[CodedBatch]:
-        lines = log.path.read_bytes().split(b"\n")
-        short = [line if len(line) < MAX_RECORD_BYTES else LONG_LINE.encode() for line in lines]
-        log.path.write_bytes(b"\n".join(short))
-        with duckdb.connect() as connection:
-            read = csv_rows_of if log.format == "csv" else json_rows_of
-            rows = read(connection, log)
-        names = {column_map.name_of(field): field for field in ("user", "time", "source")}
-        no_apis = {*names, *column_map.ignore, ""}
-        null_is_absent = column_map.null == "absent" and log.format == "jsonl"
-        apis = [name for name in rows.columns if name not in no_apis]
-        if not apis:
-            raise InputError(f"{log.label}: no column is an API")
-        fields = rows.select(pl.col(n).alias(f) for n, f in names.items() if n in rows.columns)
-        if log.format == "jsonl":
-            with duckdb.connect() as connection:
-                plain = ", ".join(f"{c} ->> '$' AS {c}" for c in fields.columns)
-                fields = connection.sql(f"SELECT {plain} FROM fields").pl()
-        values = rows.select(apis)
-        if null_is_absent:
-            values = values.select(pl.when(pl.all() != "null").then(pl.all()))
-        yield Coder(values_are_json=log.format == "jsonl").wide(fields, values)
-
-
-def csv_rows_of(connection: duckdb.DuckDBPyConnection, log: LogFile) -> pl.DataFrame:
-    """Rows that DuckDB reads, and behind them an empty one for each that it refuses."""
-    text = log.path.read_text(encoding="utf-8-sig", errors="replace")
-    first = text.split("\n")[0]
-    delimiter = max(",\t;|", key=first.count)
-    names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    columns = {f"c{i}": "VARCHAR" for i in range(len(names))}
-    rows = connection.execute(
-        f"FROM read_csv('{log.path}', columns = {columns}, header = true, auto_detect = false, "
-        f"delim = '{delimiter}', quote = '\"', escape = '\"', nullstr = '', "
-        f"allow_quoted_nulls = false, max_line_size = {MAX_RECORD_BYTES}, "
-        f"buffer_size = {2 * MAX_RECORD_BYTES}, store_rejects = true, rejects_limit = 0)"
-    ).fetchall()
-    refused = connection.execute(
-        "SELECT count(DISTINCT line_byte_position) FROM reject_errors"
-    ).fetchall()[0][0]
-    rows += [(None,) * len(names)] * refused
-    return pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
-
-
-def json_rows_of(connection: duckdb.DuckDBPyConnection, log: LogFile) -> pl.DataFrame:
-    """Members of all records as JSON text; a line that is no object has none."""
-    connection.execute(
-        f"CREATE TABLE line AS FROM read_json_objects('{log.path}', format = 'newline_delimited', "
-        f"ignore_errors = true, maximum_object_size = {MAX_RECORD_BYTES})"
-    )
-    found = connection.execute("SELECT DISTINCT unnest(json_keys(json)) FROM line").fetchall()
-    names = sorted(name for (name,) in found)
-    pointers = ["/" + name.replace("~", "~0").replace("/", "~1") for name in names]
-    rows = connection.execute("SELECT json_extract(json, $1::VARCHAR[]) FROM line", [pointers])
-    cells = [row[0] or [None] * len(names) for row in rows.fetchall()]
-    return pl.DataFrame(cells, dict.fromkeys(names, pl.String), orient="row")
-
-
-def stored(
-    folder: Path, name: str, content: bytes, column_map: ColumnMap, collector: WideCollector
-) -> tuple[Any, ...]:
-    """What ingest reports and stores, or why it refuses the log."""
+def stored(folder: Path, name: str, content: bytes, column_map: ColumnMap) -> tuple[Any, ...]:
+    """What ingest reports, rejects and stores, or why it refuses the log."""
     folder.mkdir(parents=True)
     (folder / name).write_bytes(content)
     with (
@@ -115,15 +48,17 @@ def stored(
     ):
         database._connection.execute("UPDATE meta SET value = 'key' WHERE name = 'user_key'")
         try:
+            collector = choose_collector(log, column_map, "wide")
             report = ingest(database, log, collector, column_map)
         except InputError as error:
-            return (str(error).replace(str(folder), "").split("(")[0],)
+            return (str(error).replace(str(folder), ""),)
+        rejects = [row[1:] for row in database.rows("report/rejects", most=1000)]
         tables = [
             database._connection.execute(f"FROM {table} ORDER BY ALL").fetchall()
             for table in ("user", "visit", "api", "value", "observation")
         ]
     counts = (report.read, report.stored, report.duplicates, report.rejected, report.users)
-    return counts, tables
+    return counts, rejects, tables
 
 
 def check_same(
@@ -133,8 +68,24 @@ def check_same(
     name: str = "log.jsonl",
 ) -> None:
     encoded = content if isinstance(content, bytes) else content.encode()
-    expected = stored(folder / "whole", name, encoded, column_map, WholeFile())
-    assert stored(folder / "blocks", name, encoded, column_map, WideCollector()) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wide, "_coded", lambda *_arguments: None)
+        expected = stored(folder / "parsed", name, encoded, column_map)
+    assert stored(folder / "coded", name, encoded, column_map) == expected
+
+
+def is_coded(folder: Path, content: str, name: str = "tried.jsonl") -> bool:
+    path = folder / name
+    path.write_bytes(content.encode())
+    with log_files([str(path)]) as (log,):
+        scan = choose_collector(log, ColumnMap(), "wide").scan(log, ColumnMap())
+        if scan.coded is None:
+            return False
+        try:
+            assert sum(batch.height for batch in scan.coded.batches()) > 0
+        except InexactReadingError:
+            return False
+    return True
 
 
 @pytest.mark.parametrize(
@@ -148,6 +99,7 @@ def test_uniform_records_of_json_are_coded(
 ) -> None:
     records = users(50, a="日本é") + users(50, c="null") + users(20, **{"http:d": '{"b": 2}'})
     content = "\n".join(lines_of(*records, **options)) + "\n"
+    assert is_coded(tmp_path, content)
     check_same(tmp_path, content, ColumnMap(null=null))
 
 
@@ -225,6 +177,8 @@ def test_a_line_that_is_too_long_is_rejected_alone(tmp_path: Path) -> None:
 def test_lines_far_longer_than_the_first_ones_do_not_fill_the_memory(tmp_path: Path) -> None:
     records = [*users(9), RECORD | {"user": "w", "a": "x" * 100_000}]
     content = "\n".join(lines_of(*records))
+    assert is_coded(tmp_path, "\n".join(lines_of(*records[:9])))
+    assert not is_coded(tmp_path, "\n".join(lines_of(*users(3000), records[9])))
     check_same(tmp_path, content)
 
 
@@ -232,7 +186,19 @@ def test_many_apis_share_few_pieces(tmp_path: Path) -> None:
     names = [f"api {i}" for i in range(300)]
     records = [{"user": f"u{i}"} | dict.fromkeys(names, i % 2) for i in range(20)]
     content = "\n".join(lines_of(*records))
+    assert is_coded(tmp_path, content)
     check_same(tmp_path, content)
+
+
+def test_pieces_that_never_repeat_are_not_held_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codes, "_FREE_BYTES", 1000)
+    repeated = "\n".join(lines_of(*users(500)))
+    unique = "\n".join(lines_of(*(RECORD | {"user": "u", "a": str(i) * 9} for i in range(500))))
+    assert is_coded(tmp_path, repeated)
+    assert not is_coded(tmp_path, unique)
+    check_same(tmp_path, unique)
 
 
 names = st.sampled_from(["a", "b", "c", "time", "source", "user", "x y", 'q"', "ä"])
@@ -287,6 +253,7 @@ def test_regular_csv_is_coded(tmp_path: Path, delimiter: str, quoting: Any) -> N
         csv_of(HEADER, *csv_rows(300), delimiter=delimiter, quoting=quoting),
         csv_of(HEADER, *csv_rows(300), delimiter=delimiter, quoting=quoting).removesuffix("\n"),
     ):
+        assert is_coded(tmp_path, content, "tried.csv")
         check_same(tmp_path / str(len(content)), content, name="log.csv")
 
 
@@ -388,7 +355,19 @@ def test_a_record_of_csv_that_is_too_long_is_rejected_alone(tmp_path: Path, line
 def test_many_columns_are_coded(tmp_path: Path) -> None:
     rows = [[f"u{i}", *(str((i + j) % 3) for j in range(300))] for i in range(40)]
     content = csv_of(["user", *(f"api {j}" for j in range(300))], *rows)
+    assert is_coded(tmp_path, content, "tried.csv")
     check_same(tmp_path, content, name="log.csv")
+
+
+def test_values_that_never_repeat_are_not_held_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codes, "_FREE_BYTES", 1000)
+    repeated = "user,a\n" + "".join(f"u{i},{i % 9}\n" for i in range(500))
+    unique = "user,a\n" + "".join(f"u{i},{str(i) * 9}\n" for i in range(500))
+    assert is_coded(tmp_path, repeated, "tried.csv")
+    assert not is_coded(tmp_path, unique, "tried.csv")
+    check_same(tmp_path, unique, name="log.csv")
 
 
 cells = st.text(st.sampled_from('ab",; \n\t'), max_size=5)
@@ -408,45 +387,32 @@ def test_any_values_of_csv_are_read_as_if_every_record_was_parsed(
     check_same(tmp_path_factory.mktemp("any"), content, name="log.csv")
 
 
+def rows_of(scan: Scan) -> list[tuple[Any, ...]] | None:
+    """Rows of a scan, their codes as the values that they stand for; none if it is not exact."""
+    with in_memory() as connection:
+        if scan.coded is None:
+            return connection.execute(scan.select).fetchall()
+        rows = []
+        try:
+            for batch in scan.coded.batches():
+                connection.register("coded_batch", ArrowStream(batch))
+                rows += connection.execute(scan.select).fetchall()
+        except InexactReadingError:
+            return None
+    dictionaries = map(scan.coded.dictionary, scan.coded.columns)
+    values = [dict(dictionary.select("code", "raw").rows()) for dictionary in dictionaries]
+    before = len(["problem", "user", "time", "source"])
+    return [(*row[:before], *map(dict.get, values, row[before:])) for row in rows]
+
+
 @settings(max_examples=60, deadline=None)
 @given(body=st.text(st.sampled_from('ab",,, \n'), max_size=30))
-def test_any_text_of_csv_has_the_rows_that_duckdb_reads(
+def test_any_text_that_is_coded_has_the_rows_that_duckdb_reads(
     body: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    content = f"user,a,b\nu,1,2\n{body}\nv,1,2\n"
-    check_same(tmp_path_factory.mktemp("any"), content, name="log.csv")
-
-
-@pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
-@pytest.mark.parametrize("unusual", ["", '"', 'w,"a,1', '{"user":"w","z":1}', '{"user":"w"'])
-def test_blocks_of_any_size_are_the_same_log(
-    tmp_path: Path, name: str, unusual: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usual = {
-        "log.csv": ["user,a,b", *(f'u{i},"x, {i % 3}",{i % 7}' for i in range(300))],
-        "log.jsonl": [f'{{"user":"u{i}","a":{i % 4},"b":"x"}}' for i in range(300)],
-    }[name]
-    content = "\n".join([*usual[:100], unusual, *usual[100:]])
-    for size in (64, 1000, 5000):
-        monkeypatch.setattr(logs, "_BLOCK_BYTES", size)
-        check_same(tmp_path / str(size), content, name=name)
-
-
-def test_texts_that_are_forgotten_get_new_codes_for_the_same_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(codes, "_MAX_HELD_BYTES", 1000)
-    monkeypatch.setattr(logs, "_BLOCK_BYTES", 500)
-    repeated = [f'{{"user":"u{i}","a":{i % 9},"b":"{i % 50 * "x"}"}}' for i in range(500)]
-    check_same(tmp_path, "\n".join(repeated))
-
-
-def test_a_coder_holds_few_texts_however_many_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codes, "_MAX_HELD_BYTES", 10_000)
-    coder, seen = Coder(), []
-    for start in range(0, 10_000, 100):
-        users = pl.DataFrame({"user": ["u"] * 100})
-        values = pl.DataFrame({"a": [str(number) for number in range(start, start + 100)]})
-        seen += coder.wide(users, values).codes["c0"].to_list()
-        assert len(coder._columns["a"]._categories.to_series()) < 500
-    assert seen == list(range(10_000))
+    path = tmp_path_factory.mktemp("any") / "log.csv"
+    path.write_text(f"user,a,b\nu,1,2\n{body}\nv,1,2\n", encoding="utf-8")
+    with log_files([str(path)]) as (log,), pytest.MonkeyPatch.context() as patch:
+        coded = rows_of(WideCollector().scan(log, ColumnMap()))
+        patch.setattr(wide, "_coded", lambda *_arguments: None)
+        assert coded in (None, rows_of(WideCollector().scan(log, ColumnMap())))

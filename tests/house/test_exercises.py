@@ -30,34 +30,22 @@ def check(text):
 
 LINES = PlainExporter(name="lines", summary="one API per line", write=write, check=check)
 '''
-COLLECTOR = '''
-"""Lines such as `u1 platform=Linux memory=8`."""
-
-import polars as pl
-
-from fpmonitor.collectors.codes import Coder
-
-
-class KeysCollector:
-    name = "keys"
-
-    def recognises(self, log, column_map):
-        return log.head.startswith(b"#keys\\n")
-
-    def read(self, log, column_map):
-        coder = Coder()
-        for block in log.blocks():
-            records = [line.split() for line in block.data.decode().splitlines() if line[:1] != "#"]
-            cells = [dict(cell.split("=") for cell in cells) for _, *cells in records]
-            yield coder.wide(
-                pl.DataFrame({"user": [user for user, *_ in records]}, schema={"user": pl.String}),
-                pl.DataFrame({api: [c.get(name) for c in cells] for name, api in APIS.items()},
-                             schema=dict.fromkeys(APIS.values(), pl.String)),
-            )
-
+COLLECTOR = """
+from fpmonitor.collectors.records import RecordCollector, Visit, value_text
 
 APIS = {"platform": "Navigator.platform", "memory": "Navigator.deviceMemory"}
-'''
+
+
+class KeysCollector(RecordCollector):
+    name = "keys"
+
+    def recognises_record(self, record):
+        return isinstance(record, dict) and isinstance(record.get("keys"), dict)
+
+    def visit(self, record):
+        read = record["keys"]
+        return Visit({APIS[key]: value_text(read[key]) for key in APIS if key in read}, "keys")
+"""
 QUESTION = '''
 """How many groups of at least k users a set of APIs makes."""
 
@@ -175,7 +163,10 @@ def test_a_collector_is_one_file_and_one_line(toys: Toys) -> None:
     toys.add(
         "toy_keys", COLLECTOR, group="fpmonitor.collectors", line="keys = toy_keys:KeysCollector"
     )
-    log = "#keys\nu1 platform=Linux memory=8\nu2 platform=Win32\n"
+    log = (
+        '{"user": "u1", "keys": {"platform": "Linux", "memory": 8}}\n'
+        '{"user": "u2", "keys": {"platform": "Win32"}}\n'
+    )
     (toys.folder / "visits.log").write_text(log, encoding="utf-8")
 
     [batch] = json.loads(toys.run("ingest", "visits.log", "--format", "json"))["batches"]

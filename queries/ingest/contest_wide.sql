@@ -1,6 +1,6 @@
--- Observations of one column of codes in the other records.
+-- Observations of one API in the other records.
 CREATE OR REPLACE TEMP TABLE contested AS
 SELECT repeat.row, repeat.visit_id, repeat.known, coded_value.api_id, coded_value.value_id
 FROM repeat
 JOIN staged ON staged.rowid = repeat.row
-JOIN coded_value ON coded_value.code = staged.{column} AND coded_value.place = $place
+JOIN coded_value ON coded_value.{form} = staged.{column} AND coded_value.api_id = $api::INTEGER

@@ -1,0 +1,10 @@
+-- Distinct values of one column of a wide log. JSON text has no word `undefined` and none that begins with `error:`, so that
+-- collectors can say them beside values.
+INSERT INTO raw_value
+SELECT
+    $api::INTEGER,
+    CASE WHEN $json AND raw = 'undefined' THEN 'undefined' WHEN $json AND starts_with(raw, 'error:') THEN 'error' ELSE 'value' END,
+    raw,
+    $json::BOOLEAN,
+    NULL
+FROM (SELECT DISTINCT {column} AS raw FROM staged WHERE problem IS NULL AND {column} IS NOT NULL)

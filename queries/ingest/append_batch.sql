@@ -1,0 +1,1 @@
+INSERT INTO staged FROM staged_batch
