@@ -427,7 +427,7 @@ def test_a_bug_never_exits_1(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("fpmonitor.monitor.Monitor.apis", fail)
+    monkeypatch.setattr("fpmonitor.cli.data.list_apis", fail)
     assert run(["apis", "--db", database]) == 70
     assert "bug" in capsys.readouterr().err
 
@@ -438,7 +438,7 @@ def test_an_interrupt_exits_130(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fpmonitor.monitor.Monitor.apis", interrupt)
+    monkeypatch.setattr("fpmonitor.cli.data.list_apis", interrupt)
     assert run(["apis", "--db", database]) == 130
     assert capsys.readouterr().err == "fpmonitor: interrupted\n"
 
@@ -446,7 +446,7 @@ def test_an_interrupt_exits_130(
 WITH_LONG_QUERY = """
 import os, signal, threading
 from fpmonitor.cli import main
-from fpmonitor.monitor import Monitor
+from fpmonitor.cli import data
 from fpmonitor.duckdb_connection import in_memory
 
 def ask_for_hours(execute):
@@ -454,14 +454,14 @@ def ask_for_hours(execute):
     threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
     execute("SELECT sum(a.number * b.number) FROM long a, long b")
 
-def in_the_database(monitor, **_):
-    ask_for_hours(monitor.database._execute)
+def in_the_database(users, **_):
+    ask_for_hours(users.snapshot.database._execute)
 
-def beside_it(monitor, **_):
+def beside_it(users, **_):
     with in_memory() as connection:
         ask_for_hours(connection.execute)
 
-Monitor.apis = {}
+data.list_apis = {}
 main()
 """
 

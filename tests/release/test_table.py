@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, PolicyError, UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
-from fpmonitor.population.views import View
 from fpmonitor.release.attacks import attack_groups, expected_group_success
 from fpmonitor.release.audit import record_words, weights_of_rows
 from fpmonitor.release.histogram import (
@@ -141,9 +140,9 @@ def test_absent_is_a_value_where_others_are_there() -> None:
 
 
 def test_transforms_are_applied_and_written_down(database: Path, tmp_path: Path) -> None:
-    view = View(transforms={"Screen.height": Transform(round=200)})
-    with Monitor(database, view=view) as monitor:
-        release = release_users(monitor.database, APIS, k=50, made=MADE)
+    rounded = {"Screen.height": Transform(round=200)}
+    with Monitor(database) as monitor:
+        release = release_users(monitor.database, APIS, k=50, transforms=rounded, made=MADE)
         write_release(release, tmp_path / "table.parquet")
         again = read_release(tmp_path / "table.parquet")
         heights = set(release.table["Screen.height"].to_list()) - {"(absent)"}
@@ -155,9 +154,9 @@ def test_transforms_are_applied_and_written_down(database: Path, tmp_path: Path)
 
 
 def test_a_transform_of_an_api_that_is_not_released_is_refused(database: Path) -> None:
-    view = View(transforms={"Screen.width": Transform(round=200)})
-    with Monitor(database, view=view) as monitor, pytest.raises(UnknownNameError):
-        release_users(monitor.database, APIS, k=50)
+    rounded = {"Screen.width": Transform(round=200)}
+    with Monitor(database) as monitor, pytest.raises(UnknownNameError):
+        release_users(monitor.database, APIS, k=50, transforms=rounded)
 
 
 cells = st.lists(st.tuples(*[st.sampled_from("abc")] * 3), min_size=8, max_size=60)
@@ -308,7 +307,7 @@ def test_releases_that_are_none_or_of_other_data_are_refused(
     with Monitor(tmp_path / "other", create=True) as other:
         other.ingest([str(ROOT / "fixtures" / "logs" / "browsers-2.csv.gz")])
         with pytest.raises(InputError, match="not made of the data"):
-            other.audit_release(read_release(path))
+            attack_release(other.database, read_release(path))
     release.table.with_columns(pl.col("users") + 1).write_parquet(path)
     with Monitor(database) as monitor, pytest.raises(InputError, match="differs"):
         attack_release(monitor.database, read_release(path))

@@ -129,7 +129,7 @@ def test_a_file_that_is_still_written_to_is_left_alone(settings: WatchSettings) 
 
 def test_a_file_moved_in_with_an_old_date_is_read_at_once(settings: WatchSettings) -> None:
     settings = replace(settings, settle=60)
-    path = log(settings.folder.parent, "1.jsonl", range(50), "common")
+    path = log(settings.folder.parent, "1.jsonl", range(100), "common")
     os.utime(path, (1e9, 1e9))
     path.rename(settings.folder / "1.jsonl")
     watch = Watch(settings, deliver=[])
