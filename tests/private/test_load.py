@@ -233,7 +233,7 @@ def test_a_full_pool_is_a_clear_answer_with_and_without_a_relay(small: Shuffler)
 
 def test_an_ask_that_could_never_leave_the_pool_is_refused(tmp_path: Path) -> None:
     shuffler = Shuffler(tmp_path / "s.db", STUDY, RINGS["shuffler"], most_bytes=15 * ONE)
-    with shuffler.store, pytest.raises(InputError, match=r"4 times its minimum are .* MB"):
+    with shuffler.store, pytest.raises(InputError, match=r"4 minimum batches are .* MB"):
         shuffler.add_ask(FIRST)
 
 
