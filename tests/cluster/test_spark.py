@@ -60,9 +60,16 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def local(users: Path) -> Iterator[Monitor]:
-    with Monitor(users.parent / "local.duckdb", create=True) as monitor:
+def database(users: Path) -> Path:
+    path = users.parent / "local.duckdb"
+    with Monitor(path, create=True) as monitor:
         monitor.ingest([str(users)])
+    return path
+
+
+@pytest.fixture
+def local(database: Path) -> Iterator[Monitor]:
+    with Monitor(database) as monitor:
         yield monitor
 
 
@@ -103,12 +110,11 @@ def test_decisions_are_those_of_the_database_file(
 
 
 def test_commands_answer_as_on_the_database_file(
-    folder: str, sail: str, local: Monitor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: str, sail: str, database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     decision, encodings = tmp_path / "decision.json", "http:accept-encoding"
-    local.close()
     there = ["--snapshot", folder, "--engine", sail]
-    where = {"file": ["--db", str(local.database.path)], "here": there[:2], "engine": there}
+    where = {"file": ["--db", str(database)], "here": there[:2], "engine": there}
     names = ",".join(CANDIDATES)
     made = ["decide", "--budget", "0.05", "--population", "20000", "--candidates", names, "-q"]
     assert run([*made, *there, "-o", str(decision)]) == 0
