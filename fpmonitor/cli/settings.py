@@ -109,7 +109,8 @@ class Settings:
 
     def _check_shared(self, name: str) -> None:
         """Refuse a setting at the top that no command has; all commands are loaded for that."""
-        _check_name("setting", name, {*_COMMON, *_all_settable(self.root)})
+        known = {*_COMMON, *_settable(self.root), *_all_settable(self.root)}
+        _check_name("setting", name, known)
 
 
 def _check_name(kind: str, name: str, known: Any) -> None:
@@ -180,7 +181,9 @@ def _value(parameter: Any, value: Any, what: str) -> Any:
 def _names_of(alias: Any) -> Iterator[str]:
     for part in get_args(alias)[1:]:
         if isinstance(part, OptionInfo):
-            yield from (name[2:] for name in part.param_decls or () if name.startswith("--"))
+            # In an annotation typer takes the first name for the default.
+            names = (part.default, *(part.param_decls or ()))
+            yield from (str(name)[2:] for name in names if str(name).startswith("--"))
 
 
 # Options that many commands have: a command that lacks one need not load the others to know it.

@@ -256,10 +256,10 @@ def test_what_is_reported_is_in_the_file_itself(
     log.write_text('{"user":"u","a":1}\n', encoding="utf-8")
     reported = []
 
-    def report(rows: object, **_options: object) -> None:
+    def report(rows: object, *_options: object) -> None:
         copy = Path(shutil.copy(path, tmp_path / "copy.duckdb"))  # without a log
         reported.append((rows, sizes(copy)[0]))
 
-    monkeypatch.setattr("fpmonitor.cli.data.emit_rows", report)
+    monkeypatch.setattr("fpmonitor.cli.data.show", report)
     assert run(["ingest", str(log), "--db", str(path), "--quiet"]) == 0
     assert [batches for _, batches in reported] == [1]
