@@ -141,13 +141,13 @@ def report_cohorts(
         cohorts[hidden] = replace(
             cohorts[hidden], empirical=None, estimate=None, lower=0.0, upper=1.0
         )
-    together = [*given, *apis]
+    joint, cohort_sizes = sample.told([*given, *apis]).most, sample.told(given).most
+    # What others are told of the whole may be coarser than of the cohorts.
+    fits = joint.support >= cohort_sizes.support
     return CohortReport(
         cohorts=tuple(sorted(cohorts, key=lambda cohort: (-cohort.upper, -cohort.users))),
         others=_pool(pooled, k, audience, is_hidden=hidden == len(cohorts)),
-        conditional_entropy_bits=conditional_entropy_bits(
-            sample.told(together).most, sample.told(given).most
-        ),
+        conditional_entropy_bits=conditional_entropy_bits(joint, cohort_sizes) if fits else 0.0,
     )
 
 

@@ -139,7 +139,13 @@ def _composed(
         pairs=pairs,
     )
     observed, rule = _observed(sample, singles, pairs)
-    bits = chow_liu_upper_bits(singles, pairs)
+    # What others are told of a pair may be coarser than of its APIs: without it the bound grows.
+    fitting = {
+        (i, j): joint
+        for (i, j), joint in pairs.items()
+        if joint.support >= max(singles[i].support, singles[j].support)
+    }
+    bits = chow_liu_upper_bits(singles, fitting)
     return TrustLevel(
         knowledge=knowledge,
         upper=sampled.upper,

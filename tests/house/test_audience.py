@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
+from fpmonitor.disclosure import Audience
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.monitor import Monitor
 from fpmonitor.render.html import write_html
@@ -219,3 +220,20 @@ def test_the_monitor_is_small() -> None:
     methods = inspect.getmembers(Monitor, inspect.isfunction)
     public = [name for name, _ in methods if not name.startswith("_")]
     assert len(public) < 20, public
+
+
+def test_pairs_may_be_told_coarser_than_their_apis(tmp_path: Path) -> None:
+    """Five large groups are told as if k - 1 users were alone; 12 in small groups as they are."""
+    users = [
+        {"user": f"u{i}", "a": i % 5, "b": i // 5 % 2 if i % 5 == 0 and i < 60 else 2, "c": "same"}
+        for i in range(USERS)
+    ]
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(user) + "\n" for user in users), encoding="utf-8")
+    with Monitor(tmp_path / "d.duckdb", create=True, audience=Audience.OTHERS) as monitor:
+        monitor.ingest([str(log)])
+        [whole] = monitor.exposure([["a", "b", "c"]], k=K, trust="joint")
+        [within] = monitor.exposure([["b"]], k=K, given=["a"])
+    assert [level.knowledge for level in whole.trust] == ["marginals", "pairs", "joint"]
+    assert within.cohorts is not None
+    assert within.cohorts.conditional_entropy_bits == 0.0
