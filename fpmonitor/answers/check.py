@@ -1,4 +1,4 @@
-"""Whether the allow list of a decision still holds on the users of now."""
+"""Whether the allow list of a decision still holds on the current users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Outcome = Literal["holds", "violated", "cannot tell"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport(Result):
-    """Every set on the allow list of a decision, tested on the data of now.
+    """Every set on the allow list of a decision, tested on the current data.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class CheckReport(Result):
 def report_check(
     population: Population, decision: Decision, slot: CheckSlot | None = None
 ) -> CheckReport:
-    """Test every set on the allow list of a decision on the users of now.
+    """Test every set on the allow list of a decision on the current users.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def report_check(
     Raises
     ------
     PolicyError, UnknownNameError, UndecidableError
-        The data of now lack a candidate, or hold too few users.
+        The current data lack a candidate, or hold too few users.
     """
     tested = decision if slot is None else share_delta(decision, slot.horizon)
     users, k = population.snapshot.users, decision.policy.k

@@ -100,21 +100,21 @@ def question_of(decision: Decision, *, delta: float = 0.05) -> Question:
 
 
 def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Verdict]:
-    """Test every set on the allow list of a decision again, on the users of now.
+    """Test every set on the allow list of a decision again, on the current users.
 
     Others are told what follows from what they are told of the spectra.
 
     Parameters
     ----------
     population
-        The users of now, seen as the decision saw its own.
+        The current users, seen as the decision saw its own.
     decision
         The decision.
 
     Raises
     ------
     PolicyError, UnknownNameError, UndecidableError
-        The data of now lack a candidate, or hold too few users.
+        The current data lack a candidate, or hold too few users.
     """
     candidates = decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
