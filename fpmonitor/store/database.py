@@ -16,6 +16,7 @@ from fpmonitor.store.files import (
     NO_PATIENCE,
     Patience,
     identity_of,
+    make_file,
     open_patiently,
     owner_only,
     remove_spills,
@@ -88,7 +89,7 @@ class Database:
         if not path.parent.is_dir():
             raise StoreError(f"no folder {path.parent}", hint="make it, or name another with --db")
         self._connection = open_patiently(
-            path, self._connect, duckdb.DuckDBPyConnection.close, patience
+            path, self._open, duckdb.DuckDBPyConnection.close, patience
         )
         remove_spills(path)
         try:
@@ -98,11 +99,16 @@ class Database:
             self._connection.close()
             raise
 
-    def _connect(self) -> duckdb.DuckDBPyConnection:
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        if identity_of(self.path) is None:
+            make_file(self.path, lambda unfinished: self._connect(unfinished).close())
+        return self._connect(self.path)
+
+    def _connect(self, path: Path) -> duckdb.DuckDBPyConnection:
         if self._key_file is None:
-            return connect(self.path, memory_limit=_MEMORY_LIMIT)
+            return connect(path, memory_limit=_MEMORY_LIMIT)
         key = read_key_file(self._key_file)
-        return connect_encrypted(self.path, key, memory_limit=_MEMORY_LIMIT)
+        return connect_encrypted(path, key, memory_limit=_MEMORY_LIMIT)
 
     @contextmanager
     def _watched(self) -> Iterator[None]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ import duckdb
 from fpmonitor.errors import BusyError, StoreError
 
 _RETRY_SECONDS = 0.05
+_UNFINISHED = ".unfinished"
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 _UNWRITTEN = re.compile(
     r"No space left|File too large|quota exceeded|Could not write|to offload"
@@ -226,11 +229,30 @@ def spill_folder(path: Path) -> Path:
     return path.with_name(f"{path.name}.tmp")
 
 
-def remove_spills(path: Path) -> None:
-    """Remove what killed processes have spilled; only for who holds the database: nobody else can.
+def make_file(path: Path, make: Callable[[Path], object]) -> None:
+    """Make a file under another name and give it its own once it is whole.
 
-    DuckDB itself does so only when it spills again, and values of users stand there.
+    A maker that is killed thus leaves no half-made database under the name. Where another process
+    is faster, its file stays.
     """
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_UNFINISHED}")
+    try:
+        make(unfinished)
+        # Fails where another process was faster, or where a file system has no links: there
+        # DuckDB makes the file in place.
+        with suppress(OSError):
+            os.link(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def remove_spills(path: Path) -> None:
+    """Remove what killed processes have left; only for who holds the database: nobody else can.
+
+    DuckDB itself removes spilled data only when it spills again, and values of users stand there.
+    """
+    for unfinished in path.parent.glob(f"{glob.escape(path.name)}.*{_UNFINISHED}"):
+        unfinished.unlink(missing_ok=True)
     own = f"duckdb_temp_{os.getpid()}_"
     folder = spill_folder(path)
     for spill in folder.glob("duckdb_temp_*"):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -22,9 +24,6 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import StoreError
 from fpmonitor.store.database import Database
-
-if TYPE_CHECKING:
-    import os
 
 USERS = 40_000
 KILLS = 4
@@ -263,3 +262,19 @@ def test_what_is_reported_is_in_the_file_itself(
     monkeypatch.setattr("fpmonitor.cli.data.show", report)
     assert run(["ingest", str(log), "--db", str(path), "--quiet"]) == 0
     assert [batches for _, batches in reported] == [1]
+
+
+def test_a_kill_while_the_file_is_made_leaves_no_damaged_database(tmp_path: Path) -> None:
+    command = "import sys; from pathlib import Path; from fpmonitor.store.database import Database"
+    command += "; Database(Path(sys.argv[1]), create=True)"
+    for attempt in range(12):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        database = folder / "new.duckdb"
+        making = subprocess.Popen([sys.executable, "-P", "-c", command, str(database)])
+        while not os.listdir(folder):  # noqa: PTH208 (the fastest look at it that there is)
+            pass
+        making.send_signal(signal.SIGKILL)
+        making.wait()
+        Database(database, create=True).close()
+        assert [path.name for path in folder.iterdir()] == [database.name]

@@ -139,7 +139,8 @@ def test_a_file_of_another_duckdb_is_named_with_the_way_out(
     with Database(tmp_path / "d.duckdb", create=True):
         pass
 
-    def refuse(_database: Database) -> None:  # as DuckDB 1.5 puts it about a file of DuckDB 2.0
+    # As DuckDB 1.5 puts it about a file of DuckDB 2.0.
+    def refuse(_database: Database, _path: Path) -> None:
         raise duckdb.IOException(
             "IO Error: Trying to read a database file with version number 999, but we can only "
             "read versions between 64 and 68."
