@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,6 +11,7 @@ import typer
 
 import fpmonitor
 from fpmonitor.errors import InputError
+from fpmonitor.question import Question
 
 OutputFormat = Literal["table", "json", "csv"]
 
@@ -204,6 +206,32 @@ COLUMNS = Annotated[
     ),
 ]
 DEFAULT_DB = Path("fpmonitor.duckdb")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure:
+    """Options for what counts as exposed, in which population, and how surely."""
+
+    k: K = 10
+    population: POPULATION = None
+    delta: DELTA = 0.05
+
+    @property
+    def question(self) -> Question:
+        """The question that the options ask."""
+        return Question(self.k, self.population, self.delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Exposure):
+    """Options for a question whose users may lack observations."""
+
+    missing: MISSING = "value"
+
+    @property
+    def question(self) -> Question:
+        """The question that the options ask."""
+        return Question(self.k, self.population, self.delta, self.missing)
 
 
 def split_names(text: str) -> tuple[str, ...]:

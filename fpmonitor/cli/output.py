@@ -7,9 +7,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from fpmonitor.cli.options import OutputFormat
+from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
 from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.output import Output
@@ -49,6 +50,18 @@ def emit(text: str, output: Path | None) -> None:
 def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> None:
     """Write an answer in the form that was asked for."""
     emit(answer.text(chosen_format(wanted, output), to_file=output is not None), output)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Options for the form of an answer, and where it goes."""
+
+    output_format: FORMAT = None
+    output: OUTPUT = None
+
+    def show(self, answer: Output) -> None:
+        """Write an answer."""
+        show(answer, self.output_format, self.output)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ import typer
 
 from fpmonitor.cli.context import INVOCATION
 from fpmonitor.cli.listening import run_application
-from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
-from fpmonitor.cli.output import emit, note, show
+from fpmonitor.cli.options import DB, DEFAULT_DB
+from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.errors import InputError
 from fpmonitor.render import store
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 keys = typer.Typer(
     name="keys",
-    help="Manage the write keys and read tokens of the service.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -106,17 +105,17 @@ def remove(kind: KIND, name: NAME, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = N
 
 @keys.command("list")
 def list_keys(
+    *,
     db: DB = DEFAULT_DB,
     keys_file: KEYS_FILE = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """List the keys: what each allows, and its name."""
     from fpmonitor.serve.keys import read_keys  # noqa: PLC0415 -- for this command only
 
     ring = read_keys(_file(db, keys_file))
     rows = [{"kind": key.kind, "name": key.name} for key in ring.keys]
-    show(store.listing(rows), output_format, output)
+    shown.show(store.listing(rows))
 
 
 def _file(db: Path, keys_file: Path | None) -> Path:

@@ -8,16 +8,7 @@ from typing import Annotated
 import typer
 
 from fpmonitor.cli.data import LOGS, TIME_COLUMN, USER_COLUMN, column_map_of
-from fpmonitor.cli.options import (
-    COLLECTOR,
-    COLUMNS,
-    DELTA,
-    ENGINE,
-    FORMAT,
-    POPULATION,
-    QUIET,
-    K,
-)
+from fpmonitor.cli.options import COLLECTOR, COLUMNS, ENGINE, FORMAT, QUIET, Exposure
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.cluster.snapshot import take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
@@ -97,15 +88,14 @@ def snapshot(
 
 
 def sample(
+    *,
     snapshot: Annotated[
         str, typer.Option("--snapshot", help="The snapshot to draw from.", metavar="FOLDER")
     ],
     users: Annotated[int, typer.Option("--users", help="How many users to draw.")],
     output: PARQUET,
     engine: ENGINE = None,
-    k: K = 10,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
+    asked: Exposure,
     quiet: QUIET = False,
 ) -> None:
     """Draw users of a snapshot for a database, and say what the certificate loses by it.
@@ -122,7 +112,7 @@ def sample(
 
     def smallest(number: int) -> str:
         """Return the upper limit of a set whose users all share one value."""
-        limits = certificate_of(number, k, population or everyone, delta)
+        limits = certificate_of(number, asked.k, asked.population or everyone, asked.delta)
         limit: float = limits.upper(CountSpectrum.from_counts([number]))
         return percent(limit, 4)
 

@@ -16,13 +16,11 @@ from fpmonitor.private.commands.options import BUDGET, EPOCH
 from fpmonitor.private.files import write_bytes
 from fpmonitor.private.study import Role, Study, first_ask
 
-app = typer.Typer(
-    help="Collection without a joint record: users, shuffler, curator, analyst.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 def study(
+    *,
     name: Annotated[str, typer.Option("--name", help="Name of the study, for people.")],
     apis: Annotated[
         str, typer.Option("--apis", help="APIs that may be asked for.", metavar="A,B,...")

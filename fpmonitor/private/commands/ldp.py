@@ -11,8 +11,8 @@ import typer
 
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.ldp import app
-from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
-from fpmonitor.cli.output import emit, note, progress_line, show
+from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, QUIET
+from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
 from fpmonitor.private.commands import tables
@@ -176,11 +176,11 @@ def _held(db: Path, study: Study) -> tuple[dict[str, dict[str, int]], int]:
 
 @app.command("estimate")
 def estimates(
+    *,
     store: CURATOR_STORE,
     study: STUDY,
     ask_file: ASK,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """Estimate the frequencies and the exposure of each API from randomised answers."""
     terms, question = read_study(study), read_ask(ask_file)
@@ -201,7 +201,7 @@ def estimates(
         rows=[row for one in found for row in _rows(one)],
         document=untyped(found),
     )
-    show(answer, output_format, output)
+    shown.show(answer)
 
 
 def _rows(found: RandomisedApi) -> list[dict[str, object]]:

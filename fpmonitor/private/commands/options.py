@@ -14,15 +14,6 @@ STUDY = Annotated[
 ASK = Annotated[
     Path, typer.Option("--ask", help="File of the request that is answered.", metavar="FILE")
 ]
-ASKS = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--ask",
-        help="File of a request whose answers are taken; may be repeated. "
-        "The store remembers the requests of earlier runs.",
-        metavar="FILE",
-    ),
-]
 EPOCH = Annotated[
     int, typer.Option("--epoch", help="Number of the collection; users answer each anew.", min=0)
 ]

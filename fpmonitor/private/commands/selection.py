@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,16 +63,96 @@ ASK = Annotated[
     Path | None,
     typer.Option("-o", "--output", help="Write the next request to this file.", metavar="FILE"),
 ]
-APIS = Annotated[
-    str | None,
-    typer.Option("--apis", help="Use these APIs only.", show_default="all", metavar="A,B,..."),
-]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a curator holds of one epoch."""
+
+    study: Study
+    epoch: int
+    next_round: int
+    counts: Counts
+
+    def analyst_ask(
+        self, apis: ApiSet, rules: Mapping[str, RedactionRule] | None = None
+    ) -> CollectionRequest | None:
+        """Ask for one set for the analyst; None for no API."""
+        if not apis:
+            return None
+        return CollectionRequest(
+            study=self.study.id.hex(),
+            epoch=self.epoch,
+            round=self.next_round,
+            recipient="analyst",
+            sets=(apis,),
+            redact=rules or {},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CuratorFiles:
+    """Options for what a curator holds of one epoch."""
+
+    store: CURATOR_STORE
+    study: STUDY
+    epoch: EPOCH = 1
+
+    def held(self) -> _Held:
+        """Read the counts of the epoch."""
+        study = read_study(self.study)
+        counts: dict[ApiSet, Tuples] = {}
+        with Store(self.store, study, "recipient") as store:
+            asks = [
+                ask
+                for ask in store.asks.values()
+                if ask.epoch == self.epoch and ask.recipient == "curator" and not ask.randomise
+            ]
+            for ask in sorted(asks, key=lambda one: one.round):
+                counts = {**read_counts(store, ask), **counts}
+        if not counts:
+            raise InputError(
+                f"{self.store}: no counts of epoch {self.epoch}",
+                hint="run `fpmonitor private curate` first",
+            )
+        return _Held(study, self.epoch, 1 + max(ask.round for ask in asks), counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedUsers:
+    """Options for a simulation with the users of a database."""
+
+    budget: BUDGET
+    apis: Annotated[
+        str | None,
+        typer.Option("--apis", help="Use these APIs only.", show_default="all", metavar="A,B,..."),
+    ] = None
+    population: POPULATION = None
+    delta: DELTA = 0.05
+    weights: WEIGHTS = None
+    db: DB = DEFAULT_DB
+
+    def tokens(self) -> pl.DataFrame:
+        """Return the tokens of the users."""
+        return _users(self.db, None if self.apis is None else split_names(self.apis))[0]
+
+    def study(self, name: str, apis: Iterable[str], users: int, **numbers: Any) -> Study:
+        """Return the terms, with reports of the usual length, or longer for very many APIs."""
+        names = tuple(sorted(apis))
+        return Study(
+            name=name,
+            apis=names,
+            population=users if self.population is None else self.population,
+            budget=self.budget,
+            delta=self.delta,
+            report_bytes=max(1024, 64 * len(names)),
+            **numbers,
+        )
 
 
 def select(
-    store: CURATOR_STORE,
-    study: STUDY,
-    epoch: EPOCH = 1,
+    *,
+    curator: CuratorFiles,
     setting: SETTING = "statistical",
     weights: WEIGHTS = None,
     reader: Annotated[
@@ -86,8 +166,8 @@ def select(
     output: ASK = None,
 ) -> None:
     """Choose the set with the greatest utility whose limit is within the budget."""
-    terms = read_study(study)
-    held = _held(store, terms, epoch)
+    held = curator.held()
+    terms = held.study
     found = select_set(terms, held.counts, setting=setting, weights=_weights(weights))
     answer = Output(
         tables=[tables.selection_table(found, terms)],
@@ -99,18 +179,19 @@ def select(
         return
     if reader == "curator":
         knowledge = Knowledge(terms, held.counts, setting)
-        _write_ask(held.study, next_ask(knowledge, epoch=epoch, number=held.next_round), output)
+        _write_ask(
+            held.study, next_ask(knowledge, epoch=held.epoch, number=held.next_round), output
+        )
     else:
         _write_ask(held.study, held.analyst_ask(found.recommended.apis), output)
 
 
 def redact(
-    store: CURATOR_STORE,
-    study: STUDY,
+    *,
+    curator: CuratorFiles,
     apis: Annotated[
         str, typer.Option("--apis", help="APIs of the set to release.", metavar="A,B,...")
     ],
-    epoch: EPOCH = 1,
     setting: SETTING = "statistical",
     suspicion: Annotated[
         float,
@@ -132,8 +213,8 @@ def redact(
     output: ASK = None,
 ) -> None:
     """Choose values that users withhold, so that an exposing set can be released."""
-    terms = read_study(study)
-    held = _held(store, terms, epoch)
+    held = curator.held()
+    terms = held.study
     wanted = _sorted_apis(apis, terms.apis)
     if sample is None:
         plan = plan_from_marginals(
@@ -171,8 +252,8 @@ def redact(
 
 
 def hierarchy(
-    budget: BUDGET,
-    apis: APIS = None,
+    *,
+    users: SimulatedUsers,
     largest_set: Annotated[
         int,
         typer.Option(
@@ -180,10 +261,7 @@ def hierarchy(
         ),
     ] = 3,
     k: K = 10,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
     setting: SETTING = "statistical",
-    weights: WEIGHTS = None,
     least_gain: Annotated[
         float,
         typer.Option("--least-gain", help="Stop after a round that raises the utility by less."),
@@ -192,26 +270,18 @@ def hierarchy(
         bool,
         typer.Option("--thrifty", help="Do not ask for sets that are within the budget already."),
     ] = False,
-    db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
 ) -> None:
     """Simulate the rounds of singles, pairs, triples ... with the users of a database."""
-    table, _ = _users(db, None if apis is None else split_names(apis))
-    names = tuple(sorted(table.columns))
-    terms = _terms(
-        "simulation",
-        apis=names,
-        population=len(table) if population is None else population,
-        k=k,
-        budget=budget,
-        delta=delta,
-        largest_set=min(largest_set, len(names)),
+    table = users.tokens()
+    terms = users.study(
+        "simulation", table.columns, len(table), k=k, largest_set=min(largest_set, table.width)
     )
     played = simulate(
         table,
         terms,
         setting=setting,
-        weights=_weights(weights),
+        weights=_weights(users.weights),
         least_gain=least_gain,
         thrifty=thrifty,
     )
@@ -224,45 +294,35 @@ def hierarchy(
 
 
 def group(
-    budget: BUDGET,
+    *,
+    users: SimulatedUsers,
     participants: Annotated[
         int,
         typer.Option(
             "--participants", help="Number of users of the database who take part.", min=2
         ),
     ] = 200,
-    apis: APIS = None,
     k: K = 5,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
     setting: SETTING = "fixed",
-    weights: WEIGHTS = None,
     seed: Annotated[
         int, typer.Option("--seed", help="Seed of the draw of participants.", min=0)
     ] = 0,
     open_messages: Annotated[
         bool, typer.Option("--open", help="Count the values directly, without sealing messages.")
     ] = False,
-    db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
     """Simulate a group, users of a database, that finds its safe set without a curator."""
     from fpmonitor.private.group import OpenChannel, SealedChannel, run_group  # noqa: PLC0415 -- an extra
 
-    table, _ = _users(db, None if apis is None else split_names(apis))
+    table = users.tokens()
     if participants > len(table):
         raise InputError(f"participants: the database has only {len(table)} users")
     rng = random.Random(seed)  # noqa: S311 -- of a simulation
     holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), participants)]
-    terms = _terms(
-        "group",
-        apis=tuple(sorted(table.columns)),
-        population=participants if population is None else population,
-        k=k,
-        budget=budget,
-        delta=delta,
-        minimum_batch=max(2, participants // 2),
+    terms = users.study(
+        "group", table.columns, participants, k=k, minimum_batch=max(2, participants // 2)
     )
     with tempfile.TemporaryDirectory() as folder:
         sealed = None if open_messages else SealedChannel(Path(folder), terms)
@@ -272,7 +332,7 @@ def group(
                 holders,
                 sealed or OpenChannel(terms),
                 setting=setting,
-                weights=_weights(weights),
+                weights=_weights(users.weights),
                 rng=rng,
             )
         finally:
@@ -288,48 +348,6 @@ def group(
         document=run.to_json(),
     )
     show(answer, output_format, None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What a curator holds of one epoch."""
-
-    study: Study
-    epoch: int
-    next_round: int
-    counts: Counts
-
-    def analyst_ask(
-        self, apis: ApiSet, rules: Mapping[str, RedactionRule] | None = None
-    ) -> CollectionRequest | None:
-        """Ask for one set for the analyst; None for no API."""
-        if not apis:
-            return None
-        return CollectionRequest(
-            study=self.study.id.hex(),
-            epoch=self.epoch,
-            round=self.next_round,
-            recipient="analyst",
-            sets=(apis,),
-            redact=rules or {},
-        )
-
-
-def _held(path: Path, study: Study, epoch: int) -> _Held:
-    counts: dict[ApiSet, Tuples] = {}
-    with Store(path, study, "recipient") as store:
-        asks = [
-            ask
-            for ask in store.asks.values()
-            if ask.epoch == epoch and ask.recipient == "curator" and not ask.randomise
-        ]
-        for ask in sorted(asks, key=lambda one: one.round):
-            counts = {**read_counts(store, ask), **counts}
-    if not counts:
-        raise InputError(
-            f"{path}: no counts of epoch {epoch}", hint="run `fpmonitor private curate` first"
-        )
-    return _Held(study, epoch, 1 + max(ask.round for ask in asks), counts)
 
 
 def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> None:
@@ -350,11 +368,6 @@ def _users(db: Path, apis: Sequence[str] | None) -> tuple[pl.DataFrame, str]:
         snapshot = take_snapshot(database)
         names = snapshot.apis if apis is None else apis
         return read_tokens(database, snapshot, sorted(set(names))), snapshot.digest
-
-
-def _terms(name: str, *, apis: ApiSet, **numbers: Any) -> Study:
-    """Study of a simulation, with reports of the usual length, or longer for very many APIs."""
-    return Study(name=name, apis=apis, report_bytes=max(1024, 64 * len(apis)), **numbers)
 
 
 def _sorted_apis(text: str, known: Sequence[str]) -> ApiSet:
