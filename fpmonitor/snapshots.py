@@ -16,8 +16,6 @@ from fpmonitor.population.views import View
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.coverage import Coverage
 
@@ -82,16 +80,11 @@ class SnapshotMonitor(Monitor):
         if self._engine is not None:
             self._engine.close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         try:
             self.close()
         except EngineLostError:
-            if error is None and not self.lost:
+            if raised[0] is None and not self.lost:
                 raise
 
     @cached_property

@@ -91,7 +91,7 @@ def export(
     result = exporter.export(decided, options)
     note(_verdict_text(to, result), quiet=quiet)
     if verdicts is not None:
-        emit(to_json([verdict.to_json() for verdict in result.verdicts]), verdicts)
+        emit(to_json(untyped(result.verdicts)), verdicts)
     if strict and any(not verdict.enforced for verdict in result.verdicts):
         return EXIT_VIOLATED
     emit(result.text, shown.output)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
-from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.output import Output
+from fpmonitor.safe_files import write_bytes
 
 
 def note(text: str, *, quiet: bool = False) -> None:
@@ -37,14 +35,7 @@ def emit(text: str, output: Path | None) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    try:
-        descriptor, scratch = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(scratch).chmod(0o644)
-        Path(scratch).replace(output)
-    except OSError as error:
-        raise InputError(f"cannot write {output} ({error.strerror})") from error
+    write_bytes(output, [text.encode()])
 
 
 def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> None:

@@ -25,6 +25,7 @@ from fpmonitor.render import answers
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.html import write_html
 from fpmonitor.render.svg import standalone
+from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def emit_figure(figure: Figure, output: Path, *, quiet: bool) -> None:
     """Write a figure as the file's name asks."""
     drawn = standalone(figure.svg)
     if output.suffix == ".png":
-        output.write_bytes(_png(drawn))
+        write_bytes(output, [_png(drawn)])
     else:
         emit(drawn, output)
     note(f"{figure.note} Written to {output}", quiet=quiet)

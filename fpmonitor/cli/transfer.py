@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -40,5 +41,5 @@ def copy_in(*, folder: FOLDER, db: DB = DEFAULT_DB, shown: Shown) -> None:
     """Add data written by `db copy-out`; a new database becomes a copy."""
     export = read_export(folder)
     with open_database(db, create=True) as database:
-        row = import_from(database, export).to_json()
+        row = asdict(import_from(database, export))
     shown.show(store.added(row))

@@ -8,18 +8,18 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import polars as pl
 
+from fpmonitor.closing import Closing
 from fpmonitor.cluster.portable import needs_extra, sqlglot
 from fpmonitor.errors import EngineLostError, InputError, StoreError
 from fpmonitor.logs import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
 _RETRIES = 5  # the client's own policy would try for ten minutes, silently
 _LONGEST_PAUSE = 2000  # milliseconds between two tries
@@ -34,7 +34,7 @@ _NOTHING_THERE = ("NOT_FOUND", "NOT FOUND", "INFER", "NOT A DIRECTORY")
 _QUERY = re.compile(r"\s*\(?\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
 
 
-class SparkEngine:
+class SparkEngine(Closing):
     """A session on a server of Spark Connect.
 
     Parameters
@@ -97,19 +97,11 @@ class SparkEngine:
         with self._errors("closing"):
             self._session.stop()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         try:
             self.close()
         except EngineLostError:
-            if error is None:
+            if raised[0] is None:
                 raise
 
     @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.lists import api_actions
@@ -96,18 +96,6 @@ class ApiVerdict:
     def enforced(self) -> bool:
         """Whether the decision about this API holds in the product."""
         return self.verdict in {"exact", "over-blocking"}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the verdict as the CLI prints it."""
-        return {
-            "api": self.api,
-            "action": self.action,
-            "verdict": self.verdict,
-            "effect": self.effect,
-            "controls": list(self.controls),
-            "collateral": list(self.collateral),
-            "note": self.note,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

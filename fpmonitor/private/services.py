@@ -28,7 +28,7 @@ from fpmonitor.private.ohttp import (
 )
 from fpmonitor.private.shuffler import PoolFullError
 from fpmonitor.private.status import status_of
-from fpmonitor.private.study import MAX_FILE_BYTES, ask_of
+from fpmonitor.private.study import MAX_FILE_BYTES, CollectionRequest
 from fpmonitor.private.transport import BYTES_TYPE
 from fpmonitor.private.wire import MAX_BATCH_BYTES, WireError
 from fpmonitor.serve.auth import AuthGuard
@@ -257,7 +257,8 @@ class _Shared:
         return authorised
 
     async def add_ask(self, request: Request) -> Response:
-        ask = ask_of(await _body(request, MAX_FILE_BYTES, ("application/json", BYTES_TYPE)))
+        body = await _body(request, MAX_FILE_BYTES, ("application/json", BYTES_TYPE))
+        ask = CollectionRequest.from_bytes(body)
         await asyncio.to_thread(self._role.add_ask, ask)
         return _json({"id": ask.id.hex()}, 201)
 

@@ -76,18 +76,23 @@ class ServeConfig:
     @property
     def is_local(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     def with_options(self, **options: Any) -> ServeConfig:
         """Replace what is given and not null."""
         return replace(
             self, **{name: value for name, value in options.items() if value is not None}
         )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name is that of this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def read_config(path: Path) -> ServeConfig:

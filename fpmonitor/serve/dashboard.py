@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import jinja2
@@ -35,17 +35,14 @@ from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-    from pathlib import Path
 
     from starlette.requests import Request
 
-    from fpmonitor.decide.decision import Decision, Verdict
-    from fpmonitor.monitor import Monitor
+    from fpmonitor.decide.decision import Verdict
     from fpmonitor.population.exposure_index import IndexedExposure
+    from fpmonitor.serve.service import Service
 
     Handler = Callable[[Request], Awaitable[Response]]
-
-Answer_ = TypeVar("Answer_")
 
 COOKIE = "fpmonitor_session"
 SESSION_SECONDS = 12 * 3600
@@ -60,28 +57,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-class Service(Protocol):
-    """What the dashboard needs of the service."""
-
-    @property
-    def decision(self) -> Decision | None:
-        """The decision that is served, if any."""
-
-    @property
-    def history_path(self) -> Path | None:
-        """Where readings of the recommended set are kept; None: in memory."""
-
-    @property
-    def wants_read_token(self) -> bool:
-        """Whether a read token is configured."""
-
-    def is_read_token(self, token: str) -> bool:
-        """Whether this is the read token, compared in constant time."""
-
-    async def ask(self, question: Callable[[Monitor], Answer_]) -> Answer_:
-        """Put a question to the monitor, off the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import read_json
+from fpmonitor.safe_files import read_json, typed, untyped, write_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,11 +61,9 @@ def read_keys(path: Path) -> KeyRing:
     if not path.exists():
         return KeyRing()
     try:
-        content = read_json(path, "keys")
-        keys = tuple(Key(one["kind"], str(one["name"]), str(one["digest"])) for one in content)
-    except (ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path}: no readable file of keys") from error
-    return KeyRing(keys)
+        return KeyRing(typed(read_json(path, "keys"), tuple[Key, ...], "a list of keys"))
+    except InputError as error:
+        raise InputError(f"{path}: not a readable file of keys") from error
 
 
 def add_key(path: Path, kind: Kind, name: str) -> str:
@@ -103,14 +100,8 @@ def remove_key(path: Path, kind: Kind, name: str) -> None:
 
 
 def _write(path: Path, keys: tuple[Key, ...]) -> None:
-    content = [{"kind": key.kind, "name": key.name, "digest": key.digest} for key in keys]
-    made = path.with_name(f"{path.name}.new")
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(json.dumps(content, indent=1) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    made.replace(path)
+    text = json.dumps(untyped(keys), indent=1) + "\n"
+    write_bytes(path, [text.encode()], mode=0o600)
 
 
 def _digest(secret: str) -> str:

@@ -7,9 +7,9 @@ import json
 import os
 import shutil
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 import msgspec
@@ -133,10 +133,6 @@ class ImportReport:
     users: int
     visits: int
     observations: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as the CLI prints it."""
-        return asdict(self)
 
 
 def export_data(database: Database, folder: Path) -> Manifest:

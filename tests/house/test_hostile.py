@@ -38,7 +38,7 @@ from fpmonitor.policy import Policy
 from fpmonitor.private.keys import read_configs
 from fpmonitor.private.keys import read_keys as read_key_ring
 from fpmonitor.private.ohttp import read_keys as read_relay_keys
-from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.transport import read_token
 from fpmonitor.private.wire import decode_batch, decode_report, decode_uploads
 from fpmonitor.release.histogram import manifest_path, read_release
@@ -77,8 +77,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "keys": read_keys,
     "release": read_release,
     "export": lambda path: read_export(folder_of(path)),
-    "study": read_study,
-    "ask": read_ask,
+    "study": Study.read,
+    "ask": CollectionRequest.read,
     "private keys": read_key_ring,
     "public key": read_configs,
     "relay keys": read_relay_keys,

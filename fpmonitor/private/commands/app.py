@@ -13,8 +13,8 @@ from fpmonitor.cli.output import emit, note
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import roles, selection, users
 from fpmonitor.private.commands.options import BUDGET, EPOCH
-from fpmonitor.private.files import write_bytes
 from fpmonitor.private.study import Role, Study, first_ask
+from fpmonitor.safe_files import write_bytes
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -25,7 +25,7 @@ from fpmonitor.private.randomised import (
     randomised_ask,
 )
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.tokens import is_token
 from fpmonitor.render.output import Output
@@ -92,7 +92,7 @@ def ask(
 
     Matrices that name their columns need no database.
     """
-    terms = read_study(study)
+    terms = Study.read(study)
     matrices = _matrices(matrix or [], terms)
     if accuracy is None and not matrices:
         raise InputError("ldp ask: give --accuracy, or --matrix for some APIs")
@@ -183,7 +183,7 @@ def estimates(
     shown: Shown,
 ) -> None:
     """Estimate the frequencies and the exposure of each API from randomised answers."""
-    terms, question = read_study(study), read_ask(ask_file)
+    terms, question = Study.read(study), CollectionRequest.read(ask_file)
     if not question.randomise:
         raise InputError(
             f"{ask_file}: the request randomises nothing", hint="see `fpmonitor private select`"

@@ -19,11 +19,10 @@ from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import STUDY
 from fpmonitor.private.commands.output import by_round, counts_of, promised
-from fpmonitor.private.files import write_bytes
 from fpmonitor.private.status import RoleStatus
-from fpmonitor.private.study import RecipientRole, Role, read_ask, read_study
+from fpmonitor.private.study import CollectionRequest, RecipientRole, Role, Study
 from fpmonitor.private.wire import MAX_BATCH_BYTES
-from fpmonitor.safe_files import read_bytes, untyped
+from fpmonitor.safe_files import read_bytes, untyped, write_bytes
 
 if TYPE_CHECKING:
     from fpmonitor.private.delivery import Delivery
@@ -70,7 +69,7 @@ class RoleFiles:
     @cached_property
     def asks(self) -> list[CollectionRequest]:
         """The named requests."""
-        return [read_ask(path) for path in self.ask or []]
+        return [CollectionRequest.read(path) for path in self.ask or []]
 
     @property
     def ring(self) -> KeyRing:
@@ -84,7 +83,7 @@ class RoleFiles:
         """Open the store of the shuffler, with the named requests."""
         from fpmonitor.private.shuffler import Shuffler  # noqa: PLC0415 -- an extra
 
-        role = Shuffler(self.store, read_study(self.study), self.ring, most_bytes=most_bytes)
+        role = Shuffler(self.store, Study.read(self.study), self.ring, most_bytes=most_bytes)
         with role.store:
             for one in self.asks:
                 role.add_ask(one)
@@ -98,7 +97,7 @@ class RoleFiles:
         ring = self.ring
         if ring.role != name:
             raise InputError(f"{self.keys}: keys of the {ring.role}, not of the {name}")
-        role = Recipient(self.store, read_study(self.study), ring)
+        role = Recipient(self.store, Study.read(self.study), ring)
         with role.store:
             for one in self.asks:
                 role.add_ask(one)
@@ -257,7 +256,7 @@ def publish(
     at: RoleService,
 ) -> None:
     """Send a request to a service: the shuffler then takes answers, the recipient counts them."""
-    question = read_ask(ask)
+    question = CollectionRequest.read(ask)
     with at.open() as service:
         service.post("/asks", question.to_bytes(), "application/json")
     note(f"ask {question.id.hex()}")
@@ -269,7 +268,7 @@ def close(
     at: RoleService,
 ) -> None:
     """Close a request: the shuffler takes no more answers and passes on what it holds."""
-    question = read_ask(ask)
+    question = CollectionRequest.read(ask)
     with at.open() as service:
         service.post(f"/asks/{question.id.hex()}/close", b"", "")
     note(f"ask {question.id.hex()} is closed")

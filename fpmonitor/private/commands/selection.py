@@ -25,13 +25,7 @@ from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
 from fpmonitor.private.selection import select as select_set
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import (
-    CollectionRequest,
-    RecipientRole,
-    Study,
-    check_ask,
-    read_study,
-)
+from fpmonitor.private.study import CollectionRequest, RecipientRole, Study, check_ask
 from fpmonitor.private.table import read_tokens
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import untyped
@@ -100,7 +94,7 @@ class CuratorFiles:
 
     def held(self) -> _Held:
         """Read the counts of the epoch."""
-        study = read_study(self.study)
+        study = Study.read(self.study)
         counts: dict[ApiSet, Tuples] = {}
         with Store(self.store, study, "recipient") as store:
             asks = [
@@ -238,8 +232,9 @@ def redact(
         )
     answer = Output(
         tables=[tables.redaction_table(plan, terms)],
-        rows=[one.to_json() for one in plan.per_api],
-        document=plan.to_json(),
+        rows=untyped(plan.per_api),
+        # The rules are in the request.
+        document={name: part for name, part in untyped(plan).items() if name != "rules"},
     )
     show(answer, output_format, None)
     if not plan.within_budget:

@@ -15,9 +15,9 @@ from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, STUDY
-from fpmonitor.private.files import write_bytes
-from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.table import read_tokens
+from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def seal(
     from fpmonitor.private.sending import send_uploads  # noqa: PLC0415 -- an extra
 
     send = None if output is not None else _sender(to, relay, gateway_keys)
-    terms, question = read_study(study), read_ask(ask)
+    terms, question = Study.read(study), CollectionRequest.read(ask)
     outer, inner = read_configs(shuffler_key), read_configs(recipient_key)
     table = _users_of(source, question, quiet=quiet)
 
