@@ -102,7 +102,7 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         Entry(
             "ldp",
             "fpmonitor.private.commands.ldp:app",
-            "Local differential privacy: what randomised reports give away, and what they tell.",
+            "Local differential privacy: what randomised reports reveal, and how useful they are.",
         ),
         Entry(
             "private",

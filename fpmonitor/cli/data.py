@@ -127,7 +127,7 @@ def apis(
         population = monitor.population()
         note_view(population, k)
         overview = list_apis(population, k=k, show_counts_below_k=unsafe_counts)
-        # How many there are tells others that somebody has them.
+        # Their number would reveal to others that somebody has them.
         unnamed = (
             0 if population.audience is Audience.OTHERS else len(population.apis) - len(overview)
         )

@@ -140,7 +140,7 @@ def _states(
     options: ExportOptions,
     after: Sequence[str],
 ) -> dict[str, Sequence[str]]:
-    """Tell what a site can read before, after, and with every control of the format."""
+    """Return what a site can read before, after, and with every control of the format."""
     candidates = decision.policy.candidates
     best = left_readable(candidates, exporter.controls(options), exporter.absent)
     return {"before": candidates, "after": after, "best": best}

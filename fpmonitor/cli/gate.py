@@ -24,6 +24,6 @@ def gate(
     ] = "",
     shown: Shown,
 ) -> None:
-    """Tell whether a site that has read some APIs may read more."""
+    """Answer whether a site that has read some APIs may read more."""
     verdict, because = read_decision(decision).verdict([*split_names(have), *split_names(want)])
     shown.show(decisions.verdict(verdict, because))

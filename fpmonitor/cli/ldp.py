@@ -119,7 +119,7 @@ def _matrix(path: Path, values: int | None, epsilon: float | None) -> Stochastic
     Raises
     ------
     InputError
-        The file cannot be read, is no matrix of numbers, or has another number of values.
+        The file cannot be read, is not a matrix of numbers, or has another number of values.
     """
     made, _ = read_matrix(path)
     if values is not None and values != made.values:

@@ -266,14 +266,14 @@ def watch(
 
 
 def _keep_watching(watching: Watch, every: float, *, quiet: bool) -> None:
-    """Look again and again until somebody interrupts."""
+    """Check the folder until interrupted."""
     said = ""
     while True:
         try:
             watching.step()
             said = ""
         except FpmonitorError as error:
-            # What cannot be done now may be done at the next look; it is said once.
+            # What fails now may succeed the next time; it is noted once.
             if str(error) != said:
                 note(f"will try again: {error}", quiet=quiet and isinstance(error, StoreError))
             said = str(error)

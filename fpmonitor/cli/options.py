@@ -17,7 +17,7 @@ OutputFormat = Literal["table", "json", "csv"]
 
 
 def _check_address(context: typer.Context, address: str | None) -> str | None:
-    """Refuse what is no address, and one with a token where all users of a computer read it."""
+    """Refuse what is not an address, and one with a token where all users of a computer see it."""
     if address is None:
         return None
     if not address.startswith("sc://"):
@@ -28,13 +28,13 @@ def _check_address(context: typer.Context, address: str | None) -> str | None:
     if ";" in address and source is not None and source.name == "COMMANDLINE":
         raise InputError(
             "--engine: an address with parameters may hold a token, which others could read here",
-            hint="put it into FPMONITOR_ENGINE",
+            hint="set FPMONITOR_ENGINE instead",
         )
     return address
 
 
 def _check_counter(context: typer.Context, counter: str) -> str | None:
-    """Refuse what counts nothing."""
+    """Refuse what cannot count."""
     counts = {"auto", "memory", "duckdb"}
     return counter if counter in counts else _check_address(context, counter)
 
@@ -157,7 +157,7 @@ SNAPSHOT = Annotated[
     str | None,
     typer.Option(
         "--snapshot",
-        help="Ask the users of this snapshot (see `fpmonitor snapshot`), not of the database.",
+        help="Use the users of this snapshot (see `fpmonitor snapshot`) instead of the database.",
         metavar="FOLDER",
     ),
 ]
@@ -166,8 +166,8 @@ COUNTER = Annotated[
     typer.Option(
         "--engine",
         envvar="FPMONITOR_ENGINE",
-        help="What counts groups: rows in memory, queries of DuckDB, or, of a snapshot, a server "
-        "of Spark Connect.",
+        help="How groups are counted: rows in memory, DuckDB queries, or, for a snapshot, a Spark "
+        "Connect server.",
         metavar="auto|memory|duckdb|sc://HOST:PORT",
         callback=_check_counter,
     ),
@@ -177,7 +177,7 @@ ENGINE = Annotated[
     typer.Option(
         "--engine",
         envvar="FPMONITOR_ENGINE",
-        help="Server of Spark Connect that reads the snapshot and counts what is too large.",
+        help="Spark Connect server that reads the snapshot, and counts what exceeds the memory.",
         metavar="sc://HOST:PORT",
         callback=_check_address,
     ),

@@ -15,7 +15,7 @@ from fpmonitor.safe_files import write_bytes
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """Say something on stderr, where names cannot command the terminal."""
+    """Print a note on stderr; names in it cannot control the terminal."""
     if not quiet:
         print("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
 
@@ -30,7 +30,7 @@ def chosen_format(wanted: OutputFormat | None, output: Path | None) -> OutputFor
 
 
 def emit(text: str, output: Path | None) -> None:
-    """Write data to stdout, or to a file that is there whole or not at all."""
+    """Write data to stdout, or to a file: whole or not at all."""
     if output is None:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -57,7 +57,7 @@ class Shown:
 
 @contextmanager
 def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Line on stderr that shows what is being done; only on a terminal."""
+    """Show on stderr what is being done; only on a terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda _text: None
         return

@@ -81,7 +81,7 @@ def report(
 
 
 def page_of(monitor: Monitor, decision: Decision) -> str:
-    """Write the report on a decision, from the users of now."""
+    """Write the report on a decision, from the current users."""
     findings = monitor.findings(
         decision,
         coverage=coverage(decision, product_exporters()),

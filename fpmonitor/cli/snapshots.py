@@ -52,7 +52,7 @@ def snapshot(
         str,
         typer.Option(
             "--from",
-            help="One row a user: a table, a query, or Parquet files, as the engine names them.",
+            help="One row per user: a table, a query, or Parquet files, as the engine names them.",
             metavar="TABLE|QUERY|PATH",
         ),
     ],
@@ -68,14 +68,14 @@ def snapshot(
         str | None,
         typer.Option(
             "--visits",
-            help="One row a visit, to see what browsers randomise: named like --from.",
+            help="One row per visit, to see what browsers randomise; named like --from.",
             metavar="TABLE|QUERY|PATH",
         ),
     ] = None,
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Turn a table of an engine, with one row a user, into a snapshot in a folder.
+    """Turn a table of an engine, with one row per user, into a snapshot in a folder.
 
     The snapshot is named by its content: the same users again write nothing.
     """
@@ -98,7 +98,7 @@ def sample(
     asked: Exposure,
     quiet: QUIET = False,
 ) -> None:
-    """Draw users of a snapshot for a database, and say what the certificate loses by it.
+    """Draw users of a snapshot for a database, and show what the certificate loses by it.
 
     The file is a long log with raw values: `fpmonitor ingest FILE.parquet` reads it.
     """

@@ -63,7 +63,7 @@ def rank(
 
 
 def _read_sets(path: Path) -> list[tuple[str, ...]]:
-    """Read a set a line; empty lines and those that begin with `#` are skipped.
+    """Read one set per line; empty lines and those that begin with `#` are skipped.
 
     Raises
     ------

@@ -45,16 +45,16 @@ class SparkEngine(Closing):
     Raises
     ------
     InputError
-        The extra `spark` is not installed, or the address is none.
+        The extra `spark` is not installed, or the address is not one.
     EngineLostError
-        Nobody answers there.
+        The server does not answer.
 
     Attributes
     ----------
     address
         The address without its parameters.
     lost
-        Whether an answer failed to come because nobody is there any more.
+        Whether the server was lost: an answer did not come.
     """
 
     dialect = "spark"
@@ -197,7 +197,7 @@ def _fields(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 
 def _check_port(address: str) -> None:
-    """Refuse an address that is none, or where nobody listens: the client would try for minutes."""
+    """Refuse what is not an address, or where nobody listens: the client would try for minutes."""
     parts = urlsplit(address)
     try:
         host, port = parts.hostname, parts.port or _PORT
@@ -205,14 +205,14 @@ def _check_port(address: str) -> None:
         host, port = None, _PORT
     if parts.scheme != "sc" or host is None:
         raise InputError(
-            f"engine {excerpt(address)!r} is no address of Spark Connect",
+            f"engine {excerpt(address)!r} is not an address of Spark Connect",
             hint=f"it looks like sc://host:{_PORT}",
         )
     try:
         socket.create_connection((host, port), timeout=_LISTEN_SECONDS).close()
     except OSError as error:
         raise EngineLostError(
-            f"nobody listens at {address} ({error.strerror or error})",
+            f"nothing listens at {address} ({error.strerror or error})",
             hint="is a server of Spark Connect running there?",
         ) from error
 
@@ -230,7 +230,7 @@ def _quiet() -> Iterator[None]:
 def _main_with_file() -> Iterator[None]:
     """Let the main module have a file.
 
-    The client takes one without, as of `python -c`, for its doctests, and then wants all of Spark.
+    The client takes one without (`python -c`) for its doctests, and then needs all of Spark.
     """
     main = sys.modules["__main__"]
     if hasattr(main, "__file__"):

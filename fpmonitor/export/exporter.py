@@ -41,8 +41,8 @@ class ExportOptions:
     Raises
     ------
     InputError
-        The site is not a domain name, or the address no plain https address: it could break out of
-        the format.
+        The site is not a domain name, or the address not a plain https address: it could break
+        out of the format.
     """
 
     site: str | None = None
@@ -184,7 +184,7 @@ def check_options(
         A variant that the exporter does not have.
     """
     if options.site is not None and not sites:
-        raise InputError(f"{exporter} cannot be restricted to a site", hint="leave out --site")
+        raise InputError(f"{exporter} cannot be restricted to a site", hint="omit --site")
     if options.variant and options.variant not in variants:
         raise UnknownNameError(f"variant of {exporter}", options.variant, variants)
 

@@ -254,7 +254,7 @@ def _ways(
     ways = _Ways(np.ones(1), np.zeros(1), np.empty((1, 0), dtype=np.int64))
     for one, weight in zip(ranked, price, strict=True):
         numbers = np.arange(one.outside.size)
-        # Where everything that was seen is kept, `redacted` is no value.
+        # Where everything that was seen is kept, nobody sends `redacted`.
         all_kept = closed & (one.outside <= 0) & (numbers > 0)
         sizes = np.multiply.outer(ways.sizes, numbers + 1 - all_kept).ravel()
         outside = np.add.outer(ways.outside, weight * one.outside).ravel()
@@ -376,7 +376,7 @@ def plan_from_sample(
         `fixed`: `after` is the largest share of the users of the table exposed in a few draws of
         the covers. `statistical`: the rules are chosen on one half of the users, and certified on
         the other: redaction is then a function that has nothing to do with these users, their
-        redacted tuples are independent draws, and the certificate holds for them as it stands.
+        redacted tuples are independent draws, and the certificate holds for them unchanged.
     weights, suspicion
         As in `plan_from_marginals`.
 
@@ -414,7 +414,7 @@ def _least_loss_among(
     rng: np.random.Generator,
     setting: Setting,
 ) -> RedactionPlan:
-    """Choose for ever lower targets until the rules hold for the users that judge them."""
+    """Lower the target until the rules hold for the users that judge them."""
     apis = tuple(chosen_on.columns)
     judge = _Judge(study, setting)
     before = judge.exposure(certified_on)

@@ -105,7 +105,7 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
     largest_set
         Largest number of APIs in a set that users answer to the curator; 1: marginals only.
     minimum_batch
-        The shuffler passes nothing on before it holds so many messages per requested set.
+        Number of messages per requested set below which the shuffler passes nothing on.
     report_bytes
         Length of every report before sealing, bytes.
 

@@ -80,7 +80,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
 
 
 def counts_exposure(found: CountsExposure) -> Output:
-    """Return the exposure that group sizes alone tell."""
+    """Return the exposure that follows from group sizes alone."""
     table = Table(
         title=(
             f"Share of users in groups of fewer than {found.k}, in a population of "
@@ -257,7 +257,7 @@ def ranking(found: Ranking) -> Output:
         caption=(
             f"{found.users:,} observed users. Exposure: {basis}. Of {found.pairs:,} pairs of "
             f"sets that differ, entropy orders {found.disagreeing_pairs:,} the other way. "
-            "`places`: how much further up the set stands by exposure than by entropy. `off by`: "
+            "`places`: how much higher the set ranks by exposure than by entropy. `off by`: "
             "how far n/2^H overstates the group of a typical user."
         ),
         columns=[
@@ -471,7 +471,7 @@ def _short(value: str | None) -> str:
 
 
 def check(report: CheckReport) -> Output:
-    """Return verdicts of now on the allow list of a decision."""
+    """Return current verdicts on the allow list of a decision."""
     table = Table(
         columns=[Column("verdict now", "verdict"), Column("set on the allow list")],
         rows=[(verdict, ", ".join(apis)) for apis, verdict in report.verdicts.items()],
@@ -509,13 +509,13 @@ def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> O
 
 
 def compared_decisions(lines: Sequence[ComparedDecision]) -> Output:
-    """Return the sets that two decisions tell apart."""
+    """Return the sets on which two decisions differ."""
     changed = [line for line in lines if line.before != line.after]
     shown: list[Sequence[Cell]] = [
         (", ".join(line.apis), line.before, line.after) for line in changed[:_SHOWN_SETS]
     ]
     table = Table(
-        title="Sets that two decisions tell apart",
+        title="Sets on which two decisions differ",
         caption=f"{len(lines) - len(changed):,} other listed sets get the same verdict.",
         columns=columns("text", "API set", "before", "after"),
         rows=shown + _more(len(changed)),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.trend import TrendLine, TrendReport, TrendWindow
 
 _MOST_POINTS = 300
-_FAR = 3.0  # an entropy reading that is off by so much stands out
+_FAR = 3.0  # an entropy reading that is off by this factor stands out
 _MOST_ROWS = 40
 
 
@@ -227,7 +227,7 @@ def of_ranking(ranking: Ranking) -> Figure:
 
 
 def of_trust(report: ExposureReport) -> Figure:
-    """Show what marginals, pairs and the joint law can each promise for one set.
+    """Show what marginals, pairs and the joint distribution can each guarantee for one set.
 
     Parameters
     ----------
@@ -238,8 +238,8 @@ def of_trust(report: ExposureReport) -> Figure:
     title = f"Price of trust: {' + '.join(report.apis)}"
     return Figure(
         note=(
-            "What one can promise who knows the APIs one by one, in pairs, or all together: the "
-            "less is known of the joint distribution, the higher the limit."
+            "The limit that can be guaranteed when the APIs are known one by one, in pairs, or all "
+            "together: the less is known of the joint distribution, the higher the limit."
         ),
         svg=range_chart(
             [(level.knowledge, 0.0, level.upper, level.observed_upper) for level in levels],

@@ -60,7 +60,7 @@ def snapshot(taken: Taken) -> Output:
         "digest": manifest.digest,
     }
     table = Table(
-        title="Snapshot" if taken.is_new else "The snapshot was there already",
+        title="Snapshot" if taken.is_new else "The snapshot already exists",
         columns=[*columns("text", "folder"), *columns("count", "users", "visits", "APIs")],
         rows=[(taken.folder, manifest.users, manifest.visits, len(manifest.seen))],
     )
@@ -157,8 +157,8 @@ def readers(rows: Sequence[Mapping[str, Any]]) -> Output:
     table = Table(
         title="Exact counts that readers have had answered",
         caption=(
-            "Composed, so many counts find predicates of this weight that isolate a user in "
-            "about 1/e of the tries; by luck they do in the share beside it."
+            "Together, this many counts find predicates of this weight that isolate a user in "
+            "about 1/e of the attempts; by luck, in the share shown beside it."
         ),
         columns=[
             *columns("text", "reader"),
@@ -211,14 +211,14 @@ def listing(
 
 
 def _listed(value: Any) -> Cell:
-    """Return whole numbers as they are: identifiers are no counts."""
+    """Return whole numbers as they are: identifiers are not counts."""
     if isinstance(value, list | tuple):
         return ", ".join(value)
     return value if value is None or isinstance(value, float) else str(value)
 
 
 def metrics(found: Mapping[str, float | None]) -> Output:
-    """Return what a mechanism leaves its users and gives an aggregator."""
+    """Return the privacy and the utility of a mechanism."""
     table = Table(
         title="Metrics, nats and shares",
         columns=[*columns("text", "metric"), *columns("decimal", "value", digits=6)],
@@ -228,7 +228,7 @@ def metrics(found: Mapping[str, float | None]) -> Output:
 
 
 def members(answer: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -> Output:
-    """Return one object; as a table a line a member, or of what is `shown` of it."""
+    """Return one object; as a table, one line per member, or per member of `shown`."""
     table = Table(
         columns=columns("text", "", ""),
         rows=[
@@ -247,7 +247,7 @@ def members(answer: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -
 
 
 def points(rows: Sequence[Mapping[str, float]]) -> Output:
-    """Return points of a curve, a line each."""
+    """Return points of a curve, one line each."""
     table = Table(
         columns=columns("text", *rows[0]),
         rows=[[f"{value:.4g}" for value in row.values()] for row in rows],

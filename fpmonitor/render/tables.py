@@ -64,7 +64,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether cells stand at the right and are never cut."""
+        """Whether cells are right-aligned and never cut."""
         return self.kind not in {"text", "verdict"}
 
     def written(self, cell: Cell) -> str:
@@ -170,7 +170,7 @@ def _text_of(console: Console) -> str:
 
 
 def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
-    """Return a table to draw in so many columns, and the least width that cuts no number."""
+    """Return a table to draw in `width` columns, and the least width at which no number is cut."""
     from rich.table import Table as RichTable  # noqa: PLC0415 -- slow to load
 
     rows = table.marked()

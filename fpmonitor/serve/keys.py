@@ -37,7 +37,7 @@ class KeyRing:
     keys: tuple[Key, ...] = ()
 
     def name_of(self, kind: Kind, secret: str) -> str | None:
-        """Name that goes with a secret, None if there is no such key; in constant time."""
+        """Return the name of a secret, None if there is no such key; in constant time."""
         digest = _digest(secret)
         found = None
         for key in self.keys:
@@ -51,12 +51,12 @@ class KeyRing:
 
 
 def read_keys(path: Path) -> KeyRing:
-    """Read the keys; none where there is no file.
+    """Read the keys; none without a file.
 
     Raises
     ------
     InputError
-        The file is no list of keys.
+        The file is not a list of keys.
     """
     if not path.exists():
         return KeyRing()
@@ -67,7 +67,7 @@ def read_keys(path: Path) -> KeyRing:
 
 
 def add_key(path: Path, kind: Kind, name: str) -> str:
-    """Make a key and give its secret, which is kept nowhere.
+    """Make a key and return its secret, which is stored nowhere.
 
     Raises
     ------

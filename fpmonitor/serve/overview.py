@@ -217,7 +217,7 @@ class History:
     path
         The file; None keeps them in memory.
     most
-        Readings to show; of more, some in between are left out.
+        Largest number of readings to show; of more, an even selection.
     """
 
     def __init__(self, path: Path | None = None, *, most: int = 200) -> None:

@@ -15,7 +15,8 @@ ASK = Annotated[
     Path, typer.Option("--ask", help="File of the request that is answered.", metavar="FILE")
 ]
 EPOCH = Annotated[
-    int, typer.Option("--epoch", help="Number of the collection; users answer each anew.", min=0)
+    int,
+    typer.Option("--epoch", help="Number of the collection; users may answer once in each.", min=0),
 ]
 BUDGET = Annotated[
     float,
