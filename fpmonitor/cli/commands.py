@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
 from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_WORDS = {bool: "", datetime: "TIME", float: "NUMBER", int: "N", Path: "FILE", str: "TEXT"}
 _ANYWHERE = re.MULTILINE | re.DOTALL
 
 
@@ -175,10 +177,12 @@ class LazyCommand(TyperCommand):
             found = typer.main.get_group(found)
         if isinstance(found, TyperGroup):
             found.help = self.help
+            for below in found.commands.values():
+                name_values(below)
             return found
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         alone.command(self.entry.name)(spread(found))
-        return typer.main.get_command(alone)
+        return name_values(typer.main.get_command(alone))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
@@ -189,6 +193,16 @@ class LazyCommand(TyperCommand):
         if settings is not None:
             extra["default_map"] = settings.defaults(command, self.path)
         return command.make_context(info_name, args, parent, **extra)
+
+
+def name_values(command: Any) -> Any:
+    """Show a word for the values of options in the help, where an option names none itself."""
+    for parameter in command.params:
+        kind = parameter.type_descriptor.annotation
+        kind = get_args(kind)[0] if get_origin(kind) is list else kind
+        if parameter.metavar is None and (kind is Path or parameter.param_type_name == "option"):
+            parameter.metavar = _WORDS.get(kind)
+    return command
 
 
 def spread(command: Any) -> Any:
@@ -223,7 +237,5 @@ def spread(command: Any) -> Any:
 
 
 database = TyperGroup(
-    name="db",
-    commands=[LazyCommand(entry, ("db",)) for entry in DATABASE],
-    no_args_is_help=True,
+    name="db", commands=[LazyCommand(entry, ("db",)) for entry in DATABASE], no_args_is_help=True
 )

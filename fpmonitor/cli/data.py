@@ -22,8 +22,7 @@ from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
 
 LOGS = Annotated[
-    list[str],
-    typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input."),
+    list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input.")
 ]
 USER_COLUMN = Annotated[
     str | None, typer.Option("--user", help="Column with the user id.", metavar="COLUMN")

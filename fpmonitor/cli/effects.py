@@ -64,10 +64,7 @@ def plan(
     site: SITE = None,
     table: TARGETS = "153",
     write: Annotated[
-        Path | None,
-        typer.Option(
-            "--write", help="Also write the list of the plan to this file.", metavar="FILE"
-        ),
+        Path | None, typer.Option("--write", help="Also write the list of the plan to this file.")
     ] = None,
     shown: Shown,
     quiet: QUIET = False,
@@ -135,10 +132,7 @@ def _product(name: str) -> ControlExporter:
 
 
 def _states(
-    decision: Decision,
-    exporter: ControlExporter,
-    options: ExportOptions,
-    after: Sequence[str],
+    decision: Decision, exporter: ControlExporter, options: ExportOptions, after: Sequence[str]
 ) -> dict[str, Sequence[str]]:
     """Return what a site can read before, after, and with every control of the format."""
     candidates = decision.policy.candidates

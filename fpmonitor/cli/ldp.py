@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 PRIOR = Annotated[
-    str,
-    typer.Option("--prior", help="Prior of the distribution: jeffreys, or dirichlet:A,B,..."),
+    str, typer.Option("--prior", help="Prior of the distribution: jeffreys, or dirichlet:A,B,...")
 ]
 SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals.", min=0)]
 
@@ -67,10 +66,7 @@ def metrics(
     """Show the privacy and the utility of a mechanism, in nats and shares."""
     made = _mechanism(mechanism, values, epsilon, hash_range)
     found = metrics_of(
-        made,
-        prior_of(_alpha(prior), made.values),
-        users=users,
-        rng=np.random.default_rng(seed),
+        made, prior_of(_alpha(prior), made.values), users=users, rng=np.random.default_rng(seed)
     )
     _tell_errors(found, quiet=quiet)
     shown.show(store.metrics(found.to_json()))

@@ -66,9 +66,7 @@ def export(
     ] = False,
     verdicts: Annotated[
         Path | None,
-        typer.Option(
-            "--verdicts", help="Also write how well each API is enforced, as JSON.", metavar="FILE"
-        ),
+        typer.Option("--verdicts", help="Also write how well each API is enforced, as JSON."),
     ] = None,
     show_coverage: Annotated[
         bool, typer.Option("--coverage", help="Compare what each format can enforce.")

@@ -105,10 +105,7 @@ def trend(
     source: SOURCE = None,
     users: StoredUsers,
     svg: Annotated[
-        Path | None,
-        typer.Option(
-            "--svg", help="Also draw the exposure over time to this file.", metavar="FILE"
-        ),
+        Path | None, typer.Option("--svg", help="Also draw the exposure over time to this file.")
     ] = None,
     shown: Shown,
     quiet: QUIET = False,

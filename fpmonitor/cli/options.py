@@ -61,7 +61,6 @@ KEY_FILE_OPTION = Annotated[
         "--key-file",
         envvar="FPMONITOR_KEY_FILE",
         help="Key file of an encrypted database (mode 600).",
-        metavar="FILE",
     ),
 ]
 FOR_OTHERS_OPTION = Annotated[
@@ -96,11 +95,7 @@ FORMAT = Annotated[
 OUTPUT = Annotated[
     Path | None,
     typer.Option(
-        "-o",
-        "--output",
-        help="Write to this file instead of stdout.",
-        metavar="FILE",
-        rich_help_panel="Output",
+        "-o", "--output", help="Write to this file instead of stdout.", rich_help_panel="Output"
     ),
 ]
 QUIET = Annotated[
@@ -159,6 +154,7 @@ SNAPSHOT = Annotated[
         "--snapshot",
         help="Use the users of this snapshot (see `fpmonitor snapshot`) instead of the database.",
         metavar="FOLDER",
+        rich_help_panel="Data",
     ),
 ]
 COUNTER = Annotated[
@@ -170,6 +166,7 @@ COUNTER = Annotated[
         "Connect server.",
         metavar="auto|memory|duckdb|sc://HOST:PORT",
         callback=_check_counter,
+        rich_help_panel="Data",
     ),
 ]
 ENGINE = Annotated[
@@ -180,6 +177,7 @@ ENGINE = Annotated[
         help="Spark Connect server that reads the snapshot, and counts what exceeds the memory.",
         metavar="sc://HOST:PORT",
         callback=_check_address,
+        rich_help_panel="Data",
     ),
 ]
 UNSAFE_COUNTS = Annotated[

@@ -17,12 +17,7 @@ from fpmonitor.cli.readers import Reader, queries
 from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
 from fpmonitor.errors import PolicyError
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
-from fpmonitor.release.partial_knowledge import (
-    delta_curve,
-    pitfalls,
-    smallest_k,
-    value_guarantee,
-)
+from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
 from fpmonitor.release.singling_out import baseline as fixed_baseline
 from fpmonitor.release.singling_out import dp_bound
 from fpmonitor.release.stored import attack_release, guarantee_histogram, release_users
@@ -43,9 +38,7 @@ PROBABILITY = Annotated[
 ]
 
 audit = typer.Typer(
-    name="audit",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    name="audit", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 
 
@@ -53,9 +46,7 @@ def release(
     *,
     apis: Annotated[str, typer.Option("--apis", help="APIs of the table, separated by commas.")],
     k: THRESHOLD,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Parquet file to write.", metavar="FILE")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Parquet file to write.")],
     mechanism: Annotated[
         Mechanism,
         typer.Option(
@@ -265,8 +256,7 @@ def baseline(
 def singling_out(
     *,
     release_file: Annotated[
-        Path,
-        typer.Option("--release", help="Table written by `fpmonitor release`.", metavar="FILE"),
+        Path, typer.Option("--release", help="Table written by `fpmonitor release`.")
     ],
     users: StoredUsers,
     weight: Annotated[

@@ -53,9 +53,9 @@ def report(
             help="Decision file.", show_default="make a decision now", metavar="DECISION.json"
         ),
     ] = None,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="HTML file to write.", metavar="FILE")
-    ] = Path("report.html"),
+    output: Annotated[Path, typer.Option("-o", "--output", help="HTML file to write.")] = Path(
+        "report.html"
+    ),
     asked: Exposure,
     budget: Annotated[
         float,
@@ -93,9 +93,7 @@ def page_of(monitor: Monitor, decision: Decision) -> str:
 def plot(
     *,
     kind: Annotated[Plot, typer.Argument(help="What to draw.")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="SVG or PNG file to write.", metavar="FILE")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="SVG or PNG file to write.")],
     apis: PLOTTED = None,
     asked: Exposure,
     users: UsersOfSource,
@@ -150,12 +148,7 @@ def _png(svg: str) -> bytes:
     return bytes(drawn)
 
 
-def figure_of(
-    monitor: Monitor,
-    kind: Plot,
-    apis: list[str] | None,
-    asked: Exposure,
-) -> Figure:
+def figure_of(monitor: Monitor, kind: Plot, apis: list[str] | None, asked: Exposure) -> Figure:
     """Draw one figure of some API sets.
 
     Raises

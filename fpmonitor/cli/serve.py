@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 keys = typer.Typer(
-    name="keys",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    name="keys", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 KIND = Annotated[
     Literal["write", "read"], typer.Argument(help="Whether the key sends records or reads answers.")
@@ -30,20 +28,14 @@ NAME = Annotated[str, typer.Argument(help="Name of the sender or of the reader."
 KEYS_FILE = Annotated[
     Path | None,
     typer.Option(
-        "--keys",
-        help="File with the hashes of the keys.",
-        show_default="next to the database",
-        metavar="FILE",
+        "--keys", help="File with the hashes of the keys.", show_default="next to the database"
     ),
 ]
 
 
 def serve(
     config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", help="TOML file with the settings of the service.", metavar="FILE"
-        ),
+        Path | None, typer.Option("--config", help="TOML file with the settings of the service.")
     ] = None,
     decision: Annotated[
         Path | None,
@@ -104,12 +96,7 @@ def remove(kind: KIND, name: NAME, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = N
 
 
 @keys.command("list")
-def list_keys(
-    *,
-    db: DB = DEFAULT_DB,
-    keys_file: KEYS_FILE = None,
-    shown: Shown,
-) -> None:
+def list_keys(*, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = None, shown: Shown) -> None:
     """List the keys: what each allows, and its name."""
     from fpmonitor.serve.keys import read_keys  # noqa: PLC0415 -- for this command only
 

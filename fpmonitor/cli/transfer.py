@@ -20,13 +20,7 @@ from fpmonitor.store.transfer import read_export
 FOLDER = Annotated[Path, typer.Argument(help="Folder of the copy.", metavar="FOLDER")]
 
 
-def copy_out(
-    *,
-    folder: FOLDER,
-    db: DB = DEFAULT_DB,
-    shown: Shown,
-    quiet: QUIET = False,
-) -> None:
+def copy_out(*, folder: FOLDER, db: DB = DEFAULT_DB, shown: Shown, quiet: QUIET = False) -> None:
     """Write all data of a database to a new folder of Parquet files.
 
     They are as confidential as the database.

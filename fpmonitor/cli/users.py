@@ -46,7 +46,6 @@ WHAT_IF = Annotated[
         "--what-if",
         help="TOML file of value transforms (round, truncate, make constant): answer for "
         "transformed values.",
-        metavar="FILE",
         rich_help_panel="Data",
     ),
 ]

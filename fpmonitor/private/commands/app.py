@@ -27,12 +27,8 @@ def study(
     ],
     population: POPULATION,
     budget: BUDGET,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Write the study to this file.", metavar="FILE")
-    ],
-    ask: Annotated[
-        Path, typer.Option("--ask", help="Write the first request to this file.", metavar="FILE")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write the study to this file.")],
+    ask: Annotated[Path, typer.Option("--ask", help="Write the first request to this file.")],
     k: K = 10,
     delta: DELTA = 0.05,
     largest_set: Annotated[
@@ -77,10 +73,7 @@ def study(
 
 def keygen(
     output: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--output", help="File of the secret keys, to be written.", metavar="FILE"
-        ),
+        Path, typer.Option("-o", "--output", help="File of the secret keys, to be written.")
     ],
     role: Annotated[
         Role | None, typer.Option("--role", help="Make the first key of this role.")
@@ -115,8 +108,7 @@ def keygen(
 
 def token(
     output: Annotated[
-        Path,
-        typer.Option("-o", "--output", help="File of the token, to be written.", metavar="FILE"),
+        Path, typer.Option("-o", "--output", help="File of the token, to be written.")
     ],
 ) -> None:
     """Make a token with which one service authenticates to another; both need a copy."""

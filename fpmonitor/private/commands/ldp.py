@@ -18,12 +18,7 @@ from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, CURATOR_STORE, EPOCH, STUDY
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
-from fpmonitor.private.randomised import (
-    estimate,
-    listed_values,
-    plan_randomisation,
-    randomised_ask,
-)
+from fpmonitor.private.randomised import estimate, listed_values, plan_randomisation, randomised_ask
 from fpmonitor.private.store import Store, read_counts
 from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.table import count_reports, read_tokens
@@ -83,8 +78,7 @@ def ask(
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write the request to this file.", metavar="FILE"),
+        Path | None, typer.Option("-o", "--output", help="Write the request to this file.")
     ] = None,
     quiet: QUIET = False,
 ) -> None:
@@ -175,13 +169,7 @@ def _held(db: Path, study: Study) -> tuple[dict[str, dict[str, int]], int]:
 
 
 @app.command("estimate")
-def estimates(
-    *,
-    store: CURATOR_STORE,
-    study: STUDY,
-    ask_file: ASK,
-    shown: Shown,
-) -> None:
+def estimates(*, store: CURATOR_STORE, study: STUDY, ask_file: ASK, shown: Shown) -> None:
     """Estimate the frequencies and the exposure of each API from randomised answers."""
     terms, question = Study.read(study), CollectionRequest.read(ask_file)
     if not question.randomise:

@@ -42,10 +42,6 @@ BATCHES = Annotated[
 PATH_OF_ASK = Annotated[Path, typer.Argument(help="File of the request.", metavar="ASK.json")]
 
 
-def _file(name: str, help_text: str) -> Any:
-    return typer.Option(name, help=help_text, metavar="FILE")
-
-
 def _address(name: str, help_text: str) -> Any:
     return typer.Option(name, help=help_text, metavar="URL")
 
@@ -55,13 +51,15 @@ class RoleFiles:
     """Options for the files of a role."""
 
     study: STUDY
-    store: Annotated[Path, _file("--store", "SQLite file in which the role keeps its state.")]
-    keys: Annotated[Path, _file("--keys", "File of the secret keys of the role.")]
+    store: Annotated[
+        Path, typer.Option("--store", help="SQLite file in which the role keeps its state.")
+    ]
+    keys: Annotated[Path, typer.Option("--keys", help="File of the secret keys of the role.")]
     ask: Annotated[
         list[Path] | None,
-        _file(
+        typer.Option(
             "--ask",
-            "File of a request whose answers are taken; may be repeated. "
+            help="File of a request whose answers are taken; may be repeated. "
             "The store remembers the requests of earlier runs.",
         ),
     ] = None
@@ -112,13 +110,15 @@ class Recipients:
         str | None, _address("--curator", "URL of the curator, to which its batches are sent.")
     ] = None
     curator_token: Annotated[
-        Path | None, _file("--curator-token", "File of the token that the curator wants.")
+        Path | None,
+        typer.Option("--curator-token", help="File of the token that the curator wants."),
     ] = None
     analyst: Annotated[
         str | None, _address("--analyst", "URL of the analyst, to which its batches are sent.")
     ] = None
     analyst_token: Annotated[
-        Path | None, _file("--analyst-token", "File of the token that the analyst wants.")
+        Path | None,
+        typer.Option("--analyst-token", help="File of the token that the analyst wants."),
     ] = None
 
     def services(self) -> dict[RecipientRole, Service]:
@@ -141,7 +141,9 @@ class RoleService:
     """Options for the service of a role."""
 
     to: Annotated[str, _address("--to", "URL of the service.")]
-    token_file: Annotated[Path, _file("--token", "File of the token that the service wants.")]
+    token_file: Annotated[
+        Path, typer.Option("--token", help="File of the token that the service wants.")
+    ]
 
     def open(self) -> Service:
         """Return the service, to send requests to."""
@@ -195,11 +197,7 @@ def shuffle(
 
 
 def curate(
-    *,
-    role: RoleFiles,
-    batches: BATCHES = None,
-    unsafe_counts: UNSAFE_COUNTS = False,
-    shown: Shown,
+    *, role: RoleFiles, batches: BATCHES = None, unsafe_counts: UNSAFE_COUNTS = False, shown: Shown
 ) -> None:
     """Open batches as the curator, and count the users of each value."""
     with role.open_recipient("curator") as curator:
@@ -250,11 +248,7 @@ def _counted(role: Recipient, batches: Sequence[Path] | None, *, unsafe: bool) -
     }
 
 
-def publish(
-    *,
-    ask: PATH_OF_ASK,
-    at: RoleService,
-) -> None:
+def publish(*, ask: PATH_OF_ASK, at: RoleService) -> None:
     """Send a request to a service: the shuffler then takes answers, the recipient counts them."""
     question = CollectionRequest.read(ask)
     with at.open() as service:
@@ -262,11 +256,7 @@ def publish(
     note(f"ask {question.id.hex()}")
 
 
-def close(
-    *,
-    ask: PATH_OF_ASK,
-    at: RoleService,
-) -> None:
+def close(*, ask: PATH_OF_ASK, at: RoleService) -> None:
     """Close a request: the shuffler takes no more answers and passes on what it holds."""
     question = CollectionRequest.read(ask)
     with at.open() as service:
@@ -289,10 +279,7 @@ def serve(
     name: Annotated[Role, typer.Option("--role", help="The role to run.")],
     role: RoleFiles,
     token_file: Annotated[
-        Path,
-        typer.Option(
-            "--token", help="File of the token that callers must present.", metavar="FILE"
-        ),
+        Path, typer.Option("--token", help="File of the token that callers must present.")
     ],
     recipients: Recipients,
     origin: Annotated[

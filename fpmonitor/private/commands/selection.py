@@ -47,15 +47,10 @@ SETTING = Annotated[
 ]
 WEIGHTS = Annotated[
     Path | None,
-    typer.Option(
-        "--weights",
-        help="TOML file with the utility of each API, 1 where not named.",
-        metavar="FILE",
-    ),
+    typer.Option("--weights", help="TOML file with the utility of each API, 1 where not named."),
 ]
 ASK = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Write the next request to this file.", metavar="FILE"),
+    Path | None, typer.Option("-o", "--output", help="Write the next request to this file.")
 ]
 
 
@@ -338,9 +333,7 @@ def group(
         quiet=quiet,
     )
     answer = Output(
-        tables=[tables.group_table(run, terms)],
-        rows=[run.to_json()],
-        document=run.to_json(),
+        tables=[tables.group_table(run, terms)], rows=[run.to_json()], document=run.to_json()
     )
     show(answer, output_format, None)
 

@@ -45,9 +45,7 @@ def selection_table(found: Selection, study: Study) -> Table:
         columns=[
             *columns("text", "API set"),
             *columns(
-                "right",
-                "observed users, at most",
-                f"population of {study.population:,}, at most",
+                "right", "observed users, at most", f"population of {study.population:,}, at most"
             ),
             *columns("decimal", "bits, at most"),
         ],
@@ -238,14 +236,7 @@ def estimates_table(found: Sequence[RandomisedApi], study: Study) -> Table:
             *columns("share", "at least", "at most"),
         ],
         rows=[
-            (
-                one.api,
-                one.mechanism,
-                significant(one.epsilon),
-                one.users,
-                one.lower,
-                one.upper,
-            )
+            (one.api, one.mechanism, significant(one.epsilon), one.users, one.lower, one.upper)
             for one in found
         ],
     )

@@ -48,8 +48,7 @@ def seal(
         Path, typer.Option("--from", help="Database or log with the users.", metavar="PATH")
     ],
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write the uploads to this file.", metavar="FILE"),
+        Path | None, typer.Option("-o", "--output", help="Write the uploads to this file.")
     ] = None,
     to: Annotated[
         str | None, typer.Option("--to", help="Send the uploads to this shuffler.", metavar="URL")
@@ -63,9 +62,7 @@ def seal(
     gateway_keys: Annotated[
         Path | None,
         typer.Option(
-            "--gateway-keys",
-            help="Keys of the gateway, as served by the shuffler at /ohttp-keys.",
-            metavar="FILE",
+            "--gateway-keys", help="Keys of the gateway, as served by the shuffler at /ohttp-keys."
         ),
     ] = None,
     quiet: QUIET = False,
