@@ -30,6 +30,7 @@ _SHOWN_POINTS = 30
 _SHOWN_COHORTS = 20
 _SHOWN_VALUES = 3
 _SMALLEST_P = 1e-99
+_INTERVAL = ("lower", "upper", "width")
 # Members of an exposure that CSV can hold one of, and the options that ask for them.
 _DETAILS = {"bounds": "bounds", "trust": "trust", "entropies": "entropies", "cohorts": "given"}
 
@@ -143,32 +144,24 @@ def _detail_tables(report: ExposureReport) -> Iterator[Table]:
 def _bounds_table(of: str, report: BoundsReport) -> Table:
     floor = report.theorem6_floor
     support = "not declared" if report.support is None else f"{report.support:,}"
-    return Table(
+    return Table.of(
+        report.bounds,
         title=f"Bounds: {of}",
         caption=(
             f"Possible values: {support}. Theorem 6: no estimator of the whole curve has a "
             f"worst-case error below {'–' if floor is None else f'{floor:.2g}'}."
         ),
         columns=[
-            *columns("text", "bound", "of", "why it says nothing"),
-            *columns("share", "lower", "upper", "width"),
-        ],
-        rows=[
-            (
-                line.bound,
-                line.concerns,
-                line.interval.reason,
-                line.interval.lower,
-                line.interval.upper,
-                line.interval.width,
-            )
-            for line in report.bounds
+            *columns("text", "bound", ("of", "concerns")),
+            *columns("text", ("why it says nothing", "interval.reason")),
+            *columns("share", *((name, f"interval.{name}") for name in _INTERVAL)),
         ],
     )
 
 
 def _trust_table(of: str, levels: Sequence[TrustLevel]) -> Table:
-    return Table(
+    return Table.of(
+        levels,
         title=f"Price of trust: {of}",
         caption=(
             "`upper` limits the statistical exposure, with probability 1 - delta, whatever the "
@@ -176,20 +169,9 @@ def _trust_table(of: str, levels: Sequence[TrustLevel]) -> Table:
             "their entropy."
         ),
         columns=[
-            *columns("text", "known", "rule", "rule (observed)"),
-            *columns("share", "upper", "observed"),
-            *columns("decimal", "bits"),
-        ],
-        rows=[
-            (
-                level.knowledge,
-                level.rule,
-                level.observed_rule,
-                level.upper,
-                level.observed_upper,
-                level.entropy_upper_bits,
-            )
-            for level in levels
+            *columns("text", ("known", "knowledge"), "rule", ("rule (observed)", "observed_rule")),
+            *columns("share", "upper", ("observed", "observed_upper")),
+            *columns("decimal", ("bits", "entropy_upper_bits")),
         ],
     )
 
@@ -223,13 +205,13 @@ def _cohort_row(cohort: Cohort) -> tuple[Cell, ...]:
 
 
 def _entropy_table(of: str, lines: Sequence[EntropyLine]) -> Table:
-    return Table(
+    return Table.of(
+        lines,
         title=f"Entropy: {of}",
         columns=[
             *columns("text", "measure", "estimator", "unit"),
             *columns("decimal", "value", digits=4),
         ],
-        rows=[(line.measure, line.estimator, line.unit, line.value) for line in lines],
     )
 
 
@@ -285,7 +267,8 @@ def curve(report: CurveReport) -> Output:
     """Return the whole exposure curve of a set."""
     step = -(-len(report.points) // _SHOWN_POINTS)
     left_out = f" One point of {step} is shown: --format csv for all." if step > 1 else ""
-    table = Table(
+    table = Table.of(
+        report.points[::step],
         title=f"Exposure curve: {', '.join(report.apis)}",
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "
@@ -293,13 +276,9 @@ def curve(report: CurveReport) -> Output:
             f"{1 - report.delta:.6g}.{left_out}"
         ),
         columns=[
-            *columns("count", "groups below"),
+            *columns("count", ("groups below", "threshold")),
             *columns("share", "share", digits=4),
-            *columns("share", "observed", "lower", "upper"),
-        ],
-        rows=[
-            (point.threshold, point.share, point.empirical, point.lower, point.upper)
-            for point in report.points[::step]
+            *columns("share", ("observed", "empirical"), "lower", "upper"),
         ],
     )
     return Output(
@@ -311,19 +290,16 @@ def curve(report: CurveReport) -> Output:
 
 def overview(lines: Sequence[ApiOverview], k: int) -> Output:
     """Return every API alone."""
-    table = Table(
+    table = Table.of(
+        lines,
         title=f"APIs, by the share of observed users in groups of fewer than {k}",
         columns=[
-            *columns("text", "API"),
+            *columns("text", ("API", "api")),
             *columns("count", "users"),
             *columns("share", "coverage", digits=1),
             *columns("count", "values"),
-            *columns("decimal", "entropy, bits", digits=3),
+            *columns("decimal", ("entropy, bits", "entropy_bits"), digits=3),
             *columns("share", "exposure"),
-        ],
-        rows=[
-            (line.api, line.users, line.coverage, line.values, line.entropy_bits, line.exposure)
-            for line in lines
         ],
     )
     return Output(tables=[table], rows=[line.to_json() for line in lines])

@@ -109,24 +109,14 @@ def of_exposures(
             x_label="exposure",
             budget=budget,
         ),
-        table=Table(
+        table=Table.of(
+            ordered,
             title=title,
             columns=[
-                *columns("text", "APIs"),
-                *columns("short share", "lower", "estimate", "upper"),
-                *columns("decimal", "entropy, bits"),
+                *columns("text", ("APIs", lambda report: names[report.apis])),
+                *columns("short share", "lower", ("estimate", "unbiased"), "upper"),
+                *columns("decimal", ("entropy, bits", "entropy_bits")),
                 *columns("count", "values"),
-            ],
-            rows=[
-                (
-                    names[report.apis],
-                    report.lower,
-                    report.unbiased,
-                    report.upper,
-                    report.entropy_bits,
-                    report.values,
-                )
-                for report in ordered
             ],
         ),
     )
@@ -158,15 +148,12 @@ def of_curve(curve: CurveReport) -> Figure:
             shares=True,
             logarithmic=True,
         ),
-        table=Table(
+        table=Table.of(
+            points[:: -(-len(points) // _MOST_ROWS)],
             title=title,
             columns=[
-                *columns("count", "groups below"),
-                *columns("short share", "observed", "lower", "upper"),
-            ],
-            rows=[
-                (point.threshold, point.empirical, point.lower, point.upper)
-                for point in points[:: -(-len(points) // _MOST_ROWS)]
+                *columns("count", ("groups below", "threshold")),
+                *columns("short share", ("observed", "empirical"), "lower", "upper"),
             ],
         ),
     )
@@ -203,24 +190,15 @@ def of_ranking(ranking: Ranking) -> Figure:
             x_label="entropy, bits",
             y_label="exposure",
         ),
-        table=Table(
+        table=Table.of(
+            worst,
             title=title,
             columns=[
-                *columns("text", "APIs"),
-                *columns("decimal", "entropy, bits"),
+                *columns("text", ("APIs", lambda line: " + ".join(line.apis))),
+                *columns("decimal", ("entropy, bits", "entropy_bits")),
                 *columns("short share", "exposure"),
-                *columns("decimal", "n/2^H", digits=0),
-                *columns("significant", "off by a factor of"),
-            ],
-            rows=[
-                (
-                    " + ".join(line.apis),
-                    line.entropy_bits,
-                    line.exposure,
-                    line.naive_group_size,
-                    line.misleading_factor,
-                )
-                for line in worst
+                *columns("decimal", ("n/2^H", "naive_group_size"), digits=0),
+                *columns("significant", ("off by a factor of", "misleading_factor")),
             ],
         ),
     )
@@ -246,24 +224,15 @@ def of_trust(report: ExposureReport) -> Figure:
             title=title,
             x_label="upper limit of the exposure; dots: of the observed users",
         ),
-        table=Table(
+        table=Table.of(
+            levels,
             title=title,
             columns=[
-                *columns("text", "known"),
-                *columns("short share", "upper limit"),
-                *columns("text", "by"),
-                *columns("short share", "observed at most"),
-                *columns("decimal", "entropy at most, bits"),
-            ],
-            rows=[
-                (
-                    level.knowledge,
-                    level.upper,
-                    level.rule,
-                    level.observed_upper,
-                    level.entropy_upper_bits,
-                )
-                for level in levels
+                *columns("text", ("known", "knowledge")),
+                *columns("short share", ("upper limit", "upper")),
+                *columns("text", ("by", "rule")),
+                *columns("short share", ("observed at most", "observed_upper")),
+                *columns("decimal", ("entropy at most, bits", "entropy_upper_bits")),
             ],
         ),
     )

@@ -123,28 +123,20 @@ def _apis(findings: Findings) -> str:
     figure = of_exposures(
         findings.alone, title="Exposure of each API alone", budget=findings.decision.policy.budget
     )
-    overview = Table(
+    overview = Table.of(
+        findings.overview,
         title="All observed APIs",
         columns=[
             *columns("text", "API"),
             *columns("count", "users"),
             *columns("short share", "coverage"),
             *columns("count", "values"),
-            *columns("decimal", "entropy, bits"),
-            *columns("short share", "exposed users"),
-            *columns("text", "volatile"),
-        ],
-        rows=[
-            (
-                line.api,
-                line.users,
-                line.coverage,
-                line.values,
-                line.entropy_bits,
-                line.exposure,
-                {True: "yes", False: "no", None: None}[line.volatile],
-            )
-            for line in findings.overview
+            *columns("decimal", ("entropy, bits", "entropy_bits")),
+            *columns("short share", ("exposed users", "exposure")),
+            *columns(
+                "text",
+                ("volatile", lambda line: {True: "yes", False: "no", None: None}[line.volatile]),
+            ),
         ],
     )
     return _figure(figure) + _table(overview)

@@ -22,26 +22,13 @@ if TYPE_CHECKING:
 
 def batches(reports: Sequence[BatchReport]) -> Output:
     """Return what became of logs."""
-    table = Table(
+    table = Table.of(
+        reports,
         title="Ingested",
         columns=[
-            *columns("text", "log", "collector"),
+            *columns("text", ("log", "source"), "collector"),
             *columns("count", "read", "stored", "duplicates", "rejected", "users", "APIs"),
             *columns("decimal", "seconds", digits=1),
-        ],
-        rows=[
-            (
-                report.source,
-                report.collector,
-                report.read,
-                report.stored,
-                report.duplicates,
-                report.rejected,
-                report.users,
-                report.apis,
-                report.seconds,
-            )
-            for report in reports
         ],
     )
     rows = [report.to_json() for report in reports]
@@ -69,12 +56,16 @@ def snapshot(taken: Taken) -> Output:
 
 def rejects(rows: Sequence[Mapping[str, Any]]) -> Output:
     """Return the records that could not be stored."""
-    table = Table(
+    table = Table.of(
+        rows,
         title="Rejected records",
-        columns=columns("text", "log", "line", "reason", "record begins"),
-        rows=[
-            (row["source"], str(row["line"] or "–"), row["reason"], row["excerpt"]) for row in rows
-        ],
+        columns=columns(
+            "text",
+            ("log", "source"),
+            ("line", lambda row: str(row["line"] or "–")),
+            "reason",
+            ("record begins", "excerpt"),
+        ),
     )
     return Output(tables=[table], rows=rows)
 
@@ -91,25 +82,16 @@ def meanings(rows: Sequence[Mapping[str, Any]]) -> Output:
 
 def attacks(outcome: ReleaseAudit) -> Output:
     """Return what attacks on a release achieved."""
-    table = Table(
+    table = Table.of(
+        outcome.attacks,
         title=f"Singling out among {outcome.users:,} users",
         caption=outcome.in_plain_words,
         columns=[
             *columns("text", "attack"),
             *columns("significant", "weight"),
             *columns("share", "success", digits=1),
-            *columns("right", "limits"),
-            *columns("share", "by luck"),
-        ],
-        rows=[
-            (
-                attack.attack,
-                attack.weight,
-                attack.success,
-                f"{percent(attack.lower, 1)} – {percent(attack.upper, 1)}",
-                attack.baseline,
-            )
-            for attack in outcome.attacks
+            *columns("right", ("limits", _limits)),
+            *columns("share", ("by luck", "baseline")),
         ],
     )
     return Output(
@@ -117,6 +99,10 @@ def attacks(outcome: ReleaseAudit) -> Output:
         rows=[attack.to_json() for attack in outcome.attacks],
         document=outcome.to_json(),
     )
+
+
+def _limits(attack: Any) -> str:
+    return f"{percent(attack.lower, 1)} – {percent(attack.upper, 1)}"
 
 
 def exported(manifest: Manifest, document: Mapping[str, Any]) -> Output:
