@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.check import CheckReport, report_check
@@ -22,6 +21,7 @@ from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.findings import Findings, gather_findings
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
+from fpmonitor.closing import Closing
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import identity_of, share_delta, slot_of
 from fpmonitor.disclosure import Audience, masked_text
@@ -60,7 +60,7 @@ class RejectedRecord:
     excerpt: str
 
 
-class Monitor:
+class Monitor(Closing):
     """A database of observations, and the questions that can be asked of it.
 
     Parameters
@@ -110,17 +110,6 @@ class Monitor:
     def close(self) -> None:
         """Close the database."""
         self.database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def counter(self) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import tomllib
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +14,7 @@ import msgspec
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 _Kind = TypeVar("_Kind")
@@ -80,6 +82,28 @@ def _is_deeper(content: Any, most: int) -> bool:
         lists = [outer for outer in level if isinstance(outer, list)]
         level = list(chain.from_iterable(tables + lists))
     return bool(level)
+
+
+def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
+    """Write a file: on disk and whole, or not at all.
+
+    Raises
+    ------
+    InputError
+        It cannot be written.
+    """
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path} ({error.strerror})") from error
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def typed(content: Any, kind: type[_Kind], name: str, *, hint: str = "") -> _Kind:

@@ -16,15 +16,13 @@ from fpmonitor.population.views import View
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.coverage import Coverage
 
-# What the page cannot tell of such users, while it tells it of a database.
+# What the page can show of a database, but not of such users.
 UNTOLD = (
     "These users are held in a snapshot: exposure over time, what scripts read, and which records "
-    "were rejected are told of a database file only."
+    "were rejected are shown for a database file only."
 )
 
 
@@ -82,16 +80,11 @@ class SnapshotMonitor(Monitor):
         if self._engine is not None:
             self._engine.close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         try:
             self.close()
         except EngineLostError:
-            if error is None and not self.lost:
+            if raised[0] is None and not self.lost:
                 raise
 
     @cached_property
@@ -99,7 +92,7 @@ class SnapshotMonitor(Monitor):
         """Refuse: there is none."""
         raise InputError(
             "a snapshot keeps neither sources, times, demand nor rejects",
-            hint="ask a database file for that: leave --snapshot away",
+            hint="use a database file for that: omit --snapshot",
         )
 
     def population(
@@ -109,12 +102,12 @@ class SnapshotMonitor(Monitor):
         view: View | None = None,
         audience: Audience | None = None,
     ) -> Population:
-        """Return the users that questions are asked of; errors as of `Monitor.population`."""
+        """Return the users that questions are about; errors as of `Monitor.population`."""
         if window not in {None, Window()}:
             _ = self.database
         return Population(self.snapshot, view=view or self.view, audience=audience or self.audience)
 
     def findings(self, decision: Decision, *, coverage: Coverage, pairs: bool = True) -> Findings:
-        """Gather all that a report on a decision tells; see `Monitor.findings`."""
+        """Gather all that a report on a decision shows; see `Monitor.findings`."""
         users = self.population_as(decision, audience=Audience.OTHERS)
         return gather_findings(users, decision, coverage=coverage, pairs=pairs, untold=[UNTOLD])

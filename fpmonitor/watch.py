@@ -1,9 +1,9 @@
-"""The watch: reads new logs of a folder as they come, and tells when a verdict changes.
+"""The watch: reads new logs of a folder as they arrive, and reports when a verdict changes.
 
 All that it must know is in the database, in transactions: which files were read, which batch a
-decision was checked on, and which changes of the verdict have been told. So it may be killed at any
-moment; what was not finished is done again at the next start. A change is told at least once: again
-only where the watch ended between telling it and keeping that it did.
+decision was checked on, and which changes of the verdict were reported. So it may be killed at any
+moment; what was not finished is done again at the next start. A change is reported at least once:
+twice only if the watch ended between reporting it and recording that it did.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class WatchSettings:
     Attributes
     ----------
     folder
-        Where logs arrive; folders within it count.
+        Where logs arrive, also in its subfolders.
     database
-        The database file; made when it is not there.
+        The database file; created if it does not exist.
     decision
         What is checked after every new log.
     horizon, by
@@ -87,11 +87,11 @@ class WatchSettings:
     patience: Patience = NO_PATIENCE
 
     def open_database(self) -> Database:
-        """Open the database, which is made when it is not there."""
+        """Open the database, which is created if it does not exist."""
         return Database(self.database, create=True, key_file=self.key_file, patience=self.patience)
 
     def open_monitor(self) -> Monitor:
-        """Open the database for questions whose answers are told to others."""
+        """Open the database for questions whose answers go to others."""
         return Monitor(
             self.database,
             create=True,
@@ -109,14 +109,14 @@ class Watch:
     settings
         What is watched.
     deliver
-        Tell somebody of a notice, in order; raise `DeliveryError` where that fails.
+        Deliver a notice, in this order; raise `DeliveryError` on failure.
     note
-        Called with what should be said on the side: files read or refused, failed deliveries.
+        Called with remarks: files read or refused, failed deliveries.
 
     Raises
     ------
     InputError
-        The folder is not there.
+        The folder does not exist.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Watch:
         self._pending = True
 
     def step(self) -> None:
-        """Read what has arrived, check, and tell; returns when there is nothing left to do.
+        """Read what has arrived, check, and report; return when there is nothing left to do.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class Watch:
 
     @property
     def waiting(self) -> bool:
-        """Whether files are there that may still be written to."""
+        """Whether there are files that may still be written to."""
         known = self._known or {}
         return any(known.get(path) != state for path, (state, _) in self._seen.items())
 
@@ -173,7 +173,7 @@ class Watch:
         return None if verdict is None else verdict["outcome"]
 
     def _settled(self) -> list[str]:
-        """Find logs in the folder that nobody writes to any more, in the order of their names."""
+        """Find logs in the folder that are no longer written to, in the order of their names."""
         now, settle = time.monotonic(), self._settings.settle
         present: dict[str, tuple[FileState, float]] = {}
         settled = []
@@ -238,14 +238,14 @@ class Watch:
                 for deliver in self._deliver:
                     deliver(notice)
             except DeliveryError as error:
-                self._note(f"notice {notice.number} is kept and told again: {error}")
+                self._note(f"notice {notice.number} is kept, and will be sent again: {error}")
                 raise
             with self._settings.open_database() as database:
                 mark_delivered(database, notice)
 
 
 def run_command(command: str) -> Callable[[Notice], None]:
-    """Deliver to a command: the notice is JSON on its standard input, no shell is in between.
+    """Deliver to a command: the notice is JSON on its standard input; no shell is involved.
 
     Raises
     ------
@@ -273,7 +273,7 @@ def run_command(command: str) -> Callable[[Notice], None]:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """What was posted to one address is not handed on to another."""
+    """What was posted to one address is not sent on to another."""
 
     def redirect_request(self, *_arguments: Any, **_keywords: Any) -> None:
         return None

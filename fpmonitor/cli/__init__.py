@@ -8,11 +8,11 @@ import sys
 import traceback
 from contextvars import copy_context
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fpmonitor.cli.commands import PANELS, LazyCommand
+from fpmonitor.cli.commands import PANELS, LazyCommand, name_values
 from fpmonitor.cli.options import FOR_OTHERS_OPTION, KEY_FILE_OPTION, VERSION, WAIT
 from fpmonitor.cli.settings import Settings
 from fpmonitor.errors import FpmonitorError
@@ -55,7 +55,7 @@ def command_tree() -> TyperGroup:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    tree = cast("TyperGroup", typer.main.get_command(app))
+    tree: TyperGroup = name_values(typer.main.get_command(app))
     for panel, entries in PANELS.items():
         for entry in entries:
             tree.add_command(LazyCommand(entry, panel=panel))

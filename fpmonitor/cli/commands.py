@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
+from functools import cache, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -13,6 +19,10 @@ from fpmonitor.cli.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_WORDS = {bool: "", datetime: "TIME", float: "NUMBER", int: "N", Path: "FILE", str: "TEXT"}
+_ANYWHERE = re.MULTILINE | re.DOTALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,142 +35,67 @@ class Entry:
         What the user types.
     home
         `module:name`, of a function or of a `typer.Typer` with commands.
-    help
-        The docstring of the function, or the help of the group.
+    about
+        Help of a group; that of a function is its docstring.
     """
 
     name: str
     home: str
-    help: str
+    about: str = ""
+
+    @property
+    def help(self) -> str:
+        """What the command does, in one line; no module is imported for it."""
+        if self.about:
+            return self.about
+        module, _, function = self.home.partition(":")
+        [docstring] = re.findall(
+            rf'^def {function}\(.*?^    """(.*?)"""', _source(module), _ANYWHERE
+        )
+        return " ".join(docstring.split())
+
+
+@cache
+def _source(module: str) -> str:
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(module)
+    return Path(spec.origin).read_text(encoding="utf-8")
 
 
 PANELS: Mapping[str, tuple[Entry, ...]] = {
     "Start": (
-        Entry(
-            "quickstart",
-            "fpmonitor.cli.start:quickstart",
-            "Run ingest, decide and export on bundled synthetic logs, into a new folder.",
-        ),
-        Entry(
-            "ingest",
-            "fpmonitor.cli.data:ingest",
-            "Store logs in the database; a file that is already stored adds nothing.",
-        ),
-        Entry(
-            "apis",
-            "fpmonitor.cli.data:apis",
-            "List the observed APIs with the users, values, entropy and exposure of each.",
-        ),
-        Entry(
-            "decide",
-            "fpmonitor.cli.questions:decide",
-            "Classify API sets as allowed, blocked or undecided for an exposure budget.",
-        ),
-        Entry(
-            "report",
-            "fpmonitor.cli.report:report",
-            "Write an HTML report on a decision, with figures and their data.",
-        ),
+        Entry("quickstart", "fpmonitor.cli.start:quickstart"),
+        Entry("ingest", "fpmonitor.cli.data:ingest"),
+        Entry("apis", "fpmonitor.cli.data:apis"),
+        Entry("decide", "fpmonitor.cli.questions:decide"),
+        Entry("report", "fpmonitor.cli.report:report"),
     ),
     "Measure": (
-        Entry(
-            "exposure",
-            "fpmonitor.cli.questions:exposure",
-            "Estimate the exposure of API sets, with finite-sample confidence limits.",
-        ),
-        Entry(
-            "rank",
-            "fpmonitor.cli.statistics:rank",
-            "Rank API sets by entropy and by exposure, and show where the two disagree.",
-        ),
-        Entry(
-            "curve",
-            "fpmonitor.cli.statistics:curve",
-            "Show the exposure curve of an API set, with a simultaneous confidence band.",
-        ),
-        Entry(
-            "demand",
-            "fpmonitor.cli.demand:demand",
-            "List the API sets that scripts read, most exposing first.",
-        ),
-        Entry(
-            "automation",
-            "fpmonitor.cli.demand:automation",
-            "Count users that look automated, and compare the exposure with and without them.",
-        ),
-        Entry(
-            "plot",
-            "fpmonitor.cli.report:plot",
-            "Draw exposures with limits, a curve, entropy against exposure, or the price of trust.",
-        ),
+        Entry("exposure", "fpmonitor.cli.questions:exposure"),
+        Entry("rank", "fpmonitor.cli.statistics:rank"),
+        Entry("curve", "fpmonitor.cli.statistics:curve"),
+        Entry("demand", "fpmonitor.cli.demand:demand"),
+        Entry("automation", "fpmonitor.cli.demand:automation"),
+        Entry("plot", "fpmonitor.cli.report:plot"),
     ),
     "Enforce": (
-        Entry(
-            "gate",
-            "fpmonitor.cli.gate:gate",
-            "Tell whether a site that has read some APIs may read more.",
-        ),
-        Entry(
-            "export",
-            "fpmonitor.cli.lists:export",
-            "Write a decision as an allow/block list for a product.",
-        ),
-        Entry(
-            "preview",
-            "fpmonitor.cli.effects:preview",
-            "Estimate the exposure before and after a list, and with all that its format can do.",
-        ),
-        Entry(
-            "plan",
-            "fpmonitor.cli.effects:plan",
-            "Find the fewest controls of a format that leave only an allowed set readable.",
-        ),
-        Entry(
-            "import",
-            "fpmonitor.cli.effects:import_list",
-            "Read a list that is already in use, and show what it leaves exposed.",
-        ),
-        Entry(
-            "targets",
-            "fpmonitor.cli.lists:targets",
-            "List the fingerprinting targets of an installed Firefox, for `export --targets`.",
-        ),
-        Entry(
-            "schema",
-            "fpmonitor.cli.lists:schema",
-            "Print the JSON Schema of decision files.",
-        ),
+        Entry("gate", "fpmonitor.cli.gate:gate"),
+        Entry("export", "fpmonitor.cli.lists:export"),
+        Entry("preview", "fpmonitor.cli.effects:preview"),
+        Entry("plan", "fpmonitor.cli.effects:plan"),
+        Entry("import", "fpmonitor.cli.effects:import_list"),
+        Entry("targets", "fpmonitor.cli.lists:targets"),
+        Entry("schema", "fpmonitor.cli.lists:schema"),
     ),
     "Monitor": (
-        Entry(
-            "check",
-            "fpmonitor.cli.monitoring:check",
-            "Re-test the allow list of a decision on current data. "
-            "Exit code 0: holds, 1: violated, 3: cannot tell.",
-        ),
-        Entry(
-            "trend",
-            "fpmonitor.cli.monitoring:trend",
-            "Follow the exposure from window to window; alert when the users change.",
-        ),
-        Entry(
-            "watch",
-            "fpmonitor.cli.monitoring:watch",
-            "Store new logs of a folder as they arrive; "
-            "report when the verdict on a decision changes.",
-        ),
-        Entry(
-            "compare",
-            "fpmonitor.cli.report:compare",
-            "Compare the exposure in two databases or before and after a time, or two decisions.",
-        ),
+        Entry("check", "fpmonitor.cli.monitoring:check"),
+        Entry("trend", "fpmonitor.cli.monitoring:trend"),
+        Entry("watch", "fpmonitor.cli.monitoring:watch"),
+        Entry("compare", "fpmonitor.cli.report:compare"),
     ),
     "Publish and protect": (
-        Entry(
-            "release",
-            "fpmonitor.cli.release:release",
-            "Write a k-anonymous table and its manifest, and print the manifest.",
-        ),
+        Entry("release", "fpmonitor.cli.release:release"),
         Entry(
             "audit",
             "fpmonitor.cli.release:audit",
@@ -169,7 +104,7 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         Entry(
             "ldp",
             "fpmonitor.private.commands.ldp:app",
-            "Local differential privacy: what randomised reports give away, and what they tell.",
+            "Local differential privacy: what randomised reports reveal, and how useful they are.",
         ),
         Entry(
             "private",
@@ -178,43 +113,19 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         ),
     ),
     "Collect": (
-        Entry(
-            "serve",
-            "fpmonitor.cli.serve:serve",
-            "Collect records over HTTP, answer questions, and show a dashboard.",
-        ),
+        Entry("serve", "fpmonitor.cli.serve:serve"),
         Entry(
             "keys",
             "fpmonitor.cli.serve:keys",
             "Manage the write keys and read tokens of the service.",
         ),
-        Entry(
-            "snippet",
-            "fpmonitor.private.commands.page:snippet",
-            "Print the HTML that adds the page snippet to a page, with its integrity hash.",
-        ),
-        Entry(
-            "log-line",
-            "fpmonitor.cli.log_line:log_line",
-            "Print the nginx or Apache log format that records fingerprintable request headers.",
-        ),
+        Entry("snippet", "fpmonitor.private.commands.page:snippet"),
+        Entry("log-line", "fpmonitor.cli.log_line:log_line"),
     ),
     "Beyond one computer": (
-        Entry(
-            "convert",
-            "fpmonitor.cli.snapshots:convert_logs",
-            "Write the visits of logs as a Parquet file for other engines.",
-        ),
-        Entry(
-            "snapshot",
-            "fpmonitor.cli.snapshots:snapshot",
-            "Turn a table of an engine, with one row a user, into a snapshot in a folder.",
-        ),
-        Entry(
-            "sample",
-            "fpmonitor.cli.snapshots:sample",
-            "Draw users of a snapshot for a database, and say what the certificate loses by it.",
-        ),
+        Entry("convert", "fpmonitor.cli.snapshots:convert_logs"),
+        Entry("snapshot", "fpmonitor.cli.snapshots:snapshot"),
+        Entry("sample", "fpmonitor.cli.snapshots:sample"),
     ),
     "Database": (
         Entry(
@@ -225,58 +136,16 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
     ),
 }
 DATABASE = (
-    Entry(
-        "batches",
-        "fpmonitor.cli.data:batches",
-        "List the stored logs and what became of their records.",
-    ),
-    Entry(
-        "rejects",
-        "fpmonitor.cli.data:rejects",
-        "List the records that could not be stored, with file, line and reason.",
-    ),
-    Entry(
-        "verify",
-        "fpmonitor.cli.upkeep:verify",
-        "Read a whole database and look for contradictions. "
-        "Exit code 0: sound, 1: contradictions found.",
-    ),
-    Entry(
-        "forget",
-        "fpmonitor.cli.upkeep:forget",
-        "Delete visits, and every trace of them in the file.",
-    ),
-    Entry(
-        "compact",
-        "fpmonitor.cli.upkeep:compact",
-        "Rewrite a database without the space of deleted data.",
-    ),
-    Entry(
-        "copy-out",
-        "fpmonitor.cli.transfer:copy_out",
-        "Write all data of a database to a new folder of Parquet files. "
-        "They are as confidential as the database.",
-    ),
-    Entry(
-        "copy-in",
-        "fpmonitor.cli.transfer:copy_in",
-        "Add data written by `db copy-out`; a new database becomes a copy.",
-    ),
-    Entry(
-        "make-key",
-        "fpmonitor.cli.sealing:make_key",
-        "Make the key of an encrypted database, for `fpmonitor --key-file`.",
-    ),
-    Entry(
-        "seal",
-        "fpmonitor.cli.sealing:seal",
-        "Encrypt a file in the age format; the original stays.",
-    ),
-    Entry(
-        "open",
-        "fpmonitor.cli.sealing:open_sealed",
-        "Decrypt a file made by `db seal` or by age.",
-    ),
+    Entry("batches", "fpmonitor.cli.data:batches"),
+    Entry("rejects", "fpmonitor.cli.data:rejects"),
+    Entry("verify", "fpmonitor.cli.upkeep:verify"),
+    Entry("forget", "fpmonitor.cli.upkeep:forget"),
+    Entry("compact", "fpmonitor.cli.upkeep:compact"),
+    Entry("copy-out", "fpmonitor.cli.transfer:copy_out"),
+    Entry("copy-in", "fpmonitor.cli.transfer:copy_in"),
+    Entry("make-key", "fpmonitor.cli.sealing:make_key"),
+    Entry("seal", "fpmonitor.cli.sealing:seal"),
+    Entry("open", "fpmonitor.cli.sealing:open_sealed"),
 )
 
 
@@ -302,13 +171,18 @@ class LazyCommand(TyperCommand):
         """Return the command, or the group of commands, with its options."""
         module, _, attribute = self.entry.home.partition(":")
         found = getattr(import_module(module), attribute)
-        if isinstance(found, TyperGroup):
-            return found
         if isinstance(found, typer.Typer):
-            return typer.main.get_group(found)
+            for command in found.registered_commands:
+                command.callback = spread(command.callback)
+            found = typer.main.get_group(found)
+        if isinstance(found, TyperGroup):
+            found.help = self.help
+            for below in found.commands.values():
+                name_values(below)
+            return found
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(self.entry.name)(found)
-        return typer.main.get_command(alone)
+        alone.command(self.entry.name)(spread(found))
+        return name_values(typer.main.get_command(alone))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
@@ -321,9 +195,47 @@ class LazyCommand(TyperCommand):
         return command.make_context(info_name, args, parent, **extra)
 
 
+def name_values(command: Any) -> Any:
+    """Show a word for the values of options in the help, where an option names none itself."""
+    for parameter in command.params:
+        kind = parameter.type_descriptor.annotation
+        kind = get_args(kind)[0] if get_origin(kind) is list else kind
+        if parameter.metavar is None and (kind is Path or parameter.param_type_name == "option"):
+            parameter.metavar = _WORDS.get(kind)
+    return command
+
+
+def spread(command: Any) -> Any:
+    """Return a command with an option for each field of its parameters that are dataclasses.
+
+    So commands share groups of options: the fields are annotated as the options are.
+    """
+    hints = get_type_hints(command)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    if not groups:
+        return command
+
+    @wraps(command)
+    def called(**given: Any) -> Any:
+        for name, kind in groups.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        return command(**given)
+
+    parameters: list[Parameter] = []
+    for parameter in signature(command, eval_str=True).parameters.values():
+        if parameter.name in groups:
+            group = signature(groups[parameter.name])
+            hints = get_type_hints(groups[parameter.name], include_extras=True)
+            parameters += [
+                one.replace(annotation=hints[one.name]) for one in group.parameters.values()
+            ]
+        else:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    return called
+
+
 database = TyperGroup(
-    name="db",
-    help="Inspect, check, move, encrypt and clean up a database.",
-    commands=[LazyCommand(entry, ("db",)) for entry in DATABASE],
-    no_args_is_help=True,
+    name="db", commands=[LazyCommand(entry, ("db",)) for entry in DATABASE], no_args_is_help=True
 )

@@ -1,4 +1,4 @@
-"""What the options before the command ask for, and the one place where commands open databases."""
+"""Options before the command, and the one place where commands open databases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Invocation:
     Attributes
     ----------
     for_others
-        Whether what is printed is handed on.
+        Whether the output is for others.
     key_file
         Holds the key of the database; None where it is not encrypted.
     wait
@@ -39,14 +39,14 @@ class Invocation:
 
     @property
     def audience(self) -> Audience:
-        """Whom answers are for."""
+        """Who answers are for."""
         from fpmonitor.disclosure import Audience  # noqa: PLC0415 -- not for --help
 
         return Audience.OTHERS if self.for_others else Audience.OWNER
 
     @property
     def patience(self) -> Patience:
-        """How long to wait for a database, which is said on stderr."""
+        """How long to wait for a database; waiting is noted on stderr."""
         from fpmonitor.cli.output import note  # noqa: PLC0415 -- not for --help
         from fpmonitor.store.files import Patience  # noqa: PLC0415
 
@@ -100,7 +100,7 @@ def _open_snapshot(
     if window is not None and any(window.bounds.values()):
         raise InputError(
             "--snapshot: a snapshot keeps neither times nor sources",
-            hint="leave --since, --until and --source away, or ask a database file",
+            hint="omit --since, --until and --source, or use a database file",
         )
     return SnapshotMonitor(folder, engine, view=view, audience=audience)
 

@@ -11,40 +11,18 @@ import typer
 from fpmonitor import vocabulary
 from fpmonitor.answers.apis import list_apis
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import (
-    COLLECTOR,
-    COLUMNS,
-    DB,
-    DEFAULT_DB,
-    ENGINE,
-    FORMAT,
-    OUTPUT,
-    QUIET,
-    SINCE,
-    SNAPSHOT,
-    UNSAFE_COUNTS,
-    UNTIL,
-    K,
-    OutputFormat,
-)
-from fpmonitor.cli.output import note, progress_line, show
-from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask
-from fpmonitor.cli.views import (
-    DROP_AUTOMATION,
-    SOURCE,
-    VOLATILE,
-    note_view,
-    view_of,
-)
+from fpmonitor.cli.options import COLLECTOR, COLUMNS, DB, DEFAULT_DB, QUIET, UNSAFE_COUNTS, K
+from fpmonitor.cli.output import Shown, note, progress_line
+from fpmonitor.cli.readers import Reader
+from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.disclosure import Audience
 from fpmonitor.logs import ColumnMap
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
-from fpmonitor.store.snapshot import Window
+from fpmonitor.render.output import Output
 
 LOGS = Annotated[
-    list[str],
-    typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input."),
+    list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input.")
 ]
 USER_COLUMN = Annotated[
     str | None, typer.Option("--user", help="Column with the user id.", metavar="COLUMN")
@@ -62,6 +40,7 @@ def column_map_of(columns: Path | None, user: str | None, time: str | None) -> C
 
 
 def ingest(
+    *,
     paths: LOGS,
     db: DB = DEFAULT_DB,
     collector: COLLECTOR = None,
@@ -76,8 +55,7 @@ def ingest(
             "good.",
         ),
     ] = False,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
     quiet: QUIET = False,
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
@@ -90,7 +68,7 @@ def ingest(
             digest_values=digest_values,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
-    show(store.batches(reports), output_format, output)
+    shown.show(store.batches(reports))
     for report in reports:
         if report.rows_are_visits:
             note(
@@ -103,32 +81,29 @@ def ingest(
         note(f"{rejected:,} records were rejected: see `fpmonitor db rejects`", quiet=quiet)
 
 
-def batches(
-    db: DB = DEFAULT_DB,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
-) -> None:
+def batches(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
     """List the stored logs and what became of their records."""
     with open_monitor(db) as monitor:
         reports = monitor.batches()
-    show(store.batches(reports), output_format, output)
+    shown.show(store.batches(reports))
 
 
 def rejects(
+    *,
     db: DB = DEFAULT_DB,
     most: Annotated[
         int, typer.Option("--most", help="Largest number of records to list.", min=1)
     ] = 100,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """List the records that could not be stored, with file, line and reason."""
     with open_monitor(db) as monitor:
         listed = monitor.rejects(most=most)
-    show(store.rejects([asdict(record) for record in listed]), output_format, output)
+    shown.show(store.rejects([asdict(record) for record in listed]))
 
 
 def apis(
+    *,
     resolve: Annotated[
         str | None,
         typer.Option(
@@ -137,45 +112,35 @@ def apis(
             metavar="NAME",
         ),
     ] = None,
-    reader: READER = None,
-    query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
-    snapshot: SNAPSHOT = None,
-    engine: ENGINE = None,
-    db: DB = DEFAULT_DB,
+    reader: Reader,
+    users: ViewedUsers,
     k: K = 10,
-    volatile: VOLATILE = "shared",
-    drop_automation: DROP_AUTOMATION = False,
-    source: SOURCE = None,
-    since: SINCE = None,
-    until: UNTIL = None,
     unsafe_counts: UNSAFE_COUNTS = False,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """List the observed APIs with the users, values, entropy and exposure of each."""
     if resolve is not None:
-        _resolve(resolve, output_format, output)
+        shown.show(_resolved(resolve))
         return
-    view = view_of(volatile, drop_automation)
-    with open_monitor(
-        db, snapshot=snapshot, engine=engine, window=Window(since, until, source), view=view
-    ) as monitor:
-        users = monitor.population()
-        note_view(users, k)
-        overview = list_apis(users, k=k, show_counts_below_k=unsafe_counts)
-        # How many there are tells others that somebody has them.
-        unnamed = 0 if users.audience is Audience.OTHERS else len(users.apis) - len(overview)
+    with users.open() as monitor:
+        population = monitor.population()
+        note_view(population, k)
+        overview = list_apis(population, k=k, show_counts_below_k=unsafe_counts)
+        # Their number would reveal to others that somebody has them.
+        unnamed = (
+            0 if population.audience is Audience.OTHERS else len(population.apis) - len(overview)
+        )
         counts = [name_exposure([line.api], k) for line in overview]
-        ask(monitor, reader, query_limit, [*counts, *(f"users of {x.api}" for x in overview)])
+        reader.ask(monitor, [*counts, *(f"users of {x.api}" for x in overview)])
     if unnamed:
         note(f"{unnamed:,} APIs with fewer than {k} users are not listed")
-    show(answers.overview(overview, k), output_format, output)
+    shown.show(answers.overview(overview, k))
 
 
-def _resolve(name: str, output_format: OutputFormat | None, output: Path | None) -> None:
+def _resolved(name: str) -> Output:
     rows = []
     for resolution in vocabulary.resolve(name):
         known = vocabulary.entry_of(resolution.api)
         entry = {"kind": known.kind, "group": known.group, "volatile": sorted(known.volatile)}
         rows.append(asdict(resolution) | entry)
-    show(store.meanings(rows), output_format, output)
+    return store.meanings(rows)

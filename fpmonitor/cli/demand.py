@@ -12,26 +12,20 @@ from fpmonitor.cli.options import (
     COLLECTOR,
     DB,
     DEFAULT_DB,
-    DELTA,
-    ENGINE,
-    FORMAT,
-    OUTPUT,
-    POPULATION,
     QUIET,
-    SINCE,
-    SNAPSHOT,
     UNSAFE_COUNTS,
-    UNTIL,
+    Exposure,
     K,
     split_names,
 )
-from fpmonitor.cli.output import note, show
+from fpmonitor.cli.output import Shown, note
+from fpmonitor.cli.users import Users
 from fpmonitor.render import answers
 from fpmonitor.store.demand import By
-from fpmonitor.store.snapshot import Window
 
 
 def demand(
+    *,
     paths: Annotated[
         list[str] | None,
         typer.Argument(
@@ -44,13 +38,10 @@ def demand(
     most: Annotated[
         int, typer.Option("--most", help="Largest number of sets to list.", min=1)
     ] = 50,
-    k: K = 10,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
+    asked: Exposure,
     collector: COLLECTOR = None,
     db: DB = DEFAULT_DB,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
     quiet: QUIET = False,
 ) -> None:
     """List the API sets that scripts read, most exposing first."""
@@ -61,31 +52,29 @@ def demand(
                 f"records of calls stored, {report.rejected:,} rejected",
                 quiet=quiet,
             )
-        lines = monitor.demand(by, k=k, population=population, delta=delta, most=most)
-    show(answers.demand(lines, k), output_format, output)
+        lines = monitor.demand(
+            by, k=asked.k, population=asked.population, delta=asked.delta, most=most
+        )
+    shown.show(answers.demand(lines, asked.k))
 
 
 def automation(
+    *,
     apis: Annotated[
         list[str] | None,
         typer.Option("--apis", help="API set whose exposure to compare; repeat for further sets."),
     ] = None,
     k: K = 10,
-    snapshot: SNAPSHOT = None,
-    engine: ENGINE = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
+    users: Users,
     unsafe_counts: UNSAFE_COUNTS = False,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """Count users that look automated, and compare the exposure with and without them."""
-    with open_monitor(db, snapshot=snapshot, engine=engine, window=Window(since, until)) as monitor:
+    with users.open() as monitor:
         report = report_automation(
             monitor.population(),
             [split_names(names) for names in apis or []],
             k=k,
             show_counts_below_k=unsafe_counts,
         )
-    show(answers.automation(report), output_format, output)
+    shown.show(answers.automation(report))

@@ -11,18 +11,9 @@ import typer
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import DECISION, SITE, TARGETS
-from fpmonitor.cli.options import (
-    DB,
-    DEFAULT_DB,
-    ENGINE,
-    FORMAT,
-    OUTPUT,
-    QUIET,
-    SINCE,
-    SNAPSHOT,
-    UNTIL,
-)
-from fpmonitor.cli.output import emit, note, show
+from fpmonitor.cli.options import QUIET
+from fpmonitor.cli.output import Shown, emit, note
+from fpmonitor.cli.users import Users
 from fpmonitor.decide.decision import Decision, read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.controls import effect_of
@@ -34,7 +25,6 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.render import decisions
 from fpmonitor.safe_files import read_text
-from fpmonitor.store.snapshot import Window
 
 EXIT_VIOLATED = 1
 EXIT_UNDECIDED = 3
@@ -44,17 +34,13 @@ TO = Annotated[
 
 
 def preview(
+    *,
     decision: DECISION,
     to: TO,
     site: SITE = None,
     table: TARGETS = "153",
-    snapshot: SNAPSHOT = None,
-    engine: ENGINE = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    users: Users,
+    shown: Shown,
 ) -> None:
     """Estimate the exposure before and after a list, and with all that its format can do."""
     decided, exporter = read_decision(decision), _product(to)
@@ -66,24 +52,21 @@ def preview(
         options,
         left_readable(decided.policy.candidates, chosen, exporter.absent),
     )
-    with open_monitor(db, snapshot=snapshot, engine=engine, window=Window(since, until)) as monitor:
+    with users.open() as monitor:
         rows = _exposures(monitor, decided, states)
-    show(decisions.preview(rows), output_format, output)
+    shown.show(decisions.preview(rows))
 
 
 def plan(
+    *,
     decision: DECISION,
     to: TO,
     site: SITE = None,
     table: TARGETS = "153",
     write: Annotated[
-        Path | None,
-        typer.Option(
-            "--write", help="Also write the list of the plan to this file.", metavar="FILE"
-        ),
+        Path | None, typer.Option("--write", help="Also write the list of the plan to this file.")
     ] = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
     quiet: QUIET = False,
 ) -> int:
     """Find the fewest controls of a format that leave only an allowed set readable."""
@@ -91,17 +74,18 @@ def plan(
     options = ExportOptions(site=site, targets=table)
     controls = exporter.controls(options)
     found = cheapest_plan(decided, controls, exporter.absent)
-    shown = found or plan_of(decided, controls, exporter.absent)
-    show(decisions.plan(shown), output_format, output)
+    best = found or plan_of(decided, controls, exporter.absent)
+    shown.show(decisions.plan(best))
     if found is None:
-        note(f"{to}: no plan; with every control the verdict is {shown.verdict}", quiet=quiet)
-        return EXIT_VIOLATED if shown.verdict == "block" else EXIT_UNDECIDED
+        note(f"{to}: no plan; with every control the verdict is {best.verdict}", quiet=quiet)
+        return EXIT_VIOLATED if best.verdict == "block" else EXIT_UNDECIDED
     if write is not None:
         emit(exporter.export_plan(decided, found.controls, options).text, write)
     return 0
 
 
 def import_list(
+    *,
     source: Annotated[Path, typer.Argument(help="List that is in use.", metavar="LIST")],
     product: Annotated[str, typer.Option("--from", help="Format of the list, such as ublock.")],
     decision: Annotated[
@@ -117,8 +101,7 @@ def import_list(
         Path | None,
         typer.Option("--db", help="Database to estimate the exposure with.", metavar="PATH"),
     ] = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
     quiet: QUIET = False,
 ) -> None:
     """Read a list that is already in use, and show what it leaves exposed."""
@@ -133,7 +116,7 @@ def import_list(
     document = _effects(reading, exporter.absent)
     if decision is not None:
         document |= _judged(read_decision(decision), exporter, reading, site, db)
-    show(decisions.imported(document), output_format, output)
+    shown.show(decisions.imported(document))
 
 
 def _product(name: str) -> ControlExporter:
@@ -149,12 +132,9 @@ def _product(name: str) -> ControlExporter:
 
 
 def _states(
-    decision: Decision,
-    exporter: ControlExporter,
-    options: ExportOptions,
-    after: Sequence[str],
+    decision: Decision, exporter: ControlExporter, options: ExportOptions, after: Sequence[str]
 ) -> dict[str, Sequence[str]]:
-    """Tell what a site can read before, after, and with every control of the format."""
+    """Return what a site can read before, after, and with every control of the format."""
     candidates = decision.policy.candidates
     best = left_readable(candidates, exporter.controls(options), exporter.absent)
     return {"before": candidates, "after": after, "best": best}

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.options import FORMAT, OUTPUT, split_names
-from fpmonitor.cli.output import show
+from fpmonitor.cli.options import split_names
+from fpmonitor.cli.output import Shown
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.render import decisions
 
 
 def gate(
+    *,
     decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
     want: Annotated[
         str, typer.Option("--want", help="APIs that the site asks for, separated by commas.")
@@ -21,9 +22,8 @@ def gate(
     have: Annotated[
         str, typer.Option("--have", help="APIs that the site has read before, separated by commas.")
     ] = "",
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
-    """Tell whether a site that has read some APIs may read more."""
+    """Answer whether a site that has read some APIs may read more."""
     verdict, because = read_decision(decision).verdict([*split_names(have), *split_names(want)])
-    show(decisions.verdict(verdict, because), output_format, output)
+    shown.show(decisions.verdict(verdict, because))

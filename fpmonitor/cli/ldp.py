@@ -9,21 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import (
-    DB,
-    DEFAULT_DB,
-    DELTA,
-    FORMAT,
-    OUTPUT,
-    POPULATION,
-    QUIET,
-    SINCE,
-    UNTIL,
-    K,
-    split_names,
-)
-from fpmonitor.cli.output import emit, note, progress_line, show
+from fpmonitor.cli.options import QUIET, Exposure, split_names
+from fpmonitor.cli.output import Shown, emit, note, progress_line
+from fpmonitor.cli.users import StoredUsers
 from fpmonitor.errors import PolicyError, UnknownNameError
 from fpmonitor.ldp.matrix_file import read_matrix
 from fpmonitor.ldp.planner import (
@@ -39,26 +27,22 @@ from fpmonitor.ldp.summary import metrics_of
 from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
 from fpmonitor.render.svg import standalone
-from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
     from fpmonitor.ldp.mechanisms import Mechanism, StochasticMatrix
     from fpmonitor.ldp.summary import Metrics
 
-app = typer.Typer(
-    help="Local differential privacy: what randomised reports give away, and what they tell.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 
 PRIOR = Annotated[
-    str,
-    typer.Option("--prior", help="Prior of the distribution: jeffreys, or dirichlet:A,B,..."),
+    str, typer.Option("--prior", help="Prior of the distribution: jeffreys, or dirichlet:A,B,...")
 ]
 SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals.", min=0)]
 
 
 @app.command("metrics")
 def metrics(
+    *,
     mechanism: Annotated[
         str,
         typer.Option("--mechanism", help="grr, rappor, oue, blh, lh, or a CSV file with a matrix."),
@@ -76,20 +60,16 @@ def metrics(
         int | None, typer.Option("--users", help="Add the utilities for this number of users.")
     ] = None,
     seed: SEED = 0,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
     quiet: QUIET = False,
 ) -> None:
     """Show the privacy and the utility of a mechanism, in nats and shares."""
     made = _mechanism(mechanism, values, epsilon, hash_range)
     found = metrics_of(
-        made,
-        prior_of(_alpha(prior), made.values),
-        users=users,
-        rng=np.random.default_rng(seed),
+        made, prior_of(_alpha(prior), made.values), users=users, rng=np.random.default_rng(seed)
     )
     _tell_errors(found, quiet=quiet)
-    show(store.metrics(found.to_json()), output_format, output)
+    shown.show(store.metrics(found.to_json()))
 
 
 def _tell_errors(found: Metrics, *, quiet: bool) -> None:
@@ -135,7 +115,7 @@ def _matrix(path: Path, values: int | None, epsilon: float | None) -> Stochastic
     Raises
     ------
     InputError
-        The file cannot be read, is no matrix of numbers, or has another number of values.
+        The file cannot be read, is not a matrix of numbers, or has another number of values.
     """
     made, _ = read_matrix(path)
     if values is not None and values != made.values:
@@ -169,6 +149,7 @@ def _alpha(prior: str) -> list[float] | None:
 
 @app.command("compare")
 def compare_mechanisms(
+    *,
     values: Annotated[int, typer.Option("--values", help="Number of values.")],
     users: Annotated[int, typer.Option("--users", help="Number of users who report.")],
     epsilon: Annotated[
@@ -194,8 +175,7 @@ def compare_mechanisms(
             "--plot", help="Draw utility against average privacy to this file.", metavar="FILE.svg"
         ),
     ] = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """Compare mechanisms at equal worst-case privacy, average privacy or utility."""
     if epsilon is privacy is utility is None:
@@ -209,11 +189,12 @@ def compare_mechanisms(
         emit(standalone(of_trade_offs(curves, values).svg), plot)
     listed = [asdict(row) for row in rows]
     title = f"{values} values, {users:,} users"
-    show(store.listing(listed, title=title, digits=5), output_format, output)
+    shown.show(store.listing(listed, title=title, digits=5))
 
 
 @app.command("plan")
 def plan(
+    *,
     accuracy: Annotated[
         float,
         typer.Option(
@@ -226,26 +207,20 @@ def plan(
             "--users", help="Number of users who will report.", show_default="the observed users"
         ),
     ] = None,
-    k: K = 10,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
+    asked: Exposure,
     candidates: Annotated[
         str | None, typer.Option("--candidates", help="Plan for these APIs.", show_default="all")
     ] = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    stored: StoredUsers,
+    shown: Shown,
     quiet: QUIET = False,
 ) -> None:
     """Choose mechanism and epsilon of each API for a wanted accuracy of its exposure."""
-    with (
-        open_monitor(db, window=Window(since, until)) as monitor,
-        progress_line(quiet) as progress,
-    ):
+    with stored.open() as monitor, progress_line(quiet) as progress:
         observed = monitor.population()
-        names = observed.publishable_apis(k) if candidates is None else split_names(candidates)
+        names = (
+            observed.publishable_apis(asked.k) if candidates is None else split_names(candidates)
+        )
         rows = []
         for api in names:
             progress(api)
@@ -253,11 +228,11 @@ def plan(
                 api,
                 observed.spectrum([api]),
                 users=observed.users if users is None else users,
-                k=k,
-                population=observed.users if population is None else population,
+                k=asked.k,
+                population=(observed.users if asked.population is None else asked.population),
                 accuracy=accuracy,
-                delta=delta,
+                delta=asked.delta,
             )
             rows.append(asdict(found))
     title = "Mechanisms for the wanted accuracy"
-    show(store.listing(rows, title=title, digits=5), output_format, output)
+    shown.show(store.listing(rows, title=title, digits=5))

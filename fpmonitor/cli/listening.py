@@ -34,7 +34,7 @@ def run_application(application: Any, host: str, port: int) -> None:
         ) from error
     settings = uvicorn.Config(
         application,
-        access_log=False,  # addresses and keys stand in it
+        access_log=False,  # it would hold addresses and keys
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=10,

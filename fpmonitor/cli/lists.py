@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.options import FORMAT, OUTPUT, QUIET
-from fpmonitor.cli.output import emit, note, show
+from fpmonitor.cli.options import OUTPUT, QUIET
+from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.coverage import coverage
@@ -42,6 +42,7 @@ TARGETS = Annotated[
 
 
 def export(
+    *,
     decision: DECISION,
     to: Annotated[
         str, typer.Option("--to", help="Format of the list, such as json, csv or ublock.")
@@ -65,22 +66,19 @@ def export(
     ] = False,
     verdicts: Annotated[
         Path | None,
-        typer.Option(
-            "--verdicts", help="Also write how well each API is enforced, as JSON.", metavar="FILE"
-        ),
+        typer.Option("--verdicts", help="Also write how well each API is enforced, as JSON."),
     ] = None,
     show_coverage: Annotated[
         bool, typer.Option("--coverage", help="Compare what each format can enforce.")
     ] = False,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
     quiet: QUIET = False,
 ) -> int:
     """Write a decision as an allow/block list for a product."""
     decided = read_decision(decision)
     if show_coverage:
         found = coverage(decided, product_exporters())
-        show(decisions.coverage(found), output_format, output)
+        shown.show(decisions.coverage(found))
         return 0
     if not to:
         raise InputError(
@@ -91,10 +89,10 @@ def export(
     result = exporter.export(decided, options)
     note(_verdict_text(to, result), quiet=quiet)
     if verdicts is not None:
-        emit(to_json([verdict.to_json() for verdict in result.verdicts]), verdicts)
+        emit(to_json(untyped(result.verdicts)), verdicts)
     if strict and any(not verdict.enforced for verdict in result.verdicts):
         return EXIT_VIOLATED
-    emit(result.text, output)
+    emit(result.text, shown.output)
     return 0
 
 

@@ -18,31 +18,17 @@ from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
     DELTA,
-    ENGINE,
-    FORMAT,
     OUTPUT,
     QUIET,
-    SINCE,
-    SNAPSHOT,
-    UNTIL,
     K,
     split_names,
 )
-from fpmonitor.cli.output import (
-    emit,
-    note,
-    progress_line,
-    show,
-)
-from fpmonitor.cli.views import (
-    DROP_AUTOMATION,
-    SOURCE,
-    VOLATILE,
-    view_of,
-)
+from fpmonitor.cli.output import Shown, emit, note, progress_line, show
+from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, StoreError
 from fpmonitor.logs import ColumnMap
+from fpmonitor.population.views import View
 from fpmonitor.render import answers
 from fpmonitor.render.check_files import to_github, to_junit, to_sarif
 from fpmonitor.render.figures import of_trend
@@ -86,6 +72,7 @@ NEWEST = Annotated[
 
 
 def trend(
+    *,
     apis: Annotated[
         list[str] | None,
         typer.Option(
@@ -116,23 +103,18 @@ def trend(
     volatile: VOLATILE = "shared",
     drop_automation: DROP_AUTOMATION = False,
     source: SOURCE = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
+    users: StoredUsers,
     svg: Annotated[
-        Path | None,
-        typer.Option(
-            "--svg", help="Also draw the exposure over time to this file.", metavar="FILE"
-        ),
+        Path | None, typer.Option("--svg", help="Also draw the exposure over time to this file.")
     ] = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
     quiet: QUIET = False,
 ) -> None:
     """Follow the exposure from window to window; alert when the users change."""
-    view = view_of(volatile, drop_automation)
+    window = Window(users.since, users.until, source)
+    view = View(volatile=volatile, drop_automation=drop_automation)
     with (
-        open_monitor(db, window=Window(since, until, source), view=view) as monitor,
+        open_monitor(users.db, window=window, view=view) as monitor,
         progress_line(quiet) as progress,
     ):
         report = monitor.trend(
@@ -150,18 +132,15 @@ def trend(
         note(f"{timeless:,} visits have no time and belong to no window", quiet=quiet)
     if svg is not None:
         emit(standalone(of_trend(report, headed=True).svg), svg)
-    show(answers.trend(report), output_format, output)
+    shown.show(answers.trend(report))
 
 
 def check(
+    *,
     decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
     by: NEWEST = None,
     horizon: HORIZON = None,
-    snapshot: SNAPSHOT = None,
-    engine: ENGINE = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
+    users: Users,
     output_format: CHECK_FORMAT = None,
     output: OUTPUT = None,
     quiet: QUIET = False,
@@ -170,7 +149,7 @@ def check(
 
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
-    with open_monitor(db, snapshot=snapshot, engine=engine, window=Window(since, until)) as monitor:
+    with users.open() as monitor:
         report = monitor.check(read_decision(decision), horizon=horizon, by=by)
     note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))
     return emit_check(report, decision, output_format, output)
@@ -207,6 +186,7 @@ def _circumstances(report: CheckReport) -> list[str]:
 
 
 def watch(
+    *,
     folder: Annotated[Path, typer.Argument(help="Folder that receives the logs.", metavar="DIR")],
     decision: Annotated[
         Path, typer.Option("--decision", help="Decision to check.", metavar="DECISION.json")
@@ -283,14 +263,14 @@ def watch(
 
 
 def _keep_watching(watching: Watch, every: float, *, quiet: bool) -> None:
-    """Look again and again until somebody interrupts."""
+    """Check the folder until interrupted."""
     said = ""
     while True:
         try:
             watching.step()
             said = ""
         except FpmonitorError as error:
-            # What cannot be done now may be done at the next look; it is said once.
+            # What fails now may succeed the next time; it is noted once.
             if str(error) != said:
                 note(f"will try again: {error}", quiet=quiet and isinstance(error, StoreError))
             said = str(error)

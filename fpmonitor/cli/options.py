@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,12 +11,13 @@ import typer
 
 import fpmonitor
 from fpmonitor.errors import InputError
+from fpmonitor.question import Question
 
 OutputFormat = Literal["table", "json", "csv"]
 
 
 def _check_address(context: typer.Context, address: str | None) -> str | None:
-    """Refuse what is no address, and one with a token where all users of a computer read it."""
+    """Refuse what is not an address, and one with a token where all users of a computer see it."""
     if address is None:
         return None
     if not address.startswith("sc://"):
@@ -26,13 +28,13 @@ def _check_address(context: typer.Context, address: str | None) -> str | None:
     if ";" in address and source is not None and source.name == "COMMANDLINE":
         raise InputError(
             "--engine: an address with parameters may hold a token, which others could read here",
-            hint="put it into FPMONITOR_ENGINE",
+            hint="set FPMONITOR_ENGINE instead",
         )
     return address
 
 
 def _check_counter(context: typer.Context, counter: str) -> str | None:
-    """Refuse what counts nothing."""
+    """Refuse what cannot count."""
     counts = {"auto", "memory", "duckdb"}
     return counter if counter in counts else _check_address(context, counter)
 
@@ -59,7 +61,6 @@ KEY_FILE_OPTION = Annotated[
         "--key-file",
         envvar="FPMONITOR_KEY_FILE",
         help="Key file of an encrypted database (mode 600).",
-        metavar="FILE",
     ),
 ]
 FOR_OTHERS_OPTION = Annotated[
@@ -94,11 +95,7 @@ FORMAT = Annotated[
 OUTPUT = Annotated[
     Path | None,
     typer.Option(
-        "-o",
-        "--output",
-        help="Write to this file instead of stdout.",
-        metavar="FILE",
-        rich_help_panel="Output",
+        "-o", "--output", help="Write to this file instead of stdout.", rich_help_panel="Output"
     ),
 ]
 QUIET = Annotated[
@@ -155,8 +152,9 @@ SNAPSHOT = Annotated[
     str | None,
     typer.Option(
         "--snapshot",
-        help="Ask the users of this snapshot (see `fpmonitor snapshot`), not of the database.",
+        help="Use the users of this snapshot (see `fpmonitor snapshot`) instead of the database.",
         metavar="FOLDER",
+        rich_help_panel="Data",
     ),
 ]
 COUNTER = Annotated[
@@ -164,10 +162,11 @@ COUNTER = Annotated[
     typer.Option(
         "--engine",
         envvar="FPMONITOR_ENGINE",
-        help="What counts groups: rows in memory, queries of DuckDB, or, of a snapshot, a server "
-        "of Spark Connect.",
+        help="How groups are counted: rows in memory, DuckDB queries, or, for a snapshot, a Spark "
+        "Connect server.",
         metavar="auto|memory|duckdb|sc://HOST:PORT",
         callback=_check_counter,
+        rich_help_panel="Data",
     ),
 ]
 ENGINE = Annotated[
@@ -175,9 +174,10 @@ ENGINE = Annotated[
     typer.Option(
         "--engine",
         envvar="FPMONITOR_ENGINE",
-        help="Server of Spark Connect that reads the snapshot and counts what is too large.",
+        help="Spark Connect server that reads the snapshot, and counts what exceeds the memory.",
         metavar="sc://HOST:PORT",
         callback=_check_address,
+        rich_help_panel="Data",
     ),
 ]
 UNSAFE_COUNTS = Annotated[
@@ -204,6 +204,32 @@ COLUMNS = Annotated[
     ),
 ]
 DEFAULT_DB = Path("fpmonitor.duckdb")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure:
+    """Options for what counts as exposed, in which population, and how surely."""
+
+    k: K = 10
+    population: POPULATION = None
+    delta: DELTA = 0.05
+
+    @property
+    def question(self) -> Question:
+        """The question that the options ask."""
+        return Question(self.k, self.population, self.delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Exposure):
+    """Options for a question whose users may lack observations."""
+
+    missing: MISSING = "value"
+
+    @property
+    def question(self) -> Question:
+        """The question that the options ask."""
+        return Question(self.k, self.population, self.delta, self.missing)
 
 
 def split_names(text: str) -> tuple[str, ...]:

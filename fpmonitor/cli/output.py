@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from fpmonitor.cli.options import OutputFormat
-from fpmonitor.errors import InputError
+from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.output import Output
+from fpmonitor.safe_files import write_bytes
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """Say something on stderr, where names cannot command the terminal."""
+    """Print a note on stderr; names in it cannot control the terminal."""
     if not quiet:
         print("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
 
@@ -31,19 +30,12 @@ def chosen_format(wanted: OutputFormat | None, output: Path | None) -> OutputFor
 
 
 def emit(text: str, output: Path | None) -> None:
-    """Write data to stdout, or to a file that is there whole or not at all."""
+    """Write data to stdout, or to a file: whole or not at all."""
     if output is None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    try:
-        descriptor, scratch = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(scratch).chmod(0o644)
-        Path(scratch).replace(output)
-    except OSError as error:
-        raise InputError(f"cannot write {output} ({error.strerror})") from error
+    write_bytes(output, [text.encode()])
 
 
 def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> None:
@@ -51,9 +43,21 @@ def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> No
     emit(answer.text(chosen_format(wanted, output), to_file=output is not None), output)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Options for the form of an answer, and where it goes."""
+
+    output_format: FORMAT = None
+    output: OUTPUT = None
+
+    def show(self, answer: Output) -> None:
+        """Write an answer."""
+        show(answer, self.output_format, self.output)
+
+
 @contextmanager
 def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Line on stderr that shows what is being done; only on a terminal."""
+    """Show on stderr what is being done; only on a terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda _text: None
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,129 +12,77 @@ from fpmonitor.answers.decide import decide_sets
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.trust import Knowledge
-from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import (
-    COUNTER,
-    DB,
-    DEFAULT_DB,
-    DELTA,
-    ENGINE,
-    FORMAT,
-    MISSING,
-    OUTPUT,
-    POPULATION,
-    QUIET,
-    SINCE,
-    SNAPSHOT,
-    UNTIL,
-    K,
-    OutputFormat,
-    split_names,
-)
-from fpmonitor.cli.output import (
-    note,
-    progress_line,
-    show,
-)
-from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask
-from fpmonitor.cli.views import (
-    DROP_AUTOMATION,
-    SOURCE,
-    VOLATILE,
-    WHAT_IF,
-    note_view,
-    view_of,
-)
+from fpmonitor.cli.options import COUNTER, QUIET, Asked, split_names
+from fpmonitor.cli.output import Shown, note, progress_line
+from fpmonitor.cli.readers import Reader
+from fpmonitor.cli.users import TransformedUsers, note_view
 from fpmonitor.decide.decision import Setting, read_decision
 from fpmonitor.errors import InputError
-from fpmonitor.question import Question
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, decisions
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
-from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
 
 EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
 
-GIVEN = Annotated[
-    str,
-    typer.Option(
-        "--given",
-        help="APIs that cannot be hidden: also show the exposure within each cohort of their"
-        " values.",
-    ),
-]
-BOUNDS = Annotated[
-    bool, typer.Option("--bounds", help="Compare the certificate with the published bounds.")
-]
-SUPPORT = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--support",
-        help="Number of possible values, if known before looking at the data; repeat for each set.",
-    ),
-]
-TRUST = Annotated[
-    Knowledge | None,
-    typer.Option(
-        "--trust",
-        help="Price of trust: what can be guaranteed from single APIs, pairs or joint data, "
-        "up to this level.",
-    ),
-]
-ENTROPIES = Annotated[
-    bool, typer.Option("--entropies", help="Show all measures and estimators of entropy.")
-]
-
 
 def exposure(
+    *,
     apis: Annotated[
         list[str],
         typer.Option(
             "--apis", help="APIs read together, separated by commas; repeat for further sets."
         ),
     ],
-    k: K = 10,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
-    missing: MISSING = "value",
-    given: GIVEN = "",
-    bounds: BOUNDS = False,
-    support: SUPPORT = None,
-    trust: TRUST = None,
-    entropies: ENTROPIES = False,
-    volatile: VOLATILE = "shared",
-    drop_automation: DROP_AUTOMATION = False,
-    what_if: WHAT_IF = None,
-    source: SOURCE = None,
-    reader: READER = None,
-    query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
-    snapshot: SNAPSHOT = None,
-    engine: ENGINE = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    asked: Asked,
+    given: Annotated[
+        str,
+        typer.Option(
+            "--given",
+            help="APIs that cannot be hidden: also show the exposure within each cohort of their"
+            " values.",
+        ),
+    ] = "",
+    bounds: Annotated[
+        bool, typer.Option("--bounds", help="Compare the certificate with the published bounds.")
+    ] = False,
+    support: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--support",
+            help="Number of possible values, if known before looking at the data; repeat for each "
+            "set.",
+        ),
+    ] = None,
+    trust: Annotated[
+        Knowledge | None,
+        typer.Option(
+            "--trust",
+            help="Price of trust: what can be guaranteed from single APIs, pairs or joint data, "
+            "up to this level.",
+        ),
+    ] = None,
+    entropies: Annotated[
+        bool, typer.Option("--entropies", help="Show all measures and estimators of entropy.")
+    ] = False,
+    users: TransformedUsers,
+    reader: Reader,
+    shown: Shown,
 ) -> None:
     """Estimate the exposure of API sets, with finite-sample confidence limits."""
-    view = view_of(volatile, drop_automation, what_if)
-    with open_monitor(
-        db, snapshot=snapshot, engine=engine, window=Window(since, until, source), view=view
-    ) as monitor:
-        users = monitor.population()
-        note_view(users, k)
+    with users.open() as monitor:
+        population = monitor.population()
+        note_view(population, asked.k)
         reports = report_exposures(
-            users,
-            Question(k, population, delta, missing),
+            population,
+            asked.question,
             [split_names(names) for names in apis],
             given=split_names(given),
             bounds=bounds,
@@ -141,17 +90,25 @@ def exposure(
             trust=trust,
             entropies=entropies,
         )
-        ask(monitor, reader, query_limit, [name_exposure([*r.apis, *r.given], k) for r in reports])
-    show(answers.exposures(reports), output_format, output)
+        reader.ask(
+            monitor, [name_exposure([*report.apis, *report.given], asked.k) for report in reports]
+        )
+    shown.show(answers.exposures(reports))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedUsers(TransformedUsers):
+    """Options for users, and for what counts their groups."""
+
+    engine: COUNTER = "auto"
 
 
 def decide(
+    *,
     budget: Annotated[
         float, typer.Option("--budget", help="Largest tolerated exposure, as a share of the users.")
     ],
-    k: K = 10,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
+    asked: Asked,
     candidates: Annotated[
         str | None,
         typer.Option(
@@ -165,7 +122,6 @@ def decide(
             help="Certify the exposure of a population, or count the observed users only.",
         ),
     ] = "population",
-    missing: MISSING = "value",
     must: Annotated[str, typer.Option("--must", help="APIs that every set must contain.")] = "",
     never: Annotated[str, typer.Option("--never", help="APIs that no set may contain.")] = "",
     weights: Annotated[
@@ -197,41 +153,26 @@ def decide(
             metavar="DECISION.json",
         ),
     ] = None,
-    engine: COUNTER = "auto",
-    volatile: VOLATILE = "shared",
-    drop_automation: DROP_AUTOMATION = False,
-    what_if: WHAT_IF = None,
-    source: SOURCE = None,
-    snapshot: SNAPSHOT = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    users: CountedUsers,
+    shown: Shown,
     quiet: QUIET = False,
 ) -> int:
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
     known = None if resume is None else read_decision(resume)
-    view = view_of(volatile, drop_automation, what_if)
-    with (
-        open_monitor(
-            db, snapshot=snapshot, engine=engine, window=Window(since, until, source), view=view
-        ) as monitor,
-        progress_line(quiet) as progress,
-    ):
+    with users.open() as monitor, progress_line(quiet) as progress:
         progress("preparing")
         names = None if candidates is None else split_names(candidates)
-        users = monitor.population()
+        population = monitor.population()
         if not quiet:
-            note_view(users, k)
+            note_view(population, asked.k)
         decision = decide_sets(
-            users,
-            Question(k, population, delta, missing),
+            population,
+            asked.question,
             budget=budget,
-            **_counting(monitor, engine),
+            **_counting(monitor, users.engine),
             candidates=names,
             setting=setting,
-            weights=_weights(monitor, users, weights),
+            weights=_weights(monitor, population, weights),
             must=split_names(must),
             never=split_names(never),
             time_limit=time_limit,
@@ -240,7 +181,10 @@ def decide(
             progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
             known=known,
         )
-    emit_decision(decision, output_format, output, quiet=quiet)
+    answer = decisions.decision(decision)
+    shown.show(answer)
+    if shown.output is not None:
+        note(f"{answer.text('table', to_file=True)}written to {shown.output}", quiet=quiet)
     if not monitor.lost:
         return 0
     note("the engine was lost: the decision holds what was proven; go on with --resume")
@@ -251,16 +195,6 @@ def _counting(monitor: Monitor, engine: str) -> dict[str, Any]:
     """Arguments of `decide_sets` that say what counts, and what a decision notes of it."""
     chosen = "auto" if engine.startswith("sc://") else engine
     return {"engine": chosen, "engine_name": monitor.counter}
-
-
-def emit_decision(
-    decision: Decision, output_format: OutputFormat | None, output: Path | None, *, quiet: bool
-) -> None:
-    """Write a decision in the chosen format; if it goes to a file, also show it on stderr."""
-    shown = decisions.decision(decision)
-    show(shown, output_format, output)
-    if output is not None:
-        note(f"{shown.text('table', to_file=True)}written to {output}", quiet=quiet)
 
 
 def _weights(

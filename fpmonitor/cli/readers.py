@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fpmonitor.cli.context import open_database
-from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
-from fpmonitor.cli.output import note, show
+from fpmonitor.cli.options import DB, DEFAULT_DB
+from fpmonitor.cli.output import Shown, note
 from fpmonitor.errors import RefusedError
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.query_audit import QueryPolicy, isolation_within_reach
@@ -43,28 +44,38 @@ QUERY_LIMIT = Annotated[
 DEFAULT_LIMIT = "log2"
 
 
-def ask(monitor: Monitor, reader: str | None, limit: str, queries: Sequence[str]) -> None:
-    """Count what a reader is about to learn.
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """Options for who receives the answer."""
 
-    Raises
-    ------
-    RefusedError
-        It would go beyond the limit; nothing of it is answered.
-    """
-    if reader is None:
-        return
-    asked = count_answers(monitor.database, monitor.population(), reader, queries, limit=limit)
-    if asked.verdict == "refuse":
-        raise RefusedError(
-            f"{reader} has had {asked.answered} of {asked.limit} exact counts answered, and asks "
-            f"for {len(queries)}: together they could single out users",
-            hint="see `fpmonitor audit queries`",
+    reader: READER = None
+    query_limit: QUERY_LIMIT = DEFAULT_LIMIT
+
+    def ask(self, monitor: Monitor, queries: Sequence[str]) -> None:
+        """Count what the reader is about to learn.
+
+        Raises
+        ------
+        RefusedError
+            It would go beyond the limit; nothing of it is answered.
+        """
+        if self.reader is None:
+            return
+        asked = count_answers(
+            monitor.database, monitor.population(), self.reader, queries, limit=self.query_limit
         )
-    if asked.verdict == "warn":
-        note(f"{reader} has had {asked.answered} of {asked.limit} exact counts answered")
+        had = f"{self.reader} has had {asked.answered} of {asked.limit} exact counts answered"
+        if asked.verdict == "refuse":
+            raise RefusedError(
+                f"{had}, and asks for {len(queries)}: together they could single out users",
+                hint="see `fpmonitor audit queries`",
+            )
+        if asked.verdict == "warn":
+            note(had)
 
 
 def queries(
+    *,
     limit: QUERY_LIMIT = DEFAULT_LIMIT,
     forget: Annotated[
         str | None,
@@ -74,8 +85,7 @@ def queries(
         ),
     ] = None,
     db: DB = DEFAULT_DB,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """List the readers of exact counts, and how near they are to singling out users."""
     with open_database(db) as database:
@@ -96,4 +106,4 @@ def queries(
         }
         for reader in readers
     ]
-    show(store.readers(rows), output_format, output)
+    shown.show(store.readers(rows))

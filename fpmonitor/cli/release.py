@@ -10,34 +10,19 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from fpmonitor.cli.context import open_database, open_monitor
-from fpmonitor.cli.options import (
-    DB,
-    DEFAULT_DB,
-    FORMAT,
-    OUTPUT,
-    QUIET,
-    SINCE,
-    UNTIL,
-    split_names,
-)
-from fpmonitor.cli.output import note, show
-from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask, queries
-from fpmonitor.cli.views import WHAT_IF, view_of
+from fpmonitor.cli.context import open_database
+from fpmonitor.cli.options import FORMAT, QUIET, split_names
+from fpmonitor.cli.output import Shown, note, show
+from fpmonitor.cli.readers import Reader, queries
+from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
 from fpmonitor.errors import PolicyError
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
-from fpmonitor.release.partial_knowledge import (
-    delta_curve,
-    pitfalls,
-    smallest_k,
-    value_guarantee,
-)
+from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
 from fpmonitor.release.singling_out import baseline as fixed_baseline
 from fpmonitor.release.singling_out import dp_bound
 from fpmonitor.release.stored import attack_release, guarantee_histogram, release_users
 from fpmonitor.render import store
 from fpmonitor.safe_files import untyped
-from fpmonitor.store.snapshot import Window
 
 _LARGEST_CURVE = 10_000
 
@@ -53,19 +38,15 @@ PROBABILITY = Annotated[
 ]
 
 audit = typer.Typer(
-    name="audit",
-    help="What a release reveals: deltas under partial knowledge, and singling out.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    name="audit", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 
 
 def release(
+    *,
     apis: Annotated[str, typer.Option("--apis", help="APIs of the table, separated by commas.")],
     k: THRESHOLD,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Parquet file to write.", metavar="FILE")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Parquet file to write.")],
     mechanism: Annotated[
         Mechanism,
         typer.Option(
@@ -76,36 +57,33 @@ def release(
         float, typer.Option("--budget", help="Largest share of users that `cells` may withhold.")
     ] = 0.05,
     what_if: WHAT_IF = None,
-    reader: READER = None,
-    query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
+    reader: Reader,
+    users: StoredUsers,
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
     """Write a k-anonymous table and its manifest, and print the manifest."""
-    view = view_of(what_if=what_if)
-    with open_monitor(db, window=Window(since, until), view=view) as monitor:
+    transforms = transforms_of(what_if)
+    with users.open() as monitor:
         made = release_users(
             monitor.database,
             split_names(apis),
             k=k,
             window=monitor.window,
-            transforms=view.transforms,
+            transforms=transforms,
             mechanism=mechanism,
             budget=budget,
         )
         rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]
-        ask(monitor, reader, query_limit, rows)
+        reader.ask(monitor, rows)
     where = write_release(made, output)
     manifest = untyped(made.manifest)
-    shown = {
+    counts = {
         f"{part} {name}": value
         for part in ("published", "suppressed")
         for name, value in manifest[part].items()
     }
-    show(store.members(manifest, shown), output_format, None)
+    show(store.members(manifest, counts), output_format, None)
     note(f"{output} may be published; keep {where} to yourself", quiet=quiet)
     if made.manifest.suppressed.users == 0:
         note(
@@ -126,6 +104,7 @@ audit.command("queries")(queries)
 
 @audit.command("histogram")
 def histogram(
+    *,
     apis: Annotated[
         str, typer.Option("--apis", help="Columns of the histogram, separated by commas.")
     ],
@@ -148,22 +127,18 @@ def histogram(
         ),
     ] = 0.05,
     what_if: WHAT_IF = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    stored: StoredUsers,
+    shown: Shown,
 ) -> None:
     """Compute the delta of a histogram of the users of a database, estimated and certified."""
-    transforms = view_of(what_if=what_if).transforms
-    with open_database(db) as database:
+    with open_database(stored.db) as database:
         found = guarantee_histogram(
             database,
             split_names(apis),
             k=k,
             epsilon=epsilon,
-            window=Window(since, until),
-            transforms=transforms,
+            window=stored.window,
+            transforms=transforms_of(what_if),
             users=users,
             known=known,
             alpha=alpha,
@@ -178,11 +153,12 @@ def histogram(
         "common_from": found.certified.common_from,
         "rare_up_to": found.certified.rare_up_to,
     }
-    show(store.members(answer), output_format, output)
+    shown.show(store.members(answer))
 
 
 @audit.command("partial-knowledge")
 def partial_knowledge(
+    *,
     users: USERS,
     probability: PROBABILITY,
     k: THRESHOLD,
@@ -194,21 +170,21 @@ def partial_knowledge(
             "--copies", help="Number of known records with the value.", show_default="the average"
         ),
     ] = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
     quiet: QUIET = False,
 ) -> None:
     """Compute the deltas of a histogram for a user with one value, from probabilities alone."""
     answer = asdict(
         value_guarantee(users, probability, k=k, epsilon=epsilon, known=known, copies=copies)
     )
-    show(store.members(answer), output_format, output)
+    shown.show(store.members(answer))
     for pitfall in pitfalls(users, probability, k=k, epsilon=epsilon):
         note(pitfall, quiet=quiet)
 
 
 @audit.command("curve")
 def curve(
+    *,
     users: USERS,
     probability: PROBABILITY,
     k: THRESHOLD,
@@ -220,8 +196,7 @@ def curve(
             "--points", help="Number of evenly spaced epsilons.", min=2, max=_LARGEST_CURVE
         ),
     ] = 31,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """Compute the delta of `partial-knowledge` for a range of epsilons."""
     epsilons = [float(epsilon) for epsilon in np.linspace(0, most, points)]
@@ -230,11 +205,12 @@ def curve(
         {"epsilon": epsilon, "delta": float(delta)}
         for epsilon, delta in zip(epsilons, deltas, strict=True)
     ]
-    show(store.points(rows), output_format, output)
+    shown.show(store.points(rows))
 
 
 @audit.command("smallest-k")
 def least_threshold(
+    *,
     users: USERS,
     probability: Annotated[
         list[float],
@@ -245,16 +221,16 @@ def least_threshold(
     epsilon: EPSILON,
     delta: Annotated[float, typer.Option("--delta", help="Delta to reach.")],
     known: KNOWN = 0,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """Find the smallest threshold that makes a histogram (epsilon, delta)-private, if any."""
     answer = {"k": smallest_k(users, probability, epsilon=epsilon, delta=delta, known=known)}
-    show(store.members(answer), output_format, output)
+    shown.show(store.members(answer))
 
 
 @audit.command("baseline")
 def baseline(
+    *,
     users: USERS,
     weight: Annotated[float, typer.Option("--weight", "-w", help="Weight of a predicate.")],
     epsilon: Annotated[
@@ -264,8 +240,7 @@ def baseline(
     delta: Annotated[
         float | None, typer.Option("--delta", help="Delta of the release.", show_default="0")
     ] = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """Compute the chance of singling out without a release, and its bound after a private one."""
     if delta is not None and epsilon is None:
@@ -274,16 +249,16 @@ def baseline(
         None if epsilon is None else dp_bound(users, weight, epsilon=epsilon, delta=delta or 0.0)
     )
     answer = {"baseline": fixed_baseline(users, weight), "dp_bound": bound}
-    show(store.members(answer), output_format, output)
+    shown.show(store.members(answer))
 
 
 @audit.command("singling-out")
 def singling_out(
+    *,
     release_file: Annotated[
-        Path,
-        typer.Option("--release", help="Table written by `fpmonitor release`.", metavar="FILE"),
+        Path, typer.Option("--release", help="Table written by `fpmonitor release`.")
     ],
-    db: DB = DEFAULT_DB,
+    users: StoredUsers,
     weight: Annotated[
         float | None,
         typer.Option(
@@ -298,24 +273,21 @@ def singling_out(
         typer.Option("--control", help="Database of other users, for the weights of predicates."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.", min=0)] = 0,
-    since: SINCE = None,
-    until: UNTIL = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """Attack a release, to test whether it singles out users more often than chance."""
     made = read_release(release_file)
     with (
-        open_database(db) as database,
+        open_database(users.db) as database,
         nullcontext() if control is None else open_database(control) as others,
     ):
         outcome = attack_release(
             database,
             made,
-            window=Window(since, until),
+            window=users.window,
             weight=weight,
             trials=trials,
             seed=seed,
             control=others,
         )
-    show(store.attacks(outcome), output_format, output)
+    shown.show(store.attacks(outcome))

@@ -10,36 +10,22 @@ import typer
 
 from fpmonitor.answers.compare import compare_decisions, compare_sets
 from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import product_exporters
-from fpmonitor.cli.options import (
-    DB,
-    DEFAULT_DB,
-    DELTA,
-    ENGINE,
-    FORMAT,
-    OUTPUT,
-    POPULATION,
-    QUIET,
-    SINCE,
-    SNAPSHOT,
-    UNTIL,
-    K,
-    OutputFormat,
-    split_names,
-)
-from fpmonitor.cli.output import emit, note, progress_line, show
-from fpmonitor.cli.views import SOURCE
+from fpmonitor.cli.options import QUIET, Exposure, split_names
+from fpmonitor.cli.output import Shown, emit, note, progress_line
+from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
-from fpmonitor.question import Question
 from fpmonitor.render import answers
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.html import write_html
 from fpmonitor.render.svg import standalone
+from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
@@ -60,43 +46,31 @@ PLOTTED = Annotated[
 
 
 def report(
+    *,
     decision: Annotated[
         Path | None,
         typer.Argument(
             help="Decision file.", show_default="make a decision now", metavar="DECISION.json"
         ),
     ] = None,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="HTML file to write.", metavar="FILE")
-    ] = Path("report.html"),
-    k: K = 10,
-    population: POPULATION = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="HTML file to write.")] = Path(
+        "report.html"
+    ),
+    asked: Exposure,
     budget: Annotated[
         float,
         typer.Option(
             "--budget", help="Largest tolerated exposure, as a share; without a decision file only."
         ),
     ] = 0.05,
-    delta: DELTA = 0.05,
-    source: SOURCE = None,
-    snapshot: SNAPSHOT = None,
-    engine: ENGINE = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
+    users: UsersOfSource,
     quiet: QUIET = False,
 ) -> None:
     """Write an HTML report on a decision, with figures and their data."""
-    window = Window(since, until, source)
-    with (
-        open_monitor(
-            db, snapshot=snapshot, engine=engine, window=window, audience=Audience.OTHERS
-        ) as monitor,
-        progress_line(quiet) as progress,
-    ):
+    with users.open(audience=Audience.OTHERS) as monitor, progress_line(quiet) as progress:
         progress("deciding" if decision is None else "reading")
         decided = (
-            monitor.decide(k=k, population=population, budget=budget, delta=delta)
+            monitor.decide(k=asked.k, population=asked.population, budget=budget, delta=asked.delta)
             if decision is None
             else read_decision(decision)
         )
@@ -107,7 +81,7 @@ def report(
 
 
 def page_of(monitor: Monitor, decision: Decision) -> str:
-    """Write the report on a decision, from the users of now."""
+    """Write the report on a decision, from the current users."""
     findings = monitor.findings(
         decision,
         coverage=coverage(decision, product_exporters()),
@@ -117,29 +91,18 @@ def page_of(monitor: Monitor, decision: Decision) -> str:
 
 
 def plot(
+    *,
     kind: Annotated[Plot, typer.Argument(help="What to draw.")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="SVG or PNG file to write.", metavar="FILE")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="SVG or PNG file to write.")],
     apis: PLOTTED = None,
-    k: K = 10,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
-    source: SOURCE = None,
-    snapshot: SNAPSHOT = None,
-    engine: ENGINE = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
+    asked: Exposure,
+    users: UsersOfSource,
     quiet: QUIET = False,
 ) -> None:
     """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
     check_image(output)
-    window = Window(since, until, source)
-    with open_monitor(
-        db, snapshot=snapshot, engine=engine, window=window, audience=Audience.OTHERS
-    ) as monitor:
-        figure = figure_of(monitor, kind, apis, k, population, delta)
+    with users.open(audience=Audience.OTHERS) as monitor:
+        figure = figure_of(monitor, kind, apis, asked)
     emit_figure(figure, output, quiet=quiet)
 
 
@@ -159,7 +122,7 @@ def emit_figure(figure: Figure, output: Path, *, quiet: bool) -> None:
     """Write a figure as the file's name asks."""
     drawn = standalone(figure.svg)
     if output.suffix == ".png":
-        output.write_bytes(_png(drawn))
+        write_bytes(output, [_png(drawn)])
     else:
         emit(drawn, output)
     note(f"{figure.note} Written to {output}", quiet=quiet)
@@ -185,14 +148,7 @@ def _png(svg: str) -> bytes:
     return bytes(drawn)
 
 
-def figure_of(
-    monitor: Monitor,
-    kind: Plot,
-    apis: list[str] | None,
-    k: int,
-    population: int | None,
-    delta: float,
-) -> Figure:
+def figure_of(monitor: Monitor, kind: Plot, apis: list[str] | None, asked: Exposure) -> Figure:
     """Draw one figure of some API sets.
 
     Raises
@@ -201,21 +157,22 @@ def figure_of(
         One set is needed, and another number of sets is named.
     """
     sets = [split_names(names) for names in apis or ()]
+    users, question = monitor.population(), asked.question
     if kind == "entropy":
-        return of_ranking(monitor.rank(sets, size=2, k=k, population=population, delta=delta))
+        return of_ranking(rank_sets(users, question, sets, size=2))
     if kind == "exposure":
-        wanted = sets or [(api,) for api in monitor.population().publishable_apis(k)]
-        reports = monitor.exposure(wanted, k=k, population=population, delta=delta)
-        return of_exposures(reports, title="Exposure")
+        wanted = sets or [(api,) for api in users.publishable_apis(asked.k)]
+        return of_exposures(report_exposures(users, question, wanted), title="Exposure")
     if len(sets) != 1:
         raise InputError(f"plot {kind}: name exactly one set with --apis")
     if kind == "curve":
-        return of_curve(monitor.curve(sets[0], k=k, delta=delta))
-    [found] = monitor.exposure(sets, k=k, population=population, delta=delta, trust="joint")
+        return of_curve(monitor.curve(sets[0], k=asked.k, delta=asked.delta))
+    [found] = report_exposures(users, question, sets, trust="joint")
     return of_trust(found)
 
 
 def compare(
+    *,
     before: Annotated[
         Path, typer.Argument(help="Database, or decision file (.json).", metavar="BEFORE")
     ],
@@ -239,15 +196,13 @@ def compare(
     split: Annotated[
         datetime | None, typer.Option("--split", help="Compare before and after this time (UTC).")
     ] = None,
-    k: K = 10,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    asked: Exposure,
+    shown: Shown,
 ) -> None:
     """Compare the exposure in two databases or before and after a time, or two decisions."""
     if before.suffix == after.suffix == ".json":
-        _compare_decisions(before, after, output_format, output)
+        lines = compare_decisions(read_decision(before), read_decision(after))
+        shown.show(answers.compared_decisions(lines))
         return
     windows = (Window(until=split), Window(since=split))
     with open_monitor(before, window=windows[0]) as first:
@@ -255,8 +210,8 @@ def compare(
         if decision is not None:
             sets += read_decision(decision).allow
         observed = first.population()
-        wanted = sets or [(api,) for api in observed.publishable_apis(k)]
-        question = Question(k, population, delta).among(observed.users)
+        wanted = sets or [(api,) for api in observed.publishable_apis(asked.k)]
+        question = asked.question.among(observed.users)
         earlier = report_exposures(observed, question, wanted)
     with open_monitor(after, window=windows[1]) as second:
         observed = second.population()
@@ -270,11 +225,4 @@ def compare(
     if len(shared) < len(earlier):
         note(f"{len(earlier) - len(shared)} sets contain APIs that the second one never saw")
     compared.sort(key=lambda line: -abs(line.difference))
-    show(answers.comparison(compared, population=question.users, k=k), output_format, output)
-
-
-def _compare_decisions(
-    before: Path, after: Path, output_format: OutputFormat | None, output: Path | None
-) -> None:
-    lines = compare_decisions(read_decision(before), read_decision(after))
-    show(answers.compared_decisions(lines), output_format, output)
+    shown.show(answers.comparison(compared, population=question.users, k=asked.k))

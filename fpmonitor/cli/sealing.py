@@ -12,15 +12,12 @@ from fpmonitor.cli.output import note
 from fpmonitor.sealing import make_key_file, open_file, seal_file
 from fpmonitor.store.encryption import make_key_file as make_database_key
 
-KEY_FILE = Annotated[
-    Path, typer.Option("--key-file", help="File with the secret key (mode 600).", metavar="FILE")
-]
-OUTPUT = Annotated[Path, typer.Option("-o", "--output", help="File to write.", metavar="FILE")]
+KEY_FILE = Annotated[Path, typer.Option("--key-file", help="File with the secret key (mode 600).")]
+OUTPUT = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
 
 
 def make_key(
-    path: Annotated[Path, typer.Argument(help="Key file to create.", metavar="FILE")],
-    quiet: QUIET = False,
+    path: Annotated[Path, typer.Argument(help="Key file to create.")], quiet: QUIET = False
 ) -> None:
     """Make the key of an encrypted database, for `fpmonitor --key-file`."""
     make_database_key(path)
@@ -28,7 +25,7 @@ def make_key(
 
 
 def seal(
-    source: Annotated[Path, typer.Argument(help="Database, or any other file.", metavar="FILE")],
+    source: Annotated[Path, typer.Argument(help="Database, or any other file.")],
     seal_key: KEY_FILE,
     output: OUTPUT,
     make_key: Annotated[
@@ -45,7 +42,7 @@ def seal(
 
 
 def open_sealed(
-    source: Annotated[Path, typer.Argument(help="Sealed file.", metavar="FILE")],
+    source: Annotated[Path, typer.Argument(help="Sealed file.")],
     seal_key: KEY_FILE,
     output: OUTPUT,
     quiet: QUIET = False,

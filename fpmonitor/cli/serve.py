@@ -9,8 +9,8 @@ import typer
 
 from fpmonitor.cli.context import INVOCATION
 from fpmonitor.cli.listening import run_application
-from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT
-from fpmonitor.cli.output import emit, note, show
+from fpmonitor.cli.options import DB, DEFAULT_DB
+from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.errors import InputError
 from fpmonitor.render import store
 
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 keys = typer.Typer(
-    name="keys",
-    help="Manage the write keys and read tokens of the service.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    name="keys", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 KIND = Annotated[
     Literal["write", "read"], typer.Argument(help="Whether the key sends records or reads answers.")
@@ -31,20 +28,14 @@ NAME = Annotated[str, typer.Argument(help="Name of the sender or of the reader."
 KEYS_FILE = Annotated[
     Path | None,
     typer.Option(
-        "--keys",
-        help="File with the hashes of the keys.",
-        show_default="next to the database",
-        metavar="FILE",
+        "--keys", help="File with the hashes of the keys.", show_default="next to the database"
     ),
 ]
 
 
 def serve(
     config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", help="TOML file with the settings of the service.", metavar="FILE"
-        ),
+        Path | None, typer.Option("--config", help="TOML file with the settings of the service.")
     ] = None,
     decision: Annotated[
         Path | None,
@@ -105,18 +96,13 @@ def remove(kind: KIND, name: NAME, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = N
 
 
 @keys.command("list")
-def list_keys(
-    db: DB = DEFAULT_DB,
-    keys_file: KEYS_FILE = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
-) -> None:
+def list_keys(*, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = None, shown: Shown) -> None:
     """List the keys: what each allows, and its name."""
     from fpmonitor.serve.keys import read_keys  # noqa: PLC0415 -- for this command only
 
     ring = read_keys(_file(db, keys_file))
     rows = [{"kind": key.kind, "name": key.name} for key in ring.keys]
-    show(store.listing(rows), output_format, output)
+    shown.show(store.listing(rows))
 
 
 def _file(db: Path, keys_file: Path | None) -> Path:

@@ -8,16 +8,7 @@ from typing import Annotated
 import typer
 
 from fpmonitor.cli.data import LOGS, TIME_COLUMN, USER_COLUMN, column_map_of
-from fpmonitor.cli.options import (
-    COLLECTOR,
-    COLUMNS,
-    DELTA,
-    ENGINE,
-    FORMAT,
-    POPULATION,
-    QUIET,
-    K,
-)
+from fpmonitor.cli.options import COLLECTOR, COLUMNS, ENGINE, FORMAT, QUIET, Exposure
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.cluster.snapshot import take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
@@ -61,7 +52,7 @@ def snapshot(
         str,
         typer.Option(
             "--from",
-            help="One row a user: a table, a query, or Parquet files, as the engine names them.",
+            help="One row per user: a table, a query, or Parquet files, as the engine names them.",
             metavar="TABLE|QUERY|PATH",
         ),
     ],
@@ -77,14 +68,14 @@ def snapshot(
         str | None,
         typer.Option(
             "--visits",
-            help="One row a visit, to see what browsers randomise: named like --from.",
+            help="One row per visit, to see what browsers randomise; named like --from.",
             metavar="TABLE|QUERY|PATH",
         ),
     ] = None,
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
-    """Turn a table of an engine, with one row a user, into a snapshot in a folder.
+    """Turn a table of an engine, with one row per user, into a snapshot in a folder.
 
     The snapshot is named by its content: the same users again write nothing.
     """
@@ -97,18 +88,17 @@ def snapshot(
 
 
 def sample(
+    *,
     snapshot: Annotated[
         str, typer.Option("--snapshot", help="The snapshot to draw from.", metavar="FOLDER")
     ],
     users: Annotated[int, typer.Option("--users", help="How many users to draw.")],
     output: PARQUET,
     engine: ENGINE = None,
-    k: K = 10,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
+    asked: Exposure,
     quiet: QUIET = False,
 ) -> None:
-    """Draw users of a snapshot for a database, and say what the certificate loses by it.
+    """Draw users of a snapshot for a database, and show what the certificate loses by it.
 
     The file is a long log with raw values: `fpmonitor ingest FILE.parquet` reads it.
     """
@@ -122,7 +112,7 @@ def sample(
 
     def smallest(number: int) -> str:
         """Return the upper limit of a set whose users all share one value."""
-        limits = certificate_of(number, k, population or everyone, delta)
+        limits = certificate_of(number, asked.k, asked.population or everyone, asked.delta)
         limit: float = limits.upper(CountSpectrum.from_counts([number]))
         return percent(limit, 4)
 

@@ -1,4 +1,4 @@
-"""The whole way on the fixture logs: logs in, an allow list out."""
+"""All steps on the fixture logs: logs in, an allow list out."""
 
 from __future__ import annotations
 

@@ -9,41 +9,19 @@ import typer
 
 from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.rank import rank_sets
-from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import (
-    DB,
-    DEFAULT_DB,
-    DELTA,
-    ENGINE,
-    FORMAT,
-    MISSING,
-    OUTPUT,
-    POPULATION,
-    SINCE,
-    SNAPSHOT,
-    UNSAFE_COUNTS,
-    UNTIL,
-    K,
-    split_names,
-)
-from fpmonitor.cli.output import show
-from fpmonitor.cli.readers import DEFAULT_LIMIT, QUERY_LIMIT, READER, ask
-from fpmonitor.cli.views import (
-    DROP_AUTOMATION,
-    SOURCE,
-    VOLATILE,
-    note_view,
-    view_of,
-)
+from fpmonitor.cli.options import DELTA, MISSING, UNSAFE_COUNTS, Asked, split_names
+from fpmonitor.cli.output import Shown
+from fpmonitor.cli.readers import Reader
+from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.errors import InputError
 from fpmonitor.question import Question
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers
 from fpmonitor.safe_files import read_text
-from fpmonitor.store.snapshot import Window
 
 
 def rank(
+    *,
     apis: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,46 +39,31 @@ def rank(
     size: Annotated[
         int, typer.Option("--size", help="Rank all sets of up to this many candidates.", min=1)
     ] = 1,
-    k: K = 10,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
-    missing: MISSING = "value",
-    volatile: VOLATILE = "shared",
-    drop_automation: DROP_AUTOMATION = False,
-    source: SOURCE = None,
-    reader: READER = None,
-    query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
-    snapshot: SNAPSHOT = None,
-    engine: ENGINE = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    asked: Asked,
+    users: ViewedUsers,
+    reader: Reader,
+    shown: Shown,
 ) -> None:
     """Rank API sets by entropy and by exposure, and show where the two disagree."""
     named = [split_names(names) for names in apis or ()]
     if sets is not None:
         named += _read_sets(sets)
-    view = view_of(volatile, drop_automation)
-    with open_monitor(
-        db, snapshot=snapshot, engine=engine, window=Window(since, until, source), view=view
-    ) as monitor:
-        users = monitor.population()
-        note_view(users, k)
+    with users.open() as monitor:
+        population = monitor.population()
+        note_view(population, asked.k)
         ranking = rank_sets(
-            users,
-            Question(k, population, delta, missing),
+            population,
+            asked.question,
             named,
             size=size,
             candidates=None if candidates is None else split_names(candidates),
         )
-        ask(monitor, reader, query_limit, [name_exposure(line.apis, k) for line in ranking.sets])
-    show(answers.ranking(ranking), output_format, output)
+        reader.ask(monitor, [name_exposure(line.apis, asked.k) for line in ranking.sets])
+    shown.show(answers.ranking(ranking))
 
 
 def _read_sets(path: Path) -> list[tuple[str, ...]]:
-    """Read a set a line; empty lines and those that begin with `#` are skipped.
+    """Read one set per line; empty lines and those that begin with `#` are skipped.
 
     Raises
     ------
@@ -115,37 +78,26 @@ def _read_sets(path: Path) -> list[tuple[str, ...]]:
 
 
 def curve(
+    *,
     apis: Annotated[str, typer.Option("--apis", help="APIs read together, separated by commas.")],
     k: Annotated[int, typer.Option("--k", help="Smallest group size on the curve.")] = 10,
     delta: DELTA = 0.05,
     missing: MISSING = "value",
     unsafe_counts: UNSAFE_COUNTS = False,
-    volatile: VOLATILE = "shared",
-    drop_automation: DROP_AUTOMATION = False,
-    source: SOURCE = None,
-    reader: READER = None,
-    query_limit: QUERY_LIMIT = DEFAULT_LIMIT,
-    snapshot: SNAPSHOT = None,
-    engine: ENGINE = None,
-    db: DB = DEFAULT_DB,
-    since: SINCE = None,
-    until: UNTIL = None,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    users: ViewedUsers,
+    reader: Reader,
+    shown: Shown,
 ) -> None:
     """Show the exposure curve of an API set, with a simultaneous confidence band."""
-    view = view_of(volatile, drop_automation)
-    with open_monitor(
-        db, snapshot=snapshot, engine=engine, window=Window(since, until, source), view=view
-    ) as monitor:
-        users = monitor.population()
-        note_view(users, k)
+    with users.open() as monitor:
+        population = monitor.population()
+        note_view(population, k)
         report = report_curve(
-            users,
+            population,
             Question(k, delta=delta, missing=missing),
             split_names(apis),
             show_counts_below_k=unsafe_counts,
         )
         points = [name_exposure(report.apis, point.threshold) for point in report.points]
-        ask(monitor, reader, query_limit, points)
-    show(answers.curve(report), output_format, output)
+        reader.ask(monitor, points)
+    shown.show(answers.curve(report))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor.cli.context import INVOCATION, open_database
-from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
-from fpmonitor.cli.output import note, show
+from fpmonitor.cli.options import DB, DEFAULT_DB, QUIET
+from fpmonitor.cli.output import Shown, note
 from fpmonitor.errors import InputError
 from fpmonitor.render import store
 from fpmonitor.store.upkeep import compact as write_anew
@@ -24,14 +24,14 @@ EXIT_FLAWED = 1
 _USER_VARIABLE = "FPMONITOR_FORGET_USER"
 
 
-def verify(db: DB = DEFAULT_DB, output_format: FORMAT = None, output: OUTPUT = None) -> int:
+def verify(*, db: DB = DEFAULT_DB, shown: Shown) -> int:
     """Read a whole database and look for contradictions.
 
     Exit code 0: sound, 1: contradictions found.
     """
     with open_database(db) as database:
         found = verify_database(database)
-    show(store.verification(found), output_format, output)
+    shown.show(store.verification(found))
     return EXIT_FLAWED if any(flaw.found for flaw in found.flaws) else 0
 
 

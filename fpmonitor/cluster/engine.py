@@ -1,8 +1,8 @@
-"""What is asked of a distributed engine, whoever makes it: rows, views of a session, one write.
+"""What is asked of a distributed engine of any maker: rows, views of a session, one write.
 
-All questions are SQL of ours, said in the engine's dialect: a snapshot makes coded users of a table
-(`cluster.snapshot`); spectra count named sets of them, and a sample draws some (`cluster.folder`).
-Only counts, values of few APIs, and rows that fit into memory leave the engine.
+All questions are SQL of ours, translated to the engine's dialect: a snapshot makes coded users of
+a table (`cluster.snapshot`); spectra count named sets of them, and a sample draws some
+(`cluster.folder`). Only counts, values of few APIs, and rows that fit into memory leave the engine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Engine(Protocol):
         Raises
         ------
         EngineLostError
-            Nobody answers any more.
+            The server no longer answers.
         StoreError
             The engine refuses.
         """
@@ -55,7 +55,7 @@ class Engine(Protocol):
         Raises
         ------
         InputError
-            Nothing is there, or it has no column.
+            It does not exist, or has no column.
         """
 
     def define_rows(self, name: str, rows: pl.DataFrame) -> None:
@@ -90,14 +90,14 @@ def count_spectra(
     Parameters
     ----------
     relations
-        A relation with a row a user, and columns of it, at least one.
+        A relation with one row per user, and one or more of its columns.
     users
         Rows of each relation.
 
     Raises
     ------
     EngineLostError
-        Nobody answers.
+        The server does not answer.
     StoreError
         An answer does not count every user once.
     """

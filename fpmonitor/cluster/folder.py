@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from fpmonitor.cluster.snapshot import Manifest
     from fpmonitor.population.recoding import Recoding
 
-_KEY_SHIFT = 16  # keys are counted by their first bits, to find the last one that is kept
+_KEY_SHIFT = 16  # keys are counted by their first bits, to find the last one kept
 
 
 class FolderSnapshot:
@@ -63,7 +63,7 @@ class FolderSnapshot:
     Raises
     ------
     InputError
-        The folder holds no snapshot, or one of another version.
+        The folder does not hold a snapshot, or one of another version.
     """
 
     values_are_digested = False
@@ -126,12 +126,12 @@ class FolderSnapshot:
             The snapshot lacks it.
         """
         if api not in self.manifest.seen:
-            # Other names are told by those who know how many users have them.
+            # Other names are shown by callers who know how many users have them.
             raise UnknownNameError("API", api, self.manifest.seen.keys() & known_apis().keys())
         return f"a{self.apis.index(api)}"
 
     def in_memory(self, apis: int) -> bool:
-        """Whether the machine has room for so many columns."""
+        """Whether this many columns fit into memory."""
         return self._engine is None or has_room_for(self.users, apis)
 
     def codes(self, apis: Sequence[str]) -> list[NDArray[np.unsignedinteger[Any]]]:
@@ -200,7 +200,7 @@ class FolderSnapshot:
         return self.manifest.seen
 
     def browser_groups(self) -> BrowserGroups:
-        """Rows by browser and traits of automation."""
+        """Count rows by browser and traits of automation."""
         if self.in_memory(len(TELLING_APIS)):
             return group_rows(self)
         browsers = self.browsers("1 AS one")
@@ -298,7 +298,7 @@ class Thinning:
 
     @classmethod
     def of(cls, engine: Engine, relation: str, users: int, seed: int) -> Thinning:
-        """Find the last of so many users of a relation, without sorting all."""
+        """Find the last of `users` users of a relation, without sorting all."""
         if not users:
             return cls(seed=seed, high=-1, low=-1)
         keys = cls(seed=seed, high=-1, low=-1).keys(relation, ["one"], "1 AS one")
@@ -371,7 +371,7 @@ class FolderQueries:
             self.users = int(found.item())
 
     def _define_changes(self) -> None:
-        """Send what the view changes: a row a browser group, and a row a code that changes."""
+        """Send what the view changes: one row per browser group, and one per code that changes."""
         groups, changes = self._recoding.groups, self._recoding.changes
         randomised = {
             self._snapshot.column(api).replace("a", "r"): change.randomised

@@ -1,7 +1,7 @@
 """The statements of `queries/` in the dialect of another engine.
 
-They are written for DuckDB; sqlglot says them in the other dialect. What it does not know of stands
-here as a function of ours with its text in each dialect.
+They are written for DuckDB; sqlglot translates them. What it does not know is a
+function of ours here, with its text in each dialect.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def transpile(text: str, dialect: str) -> str:
         return str(tree.sql(dialect=dialect, comments=False))
     except ValueError as error:
         reason = str(error).split("\n", 1)[0]
-        raise InputError(f"cannot say a statement in {dialect}: {reason}") from error
+        raise InputError(f"cannot translate a statement to {dialect}: {reason}") from error
 
 
 def _translated(node: Any, dialect: str) -> Any:

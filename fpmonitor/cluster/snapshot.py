@@ -1,11 +1,11 @@
-"""Takes a snapshot on an engine: a table with a row a user becomes a folder of coded users.
+"""Takes a snapshot on an engine: a table with one row per user becomes a folder of coded users.
 
 A folder of snapshots holds one folder for each content, which has its name: the same users again
 find it and nothing is written. In it lie `manifest/`, one row with the manifest as JSON, and what
-the manifest names: `users-PART/`, a row a user with a code for each API (a0, a1, ...; 0 is absent)
-and its hash in two halves, and `values-PART/`, the dictionary. The manifest is written last, and
-each attempt writes parts of its own, so that two clients at once, or one that was killed, do no
-harm.
+the manifest names: `users-PART/`, one row per user with a code for each API (a0, a1, ...; 0 is
+absent) and its hash in two halves, and `values-PART/`, the dictionary. The manifest is written
+last, and each attempt writes parts of its own, so that two clients at once, or one that was killed,
+do no harm.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Manifest:
     version
         Of the form of the folder.
     digest
-        Of the users' values, as of `population.snapshot.Snapshot`.
+        Of the users' values, as in `population.snapshot.Snapshot`.
     users, visits
         Rows, and visits behind them.
     seen
@@ -97,7 +97,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A snapshot that was taken, or that was there already.
+    """A snapshot that was taken, or that existed already.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Taken:
 def take_snapshot(
     engine: Engine, table: str, folder: str, *, user: str = "user", visits: str | None = None
 ) -> Taken:
-    """Take a snapshot of a table with a row a user.
+    """Take a snapshot of a table with one row per user.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def take_snapshot(
     user
         Column of the user, in the table and in the visits.
     visits
-        A table with a row a visit, which tells what browsers randomise.
+        A table with one row per visit, which shows what browsers randomise.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def find_manifest(engine: Engine, folder: str) -> Manifest | None:
     Raises
     ------
     InputError
-        It is none, or of another version.
+        It is not a manifest, or of another version.
     """
     try:
         engine.define_table("manifest", f"{folder.rstrip('/')}/manifest")
@@ -322,7 +322,7 @@ def values_join(relation: str, number: int, columns: str, alias: str, condition:
 
 
 def told_by(number: int, api: str, cells: Mapping[str, int] | Iterable[str]) -> list[Told]:
-    """List what cells of an API tell of the browser, those that tell something: see `_TOLD`."""
+    """List what cells of an API reveal about the browser, if anything: see `_TOLD`."""
     codes = cells if isinstance(cells, dict) else dict.fromkeys(cells, 0)
     told: list[Told] = []
     for cell, code in codes.items():
@@ -338,7 +338,7 @@ def told_by(number: int, api: str, cells: Mapping[str, int] | Iterable[str]) -> 
 
 
 def define_told(engine: Engine, told: Sequence[Told]) -> None:
-    """Let `telling_value` stand for what values tell of the browser."""
+    """Let `telling_value` stand for what values reveal about the browser."""
     engine.define_rows("telling_value", pl.DataFrame(list(told), _TOLD, orient="row"))
 
 
@@ -352,7 +352,7 @@ def browsers(apis: Sequence[str], *, keep: str, users: str, column: str, key: st
     keep
         Columns to keep.
     users
-        A relation with a row a user.
+        A relation with one row per user.
     column, key
         What the columns of the users begin with, and what they hold: `code` or `cell`.
     """

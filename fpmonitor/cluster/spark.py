@@ -8,18 +8,18 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import polars as pl
 
+from fpmonitor.closing import Closing
 from fpmonitor.cluster.portable import needs_extra, sqlglot
 from fpmonitor.errors import EngineLostError, InputError, StoreError
 from fpmonitor.logs import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
 _RETRIES = 5  # the client's own policy would try for ten minutes, silently
 _LONGEST_PAUSE = 2000  # milliseconds between two tries
@@ -34,7 +34,7 @@ _NOTHING_THERE = ("NOT_FOUND", "NOT FOUND", "INFER", "NOT A DIRECTORY")
 _QUERY = re.compile(r"\s*\(?\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
 
 
-class SparkEngine:
+class SparkEngine(Closing):
     """A session on a server of Spark Connect.
 
     Parameters
@@ -45,16 +45,16 @@ class SparkEngine:
     Raises
     ------
     InputError
-        The extra `spark` is not installed, or the address is none.
+        The extra `spark` is not installed, or the address is not one.
     EngineLostError
-        Nobody answers there.
+        The server does not answer.
 
     Attributes
     ----------
     address
         The address without its parameters.
     lost
-        Whether an answer failed to come because nobody is there any more.
+        Whether the server was lost: an answer did not come.
     """
 
     dialect = "spark"
@@ -97,19 +97,11 @@ class SparkEngine:
         with self._errors("closing"):
             self._session.stop()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         try:
             self.close()
         except EngineLostError:
-            if error is None:
+            if raised[0] is None:
                 raise
 
     @contextmanager
@@ -205,7 +197,7 @@ def _fields(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 
 def _check_port(address: str) -> None:
-    """Refuse an address that is none, or where nobody listens: the client would try for minutes."""
+    """Refuse what is not an address, or where nobody listens: the client would try for minutes."""
     parts = urlsplit(address)
     try:
         host, port = parts.hostname, parts.port or _PORT
@@ -213,14 +205,14 @@ def _check_port(address: str) -> None:
         host, port = None, _PORT
     if parts.scheme != "sc" or host is None:
         raise InputError(
-            f"engine {excerpt(address)!r} is no address of Spark Connect",
+            f"engine {excerpt(address)!r} is not an address of Spark Connect",
             hint=f"it looks like sc://host:{_PORT}",
         )
     try:
         socket.create_connection((host, port), timeout=_LISTEN_SECONDS).close()
     except OSError as error:
         raise EngineLostError(
-            f"nobody listens at {address} ({error.strerror or error})",
+            f"nothing listens at {address} ({error.strerror or error})",
             hint="is a server of Spark Connect running there?",
         ) from error
 
@@ -238,7 +230,7 @@ def _quiet() -> Iterator[None]:
 def _main_with_file() -> Iterator[None]:
     """Let the main module have a file.
 
-    The client takes one without, as of `python -c`, for its doctests, and then wants all of Spark.
+    The client takes one without (`python -c`) for its doctests, and then needs all of Spark.
     """
     main = sys.modules["__main__"]
     if hasattr(main, "__file__"):

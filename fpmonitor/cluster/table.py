@@ -1,4 +1,4 @@
-"""A table of the operator, with one row a user, as text cells: the rules of a wide log."""
+"""A table of the operator, with one row per user, as text cells: the rules of a wide log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.cluster.engine import Engine
 
-FIELDS = ("time", "source", "batch", "visit", "place")  # no APIs
+FIELDS = ("time", "source", "batch", "visit", "place")  # not APIs
 _FLOATS = ("float", "double")
 _PLAIN = re.compile(r"string|boolean|(tiny|small|big)?int|integer|date|timestamp(_ntz)?|decimal.*")
 _NESTED = re.compile(r"(array|map)<.*>")
@@ -31,7 +31,7 @@ COLUMNS_A_STATEMENT = 40  # each may be a join, and engines plan joins slowly wh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cells:
-    """A relation of the session: the user, and a cell an API, null where it is absent.
+    """A relation of the session: the user, and one cell per API, null where it is absent.
 
     A cell holds a status, a separator and a text, as they go into the hash of a value.
 
@@ -73,7 +73,7 @@ def define_cells(
     table
         A table, a query or files of Parquet.
     user
-        Column of the user. The columns `FIELDS` are no APIs.
+        Column of the user. The columns `FIELDS` are not APIs.
     apis
         The APIs to look at; all other columns by default.
     repeated
@@ -82,7 +82,7 @@ def define_cells(
     Raises
     ------
     InputError
-        Nothing is there; no column of the user or of an API; a type that is no value of an API;
+        No such table; no column of the user or of an API; a type that an API cannot have;
         rows without a user, or several rows of one.
     """
     kinds = engine.define_table(f"{name}_table", table)
@@ -163,12 +163,12 @@ def _text(path: tuple[str, ...], kind: str) -> str:
         return f"to_json({name})"
     raise InputError(
         f"column {excerpt('.'.join(path))!r} is of type {excerpt(kind)}",
-        hint="leave it out of the query, or turn it into text there",
+        hint="omit it from the query, or turn it into text there",
     )
 
 
 def _to_retell(column: str, kind: str) -> str:
-    """Condition that an engine may write a value otherwise than it is stored; empty: never."""
+    """Condition on which an engine may write a value otherwise than stored; empty: never."""
     if kind in _FLOATS:  # other digits, other exponents, other infinities
         return f"(length({column}) > 16 OR regexp_matches({column}, '[EeNnIi]|^-?0[.]000'))"
     if kind == "string" or _NESTED.fullmatch(kind):
@@ -190,11 +190,11 @@ def _survey(
     if named < records:
         raise InputError(
             f"{excerpt(table)}: {records - named:,} of {records:,} rows have no user",
-            hint="leave them out in the query",
+            hint="omit them in the query",
         )
     if users < records and not repeated:
         raise InputError(
-            f"{excerpt(table)}: {records:,} rows of {users:,} users, and one row a user is wanted",
+            f"{excerpt(table)}: {records:,} rows of {users:,} users instead of one per user",
             hint="keep the latest row of each user: docs/spark.md has the query",
         )
     seen = tuple(int(row[f"s{i}"]) for i in range(apis))
@@ -204,7 +204,7 @@ def _survey(
 def _define_retold(
     engine: Engine, name: str, raw: str, retold: Mapping[int, tuple[str, str]]
 ) -> None:
-    """Send what values are stored as that the engine writes otherwise."""
+    """Send the stored form of values that the engine writes differently."""
     if not retold:
         return
     texts = [

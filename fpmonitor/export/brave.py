@@ -55,7 +55,7 @@ def read(text: str, site: str | None) -> ParsedList:
             if name not in _NAMES
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        return ParsedList(controls=(), problems=(f"no list of exceptions: {error}",))
+        return ParsedList(controls=(), problems=(f"not a list of exceptions: {error}",))
     kept = [
         control for control in controls_of([FAMILY]) if not {control.name, _EVERYTHING} & lifted
     ]

@@ -38,7 +38,7 @@ def read(text: str, site: str | None) -> ParsedList:
     try:
         policies = dict(json.loads(text))
     except (ValueError, TypeError, RecursionError) as error:
-        problem = f"Chromium ignores the whole file: no JSON object ({error})"
+        problem = f"Chromium ignores the whole file: not a JSON object ({error})"
         return ParsedList(controls=(), problems=(problem,))
     known = controls_of([FAMILY])
     problems = tuple(

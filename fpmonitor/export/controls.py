@@ -25,7 +25,7 @@ class Control:
     family, name
         Where it belongs, and its name in the product.
     effects
-        API -> effect. `removed`, `constant` and `noise` leave nothing that tells users apart;
+        API -> effect. `removed`, `constant` and `noise` leave nothing that distinguishes users;
         `coarsened` leaves fewer values; `unchanged` removes a request header only.
     value
         What the control is set to, where the product wants a value.
@@ -56,7 +56,7 @@ class Control:
         return own
 
     def hides(self, api: str) -> bool:
-        """Whether nothing that tells users apart can be read from the API any more."""
+        """Whether nothing that distinguishes users can be read from the API any more."""
         return self.effect_on(api) in HIDING
 
 

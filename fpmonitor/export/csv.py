@@ -21,10 +21,10 @@ _HEADER = ["api", "action", "reason"]
 
 
 def csv_rows(rows: Iterable[Iterable[object]]) -> str:
-    """CSV that spreadsheets do not run: texts that begin like a formula stand behind a mark.
+    """Return CSV that spreadsheets do not run: texts that begin like a formula get a mark.
 
-    The mark is an apostrophe; texts that begin with one get another, so that whoever takes one
-    apostrophe from the beginning of every text has the texts as they were.
+    The mark is an apostrophe; texts that begin with one get another, so that removing one
+    apostrophe from the beginning of every text restores all texts.
     """
     output = io.StringIO()
     plain = csv.writer(output, lineterminator="\n")
@@ -42,7 +42,7 @@ def _marked(text: str) -> str:
 
 
 def write(decision: Decision) -> str:
-    """Write the list as CSV, one API a row: `api,action,reason`."""
+    """Write the list as CSV, one row per API: `api,action,reason`."""
     entries = api_actions(decision)
     return csv_rows([_HEADER, *([entry.api, entry.action, entry.reason] for entry in entries)])
 
@@ -64,7 +64,7 @@ def check(text: str) -> list[str]:
 
 CSV = PlainExporter(
     name="csv",
-    summary="one action an API, for spreadsheets and scripts",
+    summary="one action per API, for spreadsheets and scripts",
     write=write,
     check=check,
 )

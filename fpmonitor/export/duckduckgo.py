@@ -54,7 +54,7 @@ def read(text: str, site: str | None) -> ParsedList:
             if not _is_change(change)
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        return ParsedList(controls=(), problems=(f"no privacy configuration: {error}",))
+        return ParsedList(controls=(), problems=(f"not a privacy configuration: {error}",))
     controls = tuple(
         control
         for control in controls_of([FAMILY])

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def left_readable(
     apis: Iterable[str], controls: Iterable[Control], absent: frozenset[str] = frozenset()
 ) -> tuple[str, ...]:
-    """Those of some APIs that still tell users apart under the controls, sorted.
+    """Return the APIs that still distinguish users under the controls, sorted.
 
     An API that is removed or constant has one value for all users, and so has one that is
-    randomised, read as one shared token: leaving it out gives the same groups of users. A coarsened
+    randomised, read as one shared token: omitting it leaves the same groups of users. A coarsened
     API counts as it was. Merging values can only lower the exposure, so that this errs to the safe
     side.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.lists import api_actions
@@ -41,8 +41,8 @@ class ExportOptions:
     Raises
     ------
     InputError
-        The site is not a domain name, or the address no plain https address: it could break out of
-        the format.
+        The site is not a domain name, or the address not a plain https address: it could break
+        out of the format.
     """
 
     site: str | None = None
@@ -96,18 +96,6 @@ class ApiVerdict:
     def enforced(self) -> bool:
         """Whether the decision about this API holds in the product."""
         return self.verdict in {"exact", "over-blocking"}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the verdict as the CLI prints it."""
-        return {
-            "api": self.api,
-            "action": self.action,
-            "verdict": self.verdict,
-            "effect": self.effect,
-            "controls": list(self.controls),
-            "collateral": list(self.collateral),
-            "note": self.note,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +184,7 @@ def check_options(
         A variant that the exporter does not have.
     """
     if options.site is not None and not sites:
-        raise InputError(f"{exporter} cannot be restricted to a site", hint="leave out --site")
+        raise InputError(f"{exporter} cannot be restricted to a site", hint="omit --site")
     if options.variant and options.variant not in variants:
         raise UnknownNameError(f"variant of {exporter}", options.variant, variants)
 

@@ -47,7 +47,7 @@ _HEADER_RULE = re.compile(r"(?P<pattern>[^$\s]*)\$(?P<options>\S*(?:permissions|
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One rule about one control, as it stands in a list."""
+    """One rule about one control, as a list contains it."""
 
     domains: tuple[str, ...]
     exception: bool

@@ -150,7 +150,7 @@ def read_overrides(text: str, start: Iterable[str]) -> tuple[set[str], list[str]
         sign, name = item[0], item[1:]
         if name == "AllTargets":
             if position:
-                problems.append("AllTargets is not first and undoes what stands before it")
+                problems.append("AllTargets is not first and undoes what comes before it")
             on = set(every) if sign == "+" else set()
         elif name not in every:
             problems.append(f"{name}: no such target; Firefox skips it")

@@ -25,16 +25,16 @@ def write(decision: Decision) -> str:
 
 
 def check(text: str) -> list[str]:
-    """Problems of a module: code that is not ours, or lists that are none."""
+    """Problems of a module: code that is not ours, or lists that are not lists."""
     before, after = _code().split(_PLACE)
     if not (text.startswith(before) and text.endswith(after)):
         return ["the code is not the one of this version of fpmonitor"]
     try:
         content: Any = json.loads(text[len(before) : -len(after)])
     except (ValueError, RecursionError) as error:
-        return [f"no lists of a decision: {error}"]
+        return [f"not the lists of a decision: {error}"]
     if not isinstance(content, dict):
-        return ["no lists of a decision"]
+        return ["not the lists of a decision"]
     return [f"no list {name!r}" for name in _LISTS if not isinstance(content.get(name), list)]
 
 

@@ -66,7 +66,7 @@ def read(text: str, site: str | None) -> ParsedList:
             and level[control.name] >= control.value
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        return ParsedList(controls=(), problems=(f"no configuration of JShelter: {error}",))
+        return ParsedList(controls=(), problems=(f"not a configuration of JShelter: {error}",))
     return ParsedList(controls=controls, problems=tuple(problems))
 
 

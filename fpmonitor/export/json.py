@@ -42,7 +42,7 @@ def check(text: str) -> list[str]:
 
 JSON = PlainExporter(
     name="json",
-    summary="one action an API and all combinations, for programs",
+    summary="one action per API and all combinations, for programs",
     write=write,
     check=check,
 )

@@ -132,7 +132,7 @@ def _read_policy(value: str) -> ParsedList:
 
 
 def _bad_members(allowlist: InnerList | Item) -> list[str]:
-    """Members of an allowlist that stand for no origin."""
+    """Return the members of an allowlist that are not origins."""
     items = allowlist if isinstance(allowlist, InnerList) else [allowlist]
     return [
         str(item.value)

@@ -87,7 +87,7 @@ def _changed(controls: Iterable[Control]) -> list[str]:
 
 
 class _Search:
-    """Branch and bound over controls; prices only grow, so that a dear start is given up."""
+    """Branch and bound over controls; prices only grow, so that a costly start is given up."""
 
     def __init__(self, hiders: dict[str, list[Control]]) -> None:
         self.best: tuple[Control, ...] | None = None

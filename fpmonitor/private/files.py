@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -12,8 +10,7 @@ import msgspec
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
+    from collections.abc import Callable
 
 _Kind = TypeVar("_Kind")
 
@@ -56,25 +53,3 @@ def decode(
         raise InputError(f"{name}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: not JSON") from error
-
-
-def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
-    """Write a file: on disk and whole, or not at all.
-
-    Raises
-    ------
-    InputError
-        It cannot be written.
-    """
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path} ({error.strerror})") from error
-    finally:
-        scratch.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fpmonitor.errors import InputError
-from fpmonitor.private.files import decode, encode, write_bytes
+from fpmonitor.private.files import decode, encode
 from fpmonitor.private.study import Role  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.private.wire import (
     HpkeCiphertext,
@@ -22,7 +22,7 @@ from fpmonitor.private.wire import (
     decode_configs,
     encode_configs,
 )
-from fpmonitor.safe_files import read_bytes
+from fpmonitor.safe_files import read_bytes, write_bytes
 from fpmonitor.secret_files import check_owner_alone
 
 try:
@@ -124,17 +124,6 @@ class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-ke
             raise InputError("keys: the last key cannot be retired", hint="rotate first")
         return replace(self, keys=left)
 
-    def check_role(self, role: Role) -> None:
-        """Check that the keys belong to a role.
-
-        Raises
-        ------
-        InputError
-            They belong to another role.
-        """
-        if self.role != role:
-            raise InputError(f"keys: belong to the {self.role}, not to the {role}")
-
     @property
     def configs(self) -> bytes:
         """The `HpkeConfigList` to publish."""
@@ -143,6 +132,26 @@ class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-ke
     def by_id(self) -> Mapping[int, X25519PrivateKey]:
         """Return the private keys by id."""
         return {key.id: key.private for key in self.keys}
+
+
+class KeyHolder:
+    """Base of the roles, which open messages with their keys."""
+
+    def __init__(self, role: Role, ring: KeyRing) -> None:
+        self._role = role
+        self.use_keys(ring)
+
+    def use_keys(self, ring: KeyRing) -> None:
+        """Use these keys from now on.
+
+        Raises
+        ------
+        InputError
+            They belong to another role.
+        """
+        if ring.role != self._role:
+            raise InputError(f"keys: belong to the {ring.role}, not to the {self._role}")
+        self.ring, self._keys = ring, ring.by_id()
 
 
 def seal(plaintext: bytes, config: HpkeConfig, role: Role, ask: bytes) -> HpkeCiphertext:

@@ -60,12 +60,12 @@ _BETWEEN = 1 + 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """Upper limit of the exposure of an API set, and the rule that gives it.
+    """Upper limit of the exposure of an API set, and the rule that it comes from.
 
     Attributes
     ----------
     upper
-        Share of the users; 1 is no information.
+        Share of the users; 1 says nothing.
     rule
         `count`: the set was requested; `certificate`: it was, and the limit is for a population;
         `top-r`, `theorem 2`, `theorem 3`, `sharpened theorem 2`: composed of single APIs; `blocks`:
@@ -205,7 +205,7 @@ class Knowledge:
         self, apis: ApiSet, named: list[tuple[str, ...]]
     ) -> tuple[list[tuple[str, ...]], SizedTails]:
         counts = self.counts[apis]
-        return sorted(named, key=lambda tokens: -counts[tokens]), self._law(apis).tails()
+        return sorted(named, key=lambda tokens: -counts[tokens]), self._distribution(apis).tails()
 
     def _sampled_ranking(
         self, apis: ApiSet, named: list[tuple[str, ...]]
@@ -221,7 +221,7 @@ class Knowledge:
         )
         return [named[place] for place in order if place < len(named)], tails
 
-    def _law(self, apis: ApiSet) -> MarginalDistribution:
+    def _distribution(self, apis: ApiSet) -> MarginalDistribution:
         return MarginalDistribution.from_spectrum(self.spectrum(apis))
 
     def _delta(self, size: int) -> float:
@@ -329,7 +329,7 @@ class Knowledge:
         if self.setting == "fixed":
             names = [sharpened_composition]
             names += [theorem2_composition, theorem3_composition] if beaten else []
-            distributions = [self._law((api,)) for api in apis]
+            distributions = [self._distribution((api,)) for api in apis]
             bounds = [name(distributions, threshold=self.cell * _BETWEEN) for name in names]
             found += map(_promise_of, bounds)
         return found

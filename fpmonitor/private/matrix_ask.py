@@ -68,7 +68,7 @@ def matrix_randomisation(
 
 
 def _in_whole_numbers(probabilities: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
-    """Return multiples of `1 / MATRIX_TOTAL`; only 0 becomes 0, the largest of a column gives."""
+    """Return multiples of `1 / MATRIX_TOTAL`; only 0 becomes 0, at the cost of the largest cell."""
     cells = np.maximum(np.rint(probabilities * MATRIX_TOTAL), probabilities > 0).astype(np.int64)
     columns = np.arange(cells.shape[1])
     cells[cells.argmax(axis=0), columns] += MATRIX_TOTAL - cells.sum(axis=0)

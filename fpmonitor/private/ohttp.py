@@ -107,7 +107,7 @@ def decode_keys(data: bytes) -> HpkeConfig:
     Raises
     ------
     WireError
-        The bytes are no keys, or none is for our algorithms.
+        The bytes are not keys, or none is for our algorithms.
     """
     while data:
         length = int.from_bytes(data[:2], "big")

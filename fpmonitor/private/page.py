@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
-from fpmonitor.private.study import ask_of, check_ask, study_of
+from fpmonitor.private.study import CollectionRequest, Study, check_ask
 from fpmonitor.private.wire import decode_configs
 from fpmonitor.serve.snippet import SEALED, for_script, script_element, script_named
 
@@ -36,14 +36,15 @@ class SealedAnswers:
     recipient_keys: bytes
 
     def __post_init__(self) -> None:
-        check_ask(study_of(self.study), ask_of(self.ask))
+        check_ask(Study.from_bytes(self.study), CollectionRequest.from_bytes(self.ask))
         for keys in (self.shuffler_keys, self.recipient_keys):
             decode_configs(keys)
 
     @property
     def apis(self) -> tuple[str, ...]:
         """APIs that the page reads, sorted."""
-        return tuple(sorted({api for one in ask_of(self.ask).sets for api in one}))
+        sets = CollectionRequest.from_bytes(self.ask).sets
+        return tuple(sorted({api for one in sets for api in one}))
 
 
 def sealing_lines(address: str, answers: SealedAnswers) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
-from fpmonitor.private.keys import SealError, has_length, open_sealed
+from fpmonitor.private.keys import KeyHolder, SealError, has_length, open_sealed
 from fpmonitor.private.store import Receipt, Store, read_counts
 from fpmonitor.private.tokens import REDACTED, fitting, is_report, is_token
 from fpmonitor.private.wire import ID_BYTES, WireError, decode_batch, decode_report, token_limit
@@ -63,7 +63,7 @@ class _Form:
         return is_token(token)
 
 
-class Recipient:
+class Recipient(KeyHolder):
     """The curator or the analyst of a study.
 
     Parameters
@@ -86,22 +86,11 @@ class Recipient:
     def __init__(self, path: Path, study: Study, ring: KeyRing) -> None:
         if ring.role == "shuffler":
             raise InputError("keys: belong to the shuffler, not to a recipient")
-        self.ring, self._keys = ring, ring.by_id()
+        super().__init__(ring.role, ring)
         self.store = Store(path, study, "recipient")
         self._forms: dict[bytes, tuple[_Form, ...]] = {}
         for ask in self.store.asks.values():
             self._forms[ask.id] = _forms(study, ask)
-
-    def use_keys(self, ring: KeyRing) -> None:
-        """Use these keys from now on.
-
-        Raises
-        ------
-        InputError
-            They belong to another role.
-        """
-        ring.check_role(self.ring.role)
-        self.ring, self._keys = ring, ring.by_id()
 
     def add_ask(self, ask: CollectionRequest) -> None:
         """Count answers to a request from now on; errors as of `Store.add_ask`.

@@ -58,6 +58,11 @@ class ApiRedaction:
         Share of the users whose token is not kept.
     cover
         Probability with which a kept token is redacted as well.
+    redacted
+        Expected share of the users whose token is redacted.
+    suspicion
+        Probability that a redacted token hides one that is not kept, by Bayes' rule. 0 where
+        nothing is kept: that every token is redacted reveals nothing about anyone.
     """
 
     api: str
@@ -65,31 +70,8 @@ class ApiRedaction:
     kept: int
     rare: float
     cover: float
-
-    @property
-    def redacted(self) -> float:
-        """Expected share of the users whose token is redacted."""
-        return self.rare + (1 - self.rare) * self.cover
-
-    @property
-    def suspicion(self) -> float:
-        """Probability that a redacted token hides one that is not kept, by Bayes' rule.
-
-        0 where nothing is kept: that every token is redacted reveals nothing about anyone.
-        """
-        return self.rare / self.redacted if self.kept and self.redacted else 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the API as the CLI prints it."""
-        return {
-            "api": self.api,
-            "values": self.values,
-            "kept": self.kept,
-            "rare": self.rare,
-            "cover": self.cover,
-            "redacted": self.redacted,
-            "suspicion": self.suspicion,
-        }
+    redacted: float
+    suspicion: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,25 +97,13 @@ class RedactionPlan:
     """
 
     apis: ApiSet
-    rules: Mapping[str, RedactionRule]
+    basis: str
     before: float
     after: float
-    basis: str
-    per_api: tuple[ApiRedaction, ...]
     loss: float
     within_budget: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as the CLI prints it; the rules themselves are in the request."""
-        return {
-            "apis": list(self.apis),
-            "basis": self.basis,
-            "before": self.before,
-            "after": self.after,
-            "loss": self.loss,
-            "within_budget": self.within_budget,
-            "per_api": [one.to_json() for one in self.per_api],
-        }
+    per_api: tuple[ApiRedaction, ...]
+    rules: Mapping[str, RedactionRule]
 
 
 def cover_for(rare: float, suspicion: float) -> float:
@@ -284,7 +254,7 @@ def _ways(
     ways = _Ways(np.ones(1), np.zeros(1), np.empty((1, 0), dtype=np.int64))
     for one, weight in zip(ranked, price, strict=True):
         numbers = np.arange(one.outside.size)
-        # Where everything that was seen is kept, `redacted` is no value.
+        # Where everything that was seen is kept, nobody sends `redacted`.
         all_kept = closed & (one.outside <= 0) & (numbers > 0)
         sizes = np.multiply.outer(ways.sizes, numbers + 1 - all_kept).ravel()
         outside = np.add.outer(ways.outside, weight * one.outside).ravel()
@@ -338,6 +308,7 @@ def _rules(
         share = rare / users if closed else (rare + 1) / (users + 1)
         kept = tokens if share < suspicion else ()
         cover = cover_for(share, suspicion) if kept else 0.0
+        redacted = share + (1 - share) * cover if kept else 1.0
         per_api.append(
             ApiRedaction(
                 api=api,
@@ -345,6 +316,8 @@ def _rules(
                 kept=len(kept),
                 rare=share if kept else 1.0,
                 cover=cover,
+                redacted=redacted,
+                suspicion=share / redacted if kept and redacted else 0.0,
             )
         )
         if share > 0 or not kept:
@@ -403,7 +376,7 @@ def plan_from_sample(
         `fixed`: `after` is the largest share of the users of the table exposed in a few draws of
         the covers. `statistical`: the rules are chosen on one half of the users, and certified on
         the other: redaction is then a function that has nothing to do with these users, their
-        redacted tuples are independent draws, and the certificate holds for them as it stands.
+        redacted tuples are independent draws, and the certificate holds for them unchanged.
     weights, suspicion
         As in `plan_from_marginals`.
 
@@ -441,7 +414,7 @@ def _least_loss_among(
     rng: np.random.Generator,
     setting: Setting,
 ) -> RedactionPlan:
-    """Choose for ever lower targets until the rules hold for the users that judge them."""
+    """Lower the target until the rules hold for the users that judge them."""
     apis = tuple(chosen_on.columns)
     judge = _Judge(study, setting)
     before = judge.exposure(certified_on)

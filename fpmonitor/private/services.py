@@ -28,7 +28,7 @@ from fpmonitor.private.ohttp import (
 )
 from fpmonitor.private.shuffler import PoolFullError
 from fpmonitor.private.status import status_of
-from fpmonitor.private.study import MAX_FILE_BYTES, ask_of
+from fpmonitor.private.study import MAX_FILE_BYTES, CollectionRequest
 from fpmonitor.private.transport import BYTES_TYPE
 from fpmonitor.private.wire import MAX_BATCH_BYTES, WireError
 from fpmonitor.serve.auth import AuthGuard
@@ -38,12 +38,14 @@ try:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.cors import CORSMiddleware
-    from starlette.responses import JSONResponse, Response
+    from starlette.responses import Response
     from starlette.routing import Route
 except ImportError as error:
     raise InputError(
         f"the services need {error.name}", hint="pip install 'fpmonitor[private,serve]'"
     ) from error
+
+from fpmonitor.serve.requests import HEADERS, RefusedRequestError, read_body, refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -71,32 +73,7 @@ BUSY_SECONDS = 5
 FULL_SECONDS = 60
 GROUP_BYTES = 16_000_000
 
-_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key"
-
-
-class RefusedRequestError(Exception):
-    """A request that is answered with an error.
-
-    Parameters
-    ----------
-    status
-        Of the answer.
-    reason
-        Without any content of the request.
-    retry_after
-        Seconds after which to send it again; null where that would not help.
-    """
-
-    def __init__(self, status: int, reason: str, *, retry_after: int | None = None) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.retry_after = retry_after
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Header fields of the answer."""
-        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 
 def shuffler_app(
@@ -161,8 +138,8 @@ def recipient_app(recipient: Recipient, *, token: str, keys: Path | None = None)
     recipient
         The role.
     token
-        Token that the shuffler presents with its batches, and whoever adds requests or sees the
-        status.
+        Token that the shuffler presents with its batches, and that adding a request or reading
+        the status requires.
     keys
         File of its keys, which is read again whenever it was replaced.
     """
@@ -230,12 +207,12 @@ def _answered(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except RefusedRequestError as error:
-            return _error(error.status, str(error), error.headers)
+            return refused(error.status, str(error), error.headers)
         except StoreError:  # its message holds a path
             LOG.exception("the store cannot be used")
-            return _error(503, "messages cannot be stored now", {"Retry-After": str(FULL_SECONDS)})
+            return refused(503, "messages cannot be stored now", {"Retry-After": str(FULL_SECONDS)})
         except FpmonitorError as error:
-            return _error(400, error.message)
+            return refused(400, error.message)
 
     return answered
 
@@ -252,12 +229,13 @@ class _Shared:
 
         async def authorised(request: Request) -> Response:
             refusal = self._guard.refusal(request)
-            return await handler(request) if refusal is None else _error(*refusal)
+            return await handler(request) if refusal is None else refused(*refusal)
 
         return authorised
 
     async def add_ask(self, request: Request) -> Response:
-        ask = ask_of(await _body(request, MAX_FILE_BYTES, ("application/json", BYTES_TYPE)))
+        body = await read_body(request, MAX_FILE_BYTES, ("application/json", BYTES_TYPE))
+        ask = CollectionRequest.from_bytes(body)
         await asyncio.to_thread(self._role.add_ask, ask)
         return _json({"id": ask.id.hex()}, 201)
 
@@ -275,7 +253,7 @@ class _RecipientService:
         return _bytes(self._recipient.ring.configs, CONFIGS_TYPE)
 
     async def batches(self, request: Request) -> Response:
-        body = await _body(request, MAX_BATCH_BYTES, (BYTES_TYPE,))
+        body = await read_body(request, MAX_BATCH_BYTES, (BYTES_TYPE,))
         receipt = await asyncio.to_thread(self._recipient.take, body)
         return _json(receipt)
 
@@ -360,12 +338,12 @@ class _ShufflerService:
     async def uploads(self, request: Request) -> Response:
         with self._room.one() as grow:
             # A page that sends bytes names no type, so that the browser need not ask first.
-            body = await _body(request, MAX_UPLOADS_BYTES, (BYTES_TYPE, ""), grow)
+            body = await _body_in_time(request, (BYTES_TYPE, ""), grow)
             return _json(await self._intake.take(body))
 
     async def ohttp(self, request: Request) -> Response:
         with self._room.one() as grow:
-            body = await _body(request, MAX_UPLOADS_BYTES, (REQUEST_TYPE,), grow)
+            body = await _body_in_time(request, (REQUEST_TYPE,), grow)
             try:
                 inner, exchange = open_request(body, self._shuffler.ring.by_id())
             except UnknownKeyError:
@@ -479,41 +457,23 @@ class _Intake:
         return receipts
 
 
-async def _body(
-    request: Request,
-    most: int,
-    types: Sequence[str],
-    grow: Callable[[int], None] | None = None,
+async def _body_in_time(
+    request: Request, types: Sequence[str], grow: Callable[[int], None]
 ) -> bytes:
-    """Read a body; with `grow`, of anybody, in limited time and memory."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in types:
-        raise RefusedRequestError(415, f"content-type must be {' or '.join(filter(None, types))}")
-    parts, size = [], 0
+    """Read uploads, of anybody, in limited time and memory."""
     try:
-        async with asyncio.timeout(None if grow is None else BODY_SECONDS):
-            async for part in request.stream():
-                size += len(part)
-                if size > most:
-                    raise RefusedRequestError(413, f"more than {most} bytes")
-                if grow is not None:
-                    grow(len(part))
-                parts.append(part)
+        async with asyncio.timeout(BODY_SECONDS):
+            return await read_body(request, MAX_UPLOADS_BYTES, types, grow)
     except TimeoutError as error:
         raise RefusedRequestError(408, "the body did not arrive in time") from error
-    return b"".join(parts)
 
 
 def _bytes(content: bytes, content_type: str, status: int = 200) -> Response:
-    return Response(content, status, _HEADERS | {"Content-Type": content_type})
+    return Response(content, status, HEADERS | {"Content-Type": content_type})
 
 
 def _json(content: Any, status: int = 200) -> Response:
     return _bytes(msgspec.json.encode(content), "application/json", status)
-
-
-def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": reason}, status, _HEADERS | (headers or {}))
 
 
 def _inner_error(status: int, reason: str, retry_after: int | None = None) -> InnerResponse:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.private.keys import (
+    KeyHolder,
     SealError,
     expected_form,
     frame_form,
@@ -62,7 +63,7 @@ class _Message:
     refusal: Outcome | None = None
 
 
-class Shuffler:
+class Shuffler(KeyHolder):
     """The shuffler of a study.
 
     Parameters
@@ -87,23 +88,12 @@ class Shuffler:
     def __init__(
         self, path: Path, study: Study, ring: KeyRing, *, most_bytes: int | None = None
     ) -> None:
-        self.use_keys(ring)
+        super().__init__("shuffler", ring)
         self.store = Store(path, study, "shuffler")
         self._most_bytes = most_bytes
         self._inner_bytes = sealed_bytes(study.report_bytes)
         self._inner_form = expected_form(study.report_bytes)
         self._lock = threading.Lock()
-
-    def use_keys(self, ring: KeyRing) -> None:
-        """Use these keys from now on.
-
-        Raises
-        ------
-        InputError
-            They belong to another role.
-        """
-        ring.check_role("shuffler")
-        self.ring, self._keys = ring, ring.by_id()
 
     def add_ask(self, ask: CollectionRequest) -> None:
         """Take answers to a request from now on; errors as of `Store.add_ask`.

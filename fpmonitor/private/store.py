@@ -16,17 +16,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from fpmonitor.closing import Closing
 from fpmonitor.errors import InputError, StoreError
-from fpmonitor.private.study import ask_of, check_ask
+from fpmonitor.private.study import CollectionRequest, check_ask
 from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
-    from fpmonitor.private.study import CollectionRequest, Study
+    from fpmonitor.private.study import Study
 
 Outcome = Literal[
     "accepted",
@@ -92,7 +91,7 @@ class Receipt:
         return cls(refused.pop("accepted", 0), refused)
 
 
-class Store:
+class Store(Closing):
     """An open store.
 
     Parameters
@@ -126,17 +125,6 @@ class Store:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file."""
@@ -251,7 +239,7 @@ class Store:
     def load_asks(self) -> None:
         """Read the requests of the file, after they were changed."""
         rows = self.rows("private/asks")
-        self._asks = {ask_id: ask_of(content) for ask_id, content, _ in rows}
+        self._asks = {ask_id: CollectionRequest.from_bytes(content) for ask_id, content, _ in rows}
         self._closed = {ask_id for ask_id, _, closed in rows if closed}
 
     # ---- Outcomes of messages

@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
 import msgspec
 
@@ -21,7 +21,7 @@ from fpmonitor.private.wire import ID_BYTES, MAX_TOKENS, token_limit
 from fpmonitor.safe_files import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 RecipientRole = Literal["curator", "analyst"]
@@ -45,11 +45,12 @@ MATRIX_BITS = 52
 MATRIX_TOTAL = 2**MATRIX_BITS
 MAX_MATRIX_CELLS = 65_536
 _LEVEL_TOLERANCE = 1e-9
-_FileKind = TypeVar("_FileKind", bound="_File")
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Content of a file whose id is a hash of its bytes."""
+
+    kind: ClassVar[str]
 
     @cached_property
     def _bytes(self) -> bytes:
@@ -64,6 +65,29 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def id(self) -> bytes:
         """First 16 bytes of the SHA-256 of the file."""
         return hashlib.sha256(self._bytes).digest()[:ID_BYTES]
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the content of a file.
+
+        Raises
+        ------
+        InputError
+            The bytes are something else, or not written as fpmonitor writes them.
+        """
+        content = decode(data, cls, cls.kind)
+        if content.to_bytes() != data:
+            raise InputError(f"{cls.kind}: not written by fpmonitor, so that its id would differ")
+        return content
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file; errors as of `from_bytes`, and where it cannot be read."""
+        data = read_bytes(path, cls.kind, most=MAX_FILE_BYTES)
+        try:
+            return cls.from_bytes(data)
+        except InputError as error:
+            raise InputError(f"{path}: {error.message}", hint=error.hint) from error
 
 
 class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor-study-1"):
@@ -81,7 +105,7 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
     largest_set
         Largest number of APIs in a set that users answer to the curator; 1: marginals only.
     minimum_batch
-        The shuffler passes nothing on before it holds so many messages per requested set.
+        Number of messages per requested set below which the shuffler passes nothing on.
     report_bytes
         Length of every report before sealing, bytes.
 
@@ -93,6 +117,7 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
         There are no APIs, too many, or they are out of order.
     """
 
+    kind: ClassVar[str] = "study"
     name: str
     apis: tuple[str, ...]
     population: int
@@ -252,6 +277,7 @@ class CollectionRequest(
         A member is out of range.
     """
 
+    kind: ClassVar[str] = "ask"
     study: str
     epoch: int
     round: int
@@ -328,65 +354,6 @@ def _check_room(room: int, ask: CollectionRequest) -> None:
 @lru_cache(maxsize=1024)  # a client checks the request for every user that it simulates
 def _longest(tokens: tuple[str, ...] | frozenset[str]) -> int:
     return max((len(token.encode("utf-8", "replace")) for token in tokens), default=0)
-
-
-def study_of(data: bytes) -> Study:
-    """Return the study in the bytes of a file.
-
-    Raises
-    ------
-    InputError
-        The bytes are not a study, or not written as fpmonitor writes one.
-    """
-    return _exact(data, Study, "study")
-
-
-def ask_of(data: bytes) -> CollectionRequest:
-    """Return the collection request in the bytes of a file.
-
-    Raises
-    ------
-    InputError
-        The bytes are not a request, or not written as fpmonitor writes one.
-    """
-    return _exact(data, CollectionRequest, "ask")
-
-
-def _exact(data: bytes, kind: type[_FileKind], name: str) -> _FileKind:
-    content = decode(data, kind, name)
-    if content.to_bytes() != data:
-        raise InputError(f"{name}: not written by fpmonitor, so that its id would differ")
-    return content
-
-
-def read_study(path: Path) -> Study:
-    """Read the file of a study.
-
-    Raises
-    ------
-    InputError
-        It cannot be read, or is not a study.
-    """
-    return _read(path, "study", study_of)
-
-
-def read_ask(path: Path) -> CollectionRequest:
-    """Read the file of a collection request.
-
-    Raises
-    ------
-    InputError
-        It cannot be read, or is not a request.
-    """
-    return _read(path, "ask", ask_of)
-
-
-def _read(path: Path, name: str, read: Callable[[bytes], _FileKind]) -> _FileKind:
-    data = read_bytes(path, name, most=MAX_FILE_BYTES)
-    try:
-        return read(data)
-    except InputError as error:
-        raise InputError(f"{path}: {error.message}", hint=error.hint) from error
 
 
 def check_matrix_size(reports: int, values: int) -> None:

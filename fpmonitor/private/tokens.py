@@ -36,7 +36,7 @@ def is_token(text: str) -> bool:
 def fitting(token: str, limit: int, study: bytes) -> str:
     """Replace a token that is too long for a report by a digest of 128 bits.
 
-    The digest is salted with the study, which only separates studies: whoever can list the
+    The digest is salted with the study, which only separates studies: anyone who can enumerate the
     possible values can find the one behind it.
     """
     text = token.encode("utf-8", "replace")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
+from fpmonitor.closing import Closing
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.private.files import decode
 from fpmonitor.safe_files import read_text
 from fpmonitor.secret_files import check_owner_alone
+from fpmonitor.serve.config import is_loopback
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
 BYTES_TYPE = "application/octet-stream"
 MAX_ANSWER_BYTES = 16_000_000
@@ -64,7 +63,7 @@ class Answer:
             ) from error
 
 
-class Service:
+class Service(Closing):
     """A service at an address, over one connection that is kept alive.
 
     Parameters
@@ -95,15 +94,8 @@ class Service:
         except ValueError as error:
             raise InputError(f"{address}: not the address of a service") from error
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the connection."""
         self._connection.close()
 
     def get(self, path: str) -> Answer:
@@ -149,16 +141,6 @@ class Service:
 def seconds_of(text: str) -> int | None:
     """Return `Retry-After` in seconds; None if it is a date or absent."""
     return int(text) if re.fullmatch("[0-9]{1,6}", text) else None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name is that of this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def read_token(path: Path) -> str:

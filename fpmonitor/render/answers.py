@@ -30,6 +30,7 @@ _SHOWN_POINTS = 30
 _SHOWN_COHORTS = 20
 _SHOWN_VALUES = 3
 _SMALLEST_P = 1e-99
+_INTERVAL = ("lower", "upper", "width")
 # Members of an exposure that CSV can hold one of, and the options that ask for them.
 _DETAILS = {"bounds": "bounds", "trust": "trust", "entropies": "entropies", "cohorts": "given"}
 
@@ -80,7 +81,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
 
 
 def counts_exposure(found: CountsExposure) -> Output:
-    """Return the exposure that group sizes alone tell."""
+    """Return the exposure that follows from group sizes alone."""
     table = Table(
         title=(
             f"Share of users in groups of fewer than {found.k}, in a population of "
@@ -143,32 +144,24 @@ def _detail_tables(report: ExposureReport) -> Iterator[Table]:
 def _bounds_table(of: str, report: BoundsReport) -> Table:
     floor = report.theorem6_floor
     support = "not declared" if report.support is None else f"{report.support:,}"
-    return Table(
+    return Table.of(
+        report.bounds,
         title=f"Bounds: {of}",
         caption=(
             f"Possible values: {support}. Theorem 6: no estimator of the whole curve has a "
             f"worst-case error below {'–' if floor is None else f'{floor:.2g}'}."
         ),
         columns=[
-            *columns("text", "bound", "of", "why it says nothing"),
-            *columns("share", "lower", "upper", "width"),
-        ],
-        rows=[
-            (
-                line.bound,
-                line.concerns,
-                line.interval.reason,
-                line.interval.lower,
-                line.interval.upper,
-                line.interval.width,
-            )
-            for line in report.bounds
+            *columns("text", "bound", ("of", "concerns")),
+            *columns("text", ("why it says nothing", "interval.reason")),
+            *columns("share", *((name, f"interval.{name}") for name in _INTERVAL)),
         ],
     )
 
 
 def _trust_table(of: str, levels: Sequence[TrustLevel]) -> Table:
-    return Table(
+    return Table.of(
+        levels,
         title=f"Price of trust: {of}",
         caption=(
             "`upper` limits the statistical exposure, with probability 1 - delta, whatever the "
@@ -176,20 +169,9 @@ def _trust_table(of: str, levels: Sequence[TrustLevel]) -> Table:
             "their entropy."
         ),
         columns=[
-            *columns("text", "known", "rule", "rule (observed)"),
-            *columns("share", "upper", "observed"),
-            *columns("decimal", "bits"),
-        ],
-        rows=[
-            (
-                level.knowledge,
-                level.rule,
-                level.observed_rule,
-                level.upper,
-                level.observed_upper,
-                level.entropy_upper_bits,
-            )
-            for level in levels
+            *columns("text", ("known", "knowledge"), "rule", ("rule (observed)", "observed_rule")),
+            *columns("share", "upper", ("observed", "observed_upper")),
+            *columns("decimal", ("bits", "entropy_upper_bits")),
         ],
     )
 
@@ -223,13 +205,13 @@ def _cohort_row(cohort: Cohort) -> tuple[Cell, ...]:
 
 
 def _entropy_table(of: str, lines: Sequence[EntropyLine]) -> Table:
-    return Table(
+    return Table.of(
+        lines,
         title=f"Entropy: {of}",
         columns=[
             *columns("text", "measure", "estimator", "unit"),
             *columns("decimal", "value", digits=4),
         ],
-        rows=[(line.measure, line.estimator, line.unit, line.value) for line in lines],
     )
 
 
@@ -257,7 +239,7 @@ def ranking(found: Ranking) -> Output:
         caption=(
             f"{found.users:,} observed users. Exposure: {basis}. Of {found.pairs:,} pairs of "
             f"sets that differ, entropy orders {found.disagreeing_pairs:,} the other way. "
-            "`places`: how much further up the set stands by exposure than by entropy. `off by`: "
+            "`places`: how much higher the set ranks by exposure than by entropy. `off by`: "
             "how far n/2^H overstates the group of a typical user."
         ),
         columns=[
@@ -285,7 +267,8 @@ def curve(report: CurveReport) -> Output:
     """Return the whole exposure curve of a set."""
     step = -(-len(report.points) // _SHOWN_POINTS)
     left_out = f" One point of {step} is shown: --format csv for all." if step > 1 else ""
-    table = Table(
+    table = Table.of(
+        report.points[::step],
         title=f"Exposure curve: {', '.join(report.apis)}",
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "
@@ -293,13 +276,9 @@ def curve(report: CurveReport) -> Output:
             f"{1 - report.delta:.6g}.{left_out}"
         ),
         columns=[
-            *columns("count", "groups below"),
+            *columns("count", ("groups below", "threshold")),
             *columns("share", "share", digits=4),
-            *columns("share", "observed", "lower", "upper"),
-        ],
-        rows=[
-            (point.threshold, point.share, point.empirical, point.lower, point.upper)
-            for point in report.points[::step]
+            *columns("share", ("observed", "empirical"), "lower", "upper"),
         ],
     )
     return Output(
@@ -311,19 +290,16 @@ def curve(report: CurveReport) -> Output:
 
 def overview(lines: Sequence[ApiOverview], k: int) -> Output:
     """Return every API alone."""
-    table = Table(
+    table = Table.of(
+        lines,
         title=f"APIs, by the share of observed users in groups of fewer than {k}",
         columns=[
-            *columns("text", "API"),
+            *columns("text", ("API", "api")),
             *columns("count", "users"),
             *columns("share", "coverage", digits=1),
             *columns("count", "values"),
-            *columns("decimal", "entropy, bits", digits=3),
+            *columns("decimal", ("entropy, bits", "entropy_bits"), digits=3),
             *columns("share", "exposure"),
-        ],
-        rows=[
-            (line.api, line.users, line.coverage, line.values, line.entropy_bits, line.exposure)
-            for line in lines
         ],
     )
     return Output(tables=[table], rows=[line.to_json() for line in lines])
@@ -471,7 +447,7 @@ def _short(value: str | None) -> str:
 
 
 def check(report: CheckReport) -> Output:
-    """Return verdicts of now on the allow list of a decision."""
+    """Return current verdicts on the allow list of a decision."""
     table = Table(
         columns=[Column("verdict now", "verdict"), Column("set on the allow list")],
         rows=[(verdict, ", ".join(apis)) for apis, verdict in report.verdicts.items()],
@@ -509,13 +485,13 @@ def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> O
 
 
 def compared_decisions(lines: Sequence[ComparedDecision]) -> Output:
-    """Return the sets that two decisions tell apart."""
+    """Return the sets on which two decisions differ."""
     changed = [line for line in lines if line.before != line.after]
     shown: list[Sequence[Cell]] = [
         (", ".join(line.apis), line.before, line.after) for line in changed[:_SHOWN_SETS]
     ]
     table = Table(
-        title="Sets that two decisions tell apart",
+        title="Sets on which two decisions differ",
         caption=f"{len(lines) - len(changed):,} other listed sets get the same verdict.",
         columns=columns("text", "API set", "before", "after"),
         rows=shown + _more(len(changed)),

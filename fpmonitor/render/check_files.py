@@ -28,7 +28,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_junit(report: CheckReport, file: str) -> str:
-    """JUnit XML: a case a set; a violated one is a failure, an open one an error."""
+    """Return JUnit XML with one case per set: a violated one is a failure, an open one an error."""
     cases = list(_lines(report))
     verdicts = [verdict for _, verdict, _ in cases]
     counts = {
@@ -49,7 +49,7 @@ def to_junit(report: CheckReport, file: str) -> str:
 
 
 def to_sarif(report: CheckReport, file: str) -> str:
-    """SARIF 2.1.0: a result a set; `open` is SARIF's word for what the data cannot decide."""
+    """Return SARIF 2.1.0, one result per set; `open` is its word for undecided."""
     rule = {
         "id": _RULE,
         "name": "ExposureWithinBudget",
@@ -88,7 +88,7 @@ def to_sarif(report: CheckReport, file: str) -> str:
 
 
 def to_github(report: CheckReport, file: str) -> str:
-    """Workflow commands of GitHub Actions: an annotation a set."""
+    """Return workflow commands of GitHub Actions, one annotation per set."""
     return "".join(
         f"::{_GITHUB[verdict]} file={_property(file)},title=fpmonitor check::{_data(sentence)}\n"
         for _, verdict, sentence in _lines(report)
@@ -102,7 +102,7 @@ def _lines(report: CheckReport) -> Iterator[tuple[ApiSet, Verdict, str]]:
     says = {
         "allow": f"exposes at most {budget}",
         "block": f"exposes more than {budget}",
-        "undecided": f"may or may not expose more than {budget}: more users would tell",
+        "undecided": f"may or may not expose more than {budget}: more users would decide it",
     }
     for apis, verdict in report.verdicts.items():
         yield apis, verdict, f"{', '.join(apis)} {says[verdict]}"

@@ -122,21 +122,13 @@ def plan(found: Plan) -> Output:
 
 def preview(rows: Sequence[Mapping[str, Any]]) -> Output:
     """Exposure before a list, after it, and at best."""
-    table = Table(
+    table = Table.of(
+        rows,
         title="Exposure",
         columns=[
             *columns("text", "state", "verdict"),
             *columns("share", "lower", "plug-in", "upper"),
-            *columns("text", "still readable"),
-        ],
-        rows=[
-            (
-                row["state"],
-                row["verdict"],
-                *(row[name] for name in ("lower", "plug_in", "upper")),
-                ", ".join(row["left"]) or None,
-            )
-            for row in rows
+            *columns("text", ("still readable", lambda row: ", ".join(row["left"]) or None)),
         ],
     )
     return Output(tables=[table], rows=rows)
@@ -153,9 +145,5 @@ def imported(document: Mapping[str, Any]) -> Output:
         )
         left = ", ".join(document["left"]) or "nothing"
         title = f"{document['verdict']}: it leaves {left}{exposure}"
-    table = Table(
-        title=title,
-        columns=columns("text", "API", "effect"),
-        rows=[(row["api"], row["effect"]) for row in rows],
-    )
+    table = Table.of(rows, columns("text", "API", "effect"), title=title)
     return Output(tables=[table], rows=rows, document=document)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.trend import TrendLine, TrendReport, TrendWindow
 
 _MOST_POINTS = 300
-_FAR = 3.0  # an entropy reading that is off by so much stands out
+_FAR = 3.0  # an entropy reading that is off by this factor stands out
 _MOST_ROWS = 40
 
 
@@ -109,24 +109,14 @@ def of_exposures(
             x_label="exposure",
             budget=budget,
         ),
-        table=Table(
+        table=Table.of(
+            ordered,
             title=title,
             columns=[
-                *columns("text", "APIs"),
-                *columns("short share", "lower", "estimate", "upper"),
-                *columns("decimal", "entropy, bits"),
+                *columns("text", ("APIs", lambda report: names[report.apis])),
+                *columns("short share", "lower", ("estimate", "unbiased"), "upper"),
+                *columns("decimal", ("entropy, bits", "entropy_bits")),
                 *columns("count", "values"),
-            ],
-            rows=[
-                (
-                    names[report.apis],
-                    report.lower,
-                    report.unbiased,
-                    report.upper,
-                    report.entropy_bits,
-                    report.values,
-                )
-                for report in ordered
             ],
         ),
     )
@@ -158,15 +148,12 @@ def of_curve(curve: CurveReport) -> Figure:
             shares=True,
             logarithmic=True,
         ),
-        table=Table(
+        table=Table.of(
+            points[:: -(-len(points) // _MOST_ROWS)],
             title=title,
             columns=[
-                *columns("count", "groups below"),
-                *columns("short share", "observed", "lower", "upper"),
-            ],
-            rows=[
-                (point.threshold, point.empirical, point.lower, point.upper)
-                for point in points[:: -(-len(points) // _MOST_ROWS)]
+                *columns("count", ("groups below", "threshold")),
+                *columns("short share", ("observed", "empirical"), "lower", "upper"),
             ],
         ),
     )
@@ -203,31 +190,22 @@ def of_ranking(ranking: Ranking) -> Figure:
             x_label="entropy, bits",
             y_label="exposure",
         ),
-        table=Table(
+        table=Table.of(
+            worst,
             title=title,
             columns=[
-                *columns("text", "APIs"),
-                *columns("decimal", "entropy, bits"),
+                *columns("text", ("APIs", lambda line: " + ".join(line.apis))),
+                *columns("decimal", ("entropy, bits", "entropy_bits")),
                 *columns("short share", "exposure"),
-                *columns("decimal", "n/2^H", digits=0),
-                *columns("significant", "off by a factor of"),
-            ],
-            rows=[
-                (
-                    " + ".join(line.apis),
-                    line.entropy_bits,
-                    line.exposure,
-                    line.naive_group_size,
-                    line.misleading_factor,
-                )
-                for line in worst
+                *columns("decimal", ("n/2^H", "naive_group_size"), digits=0),
+                *columns("significant", ("off by a factor of", "misleading_factor")),
             ],
         ),
     )
 
 
 def of_trust(report: ExposureReport) -> Figure:
-    """Show what marginals, pairs and the joint law can each promise for one set.
+    """Show what marginals, pairs and the joint distribution can each guarantee for one set.
 
     Parameters
     ----------
@@ -238,32 +216,23 @@ def of_trust(report: ExposureReport) -> Figure:
     title = f"Price of trust: {' + '.join(report.apis)}"
     return Figure(
         note=(
-            "What one can promise who knows the APIs one by one, in pairs, or all together: the "
-            "less is known of the joint distribution, the higher the limit."
+            "The limit that can be guaranteed when the APIs are known one by one, in pairs, or all "
+            "together: the less is known of the joint distribution, the higher the limit."
         ),
         svg=range_chart(
             [(level.knowledge, 0.0, level.upper, level.observed_upper) for level in levels],
             title=title,
             x_label="upper limit of the exposure; dots: of the observed users",
         ),
-        table=Table(
+        table=Table.of(
+            levels,
             title=title,
             columns=[
-                *columns("text", "known"),
-                *columns("short share", "upper limit"),
-                *columns("text", "by"),
-                *columns("short share", "observed at most"),
-                *columns("decimal", "entropy at most, bits"),
-            ],
-            rows=[
-                (
-                    level.knowledge,
-                    level.upper,
-                    level.rule,
-                    level.observed_upper,
-                    level.entropy_upper_bits,
-                )
-                for level in levels
+                *columns("text", ("known", "knowledge")),
+                *columns("short share", ("upper limit", "upper")),
+                *columns("text", ("by", "rule")),
+                *columns("short share", ("observed at most", "observed_upper")),
+                *columns("decimal", ("entropy at most, bits", "entropy_upper_bits")),
             ],
         ),
     )

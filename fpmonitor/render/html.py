@@ -50,7 +50,7 @@ def write_html(findings: Findings) -> str:
         ("time", "Over time", _trend(findings.trend)),
         ("demand", "What scripts read", _demand(findings.demand)),
         ("coverage", "What products can carry out", _coverage(findings.coverage)),
-        ("limits", "What the data cannot say", _limits(findings)),
+        ("limits", "What the data cannot show", _limits(findings)),
     ]
     contents = "".join(
         f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title, body in sections if body
@@ -75,7 +75,7 @@ def write_html(findings: Findings) -> str:
         f"<p>{escape(_answer(decision))}</p></header>"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'
         f"<footer><p>Made by fpmonitor on {findings.made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer "
-        f"than {decision.policy.k} users are left out.</p></footer>"
+        f"than {decision.policy.k} users are omitted.</p></footer>"
         f"<script>{script}</script></body></html>\n"
     )
 
@@ -91,7 +91,7 @@ def _answer(decision: Decision) -> str:
         )
     counts = (
         f" {len(decision.allow):,} largest sets are allowed, {len(decision.block):,} smallest ones "
-        f"blocked, {len(decision.undecided):,} cannot be told."
+        f"blocked, {len(decision.undecided):,} are undecided."
     )
     stopped = "" if decision.complete else " The search was stopped early: more may be allowed."
     return answer + counts + stopped
@@ -106,7 +106,7 @@ def _recommended(findings: Findings) -> str:
         together = {
             "allow": "in the recommended set",
             "block": "blocked together with it",
-            "undecided": "cannot be told together with it",
+            "undecided": "undecided together with it",
         }[verdict]
         alone = decision.verdict([api])[0]
         rows.append((api, "allow" if allowed else "block", together, alone))
@@ -123,28 +123,20 @@ def _apis(findings: Findings) -> str:
     figure = of_exposures(
         findings.alone, title="Exposure of each API alone", budget=findings.decision.policy.budget
     )
-    overview = Table(
+    overview = Table.of(
+        findings.overview,
         title="All observed APIs",
         columns=[
             *columns("text", "API"),
             *columns("count", "users"),
             *columns("short share", "coverage"),
             *columns("count", "values"),
-            *columns("decimal", "entropy, bits"),
-            *columns("short share", "exposed users"),
-            *columns("text", "volatile"),
-        ],
-        rows=[
-            (
-                line.api,
-                line.users,
-                line.coverage,
-                line.values,
-                line.entropy_bits,
-                line.exposure,
-                {True: "yes", False: "no", None: None}[line.volatile],
-            )
-            for line in findings.overview
+            *columns("decimal", ("entropy, bits", "entropy_bits")),
+            *columns("short share", ("exposed users", "exposure")),
+            *columns(
+                "text",
+                ("volatile", lambda line: {True: "yes", False: "no", None: None}[line.volatile]),
+            ),
         ],
     )
     return _figure(figure) + _table(overview)
@@ -204,7 +196,7 @@ def _border(decision: Decision) -> str:
     )
     return (
         "<p>Each row is a largest allowed set: a site may read it, or any part of it, and nothing "
-        f"besides.{left_out}</p>"
+        f"else.{left_out}</p>"
         '<fieldset id="filter"><legend>Only sets that hold</legend>'
         f'{boxes}</fieldset><p role="status" id="shown">{len(shown)} of the {len(shown)} shown</p>'
         '<div class="wide" tabindex="0" role="region" aria-label="Allowed sets"><table id="sets">'
@@ -285,28 +277,28 @@ def _limits(findings: Findings) -> str:
         automated = f"{automation.automated:,}"
     lines = [
         (
-            f"The users are {decision.users:,}, with {findings.visits:,} visits. The promise holds "
-            "if they are independent draws from the population that sites will see. Consent, "
-            "country and time of collection decide who is among them; no statistic repairs that."
+            f"The data are {decision.users:,} users with {findings.visits:,} visits. The guarantee "
+            "holds if they are independent draws from the population that sites will see. Consent, "
+            "country and time of collection decide who is among them; no statistic corrects that."
         ),
         "A person with several browsers is several users, and so is a browser with several ids.",
         f"Users that look automated: {automated}; "
         + ("they are left out." if decision.view.drop_automation else "they count like others."),
         (
             "Browsers change: a new release can move every number. `fpmonitor check` and "
-            "`fpmonitor trend` tell."
+            "`fpmonitor trend` show whether one did."
         ),
-        "Sets are of candidates only. A site that reads another API besides learns more.",
+        "Sets contain candidates only. A site that also reads another API learns more.",
     ]
     if any(report.suppressed for report in (*findings.alone, *findings.one_more)):
         few = decision.policy.k
-        lines.append(f"Where 1 to {few - 1} users are exposed, {few - 1} are told.")
+        lines.append(f"Where 1 to {few - 1} users are exposed, {few - 1} are shown.")
     if volatile:
         lines.append(f"Values that browsers randomise ({', '.join(volatile)}) {looks}.")
     if findings.sources:
         lines.append(f"Values of several sources are read together: {', '.join(findings.sources)}.")
     if not decision.complete:
-        lines.append("The search did not end: what is not listed is not decided.")
+        lines.append("The search was stopped early: what is not listed is undecided.")
     lines += findings.untold
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 

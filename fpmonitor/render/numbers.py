@@ -8,7 +8,7 @@ DASH = "–"
 
 
 def percent(share: float | None, decimals: int | None = None, *, signed: bool = False) -> str:
-    """Return a share as per cent; a dash where there is none.
+    """Return a share as a percentage; a dash for none.
 
     Parameters
     ----------
@@ -17,7 +17,7 @@ def percent(share: float | None, decimals: int | None = None, *, signed: bool = 
     decimals
         Digits after the point, for columns of a table; by default three significant digits.
     signed
-        Write a plus before what is not negative.
+        Write a plus sign before a number that is not negative.
     """
     if share is None:
         return DASH
@@ -29,12 +29,12 @@ def percent(share: float | None, decimals: int | None = None, *, signed: bool = 
 
 
 def count(number: int | None) -> str:
-    """Return a whole number with commas; a dash where there is none."""
+    """Return a whole number with commas; a dash for none."""
     return DASH if number is None else f"{number:,}"
 
 
 def decimal(number: float | None, decimals: int = 2) -> str:
-    """Return a number with so many digits after the point; a dash where there is none."""
+    """Return a number with this many digits after the point; a dash for none."""
     return DASH if number is None else f"{number:,.{decimals}f}"
 
 
@@ -44,5 +44,5 @@ def label(number: float) -> str:
 
 
 def significant(number: float | None, digits: int = 3) -> str:
-    """Return a number with so many significant digits; a dash where there is none."""
+    """Return a number with this many significant digits; a dash for none."""
     return DASH if number is None else f"{number:.{digits}g}"

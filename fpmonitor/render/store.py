@@ -22,26 +22,13 @@ if TYPE_CHECKING:
 
 def batches(reports: Sequence[BatchReport]) -> Output:
     """Return what became of logs."""
-    table = Table(
+    table = Table.of(
+        reports,
         title="Ingested",
         columns=[
-            *columns("text", "log", "collector"),
+            *columns("text", ("log", "source"), "collector"),
             *columns("count", "read", "stored", "duplicates", "rejected", "users", "APIs"),
             *columns("decimal", "seconds", digits=1),
-        ],
-        rows=[
-            (
-                report.source,
-                report.collector,
-                report.read,
-                report.stored,
-                report.duplicates,
-                report.rejected,
-                report.users,
-                report.apis,
-                report.seconds,
-            )
-            for report in reports
         ],
     )
     rows = [report.to_json() for report in reports]
@@ -60,7 +47,7 @@ def snapshot(taken: Taken) -> Output:
         "digest": manifest.digest,
     }
     table = Table(
-        title="Snapshot" if taken.is_new else "The snapshot was there already",
+        title="Snapshot" if taken.is_new else "The snapshot already exists",
         columns=[*columns("text", "folder"), *columns("count", "users", "visits", "APIs")],
         rows=[(taken.folder, manifest.users, manifest.visits, len(manifest.seen))],
     )
@@ -69,12 +56,16 @@ def snapshot(taken: Taken) -> Output:
 
 def rejects(rows: Sequence[Mapping[str, Any]]) -> Output:
     """Return the records that could not be stored."""
-    table = Table(
+    table = Table.of(
+        rows,
         title="Rejected records",
-        columns=columns("text", "log", "line", "reason", "record begins"),
-        rows=[
-            (row["source"], str(row["line"] or "–"), row["reason"], row["excerpt"]) for row in rows
-        ],
+        columns=columns(
+            "text",
+            ("log", "source"),
+            ("line", lambda row: str(row["line"] or "–")),
+            "reason",
+            ("record begins", "excerpt"),
+        ),
     )
     return Output(tables=[table], rows=rows)
 
@@ -91,25 +82,16 @@ def meanings(rows: Sequence[Mapping[str, Any]]) -> Output:
 
 def attacks(outcome: ReleaseAudit) -> Output:
     """Return what attacks on a release achieved."""
-    table = Table(
+    table = Table.of(
+        outcome.attacks,
         title=f"Singling out among {outcome.users:,} users",
         caption=outcome.in_plain_words,
         columns=[
             *columns("text", "attack"),
             *columns("significant", "weight"),
             *columns("share", "success", digits=1),
-            *columns("right", "limits"),
-            *columns("share", "by luck"),
-        ],
-        rows=[
-            (
-                attack.attack,
-                attack.weight,
-                attack.success,
-                f"{percent(attack.lower, 1)} – {percent(attack.upper, 1)}",
-                attack.baseline,
-            )
-            for attack in outcome.attacks
+            *columns("right", ("limits", _limits)),
+            *columns("share", ("by luck", "baseline")),
         ],
     )
     return Output(
@@ -117,6 +99,10 @@ def attacks(outcome: ReleaseAudit) -> Output:
         rows=[attack.to_json() for attack in outcome.attacks],
         document=outcome.to_json(),
     )
+
+
+def _limits(attack: Any) -> str:
+    return f"{percent(attack.lower, 1)} – {percent(attack.upper, 1)}"
 
 
 def exported(manifest: Manifest, document: Mapping[str, Any]) -> Output:
@@ -157,8 +143,8 @@ def readers(rows: Sequence[Mapping[str, Any]]) -> Output:
     table = Table(
         title="Exact counts that readers have had answered",
         caption=(
-            "Composed, so many counts find predicates of this weight that isolate a user in "
-            "about 1/e of the tries; by luck they do in the share beside it."
+            "Together, this many counts find predicates of this weight that isolate a user in "
+            "about 1/e of the attempts; by luck, in the share shown beside it."
         ),
         columns=[
             *columns("text", "reader"),
@@ -211,14 +197,14 @@ def listing(
 
 
 def _listed(value: Any) -> Cell:
-    """Return whole numbers as they are: identifiers are no counts."""
+    """Return whole numbers as they are: identifiers are not counts."""
     if isinstance(value, list | tuple):
         return ", ".join(value)
     return value if value is None or isinstance(value, float) else str(value)
 
 
 def metrics(found: Mapping[str, float | None]) -> Output:
-    """Return what a mechanism leaves its users and gives an aggregator."""
+    """Return the privacy and the utility of a mechanism."""
     table = Table(
         title="Metrics, nats and shares",
         columns=[*columns("text", "metric"), *columns("decimal", "value", digits=6)],
@@ -228,7 +214,7 @@ def metrics(found: Mapping[str, float | None]) -> Output:
 
 
 def members(answer: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -> Output:
-    """Return one object; as a table a line a member, or of what is `shown` of it."""
+    """Return one object; as a table, one line per member, or per member of `shown`."""
     table = Table(
         columns=columns("text", "", ""),
         rows=[
@@ -247,7 +233,7 @@ def members(answer: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -
 
 
 def points(rows: Sequence[Mapping[str, float]]) -> Output:
-    """Return points of a curve, a line each."""
+    """Return points of a curve, one line each."""
     table = Table(
         columns=columns("text", *rows[0]),
         rows=[[f"{value:.4g}" for value in row.values()] for row in rows],

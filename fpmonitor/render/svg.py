@@ -106,7 +106,7 @@ def axis_end(share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Numbers to places; ends that are equal stand in the middle."""
+    """Maps numbers to positions; where both ends are equal, to the middle."""
 
     low: float
     high: float

@@ -10,10 +10,11 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Literal
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.numbers import count, decimal, percent, significant
@@ -56,15 +57,25 @@ class Column:
         commas, shares per cent, with fixed decimals, or with significant digits.
     digits
         Decimals, or significant digits.
+    of
+        Member of an item that is the cell, with dots for members of members, or a function of it.
     """
 
     name: str
     kind: Kind = "text"
     digits: int = 2
+    of: str | Callable[[Any], Cell] = ""
+
+    def cell(self, item: Any) -> Cell:
+        """Return the cell of an item: see `Table.of`."""
+        if not isinstance(self.of, str):
+            return self.of(item)
+        found: Cell = item[self.of] if isinstance(item, Mapping) else attrgetter(self.of)(item)
+        return found
 
     @property
     def is_number(self) -> bool:
-        """Whether cells stand at the right and are never cut."""
+        """Whether cells are right-aligned and never cut."""
         return self.kind not in {"text", "verdict"}
 
     def written(self, cell: Cell) -> str:
@@ -122,6 +133,12 @@ class Table:
     sections: frozenset[int] = frozenset()
     headed: bool = True
 
+    @classmethod
+    def of(cls, items: Iterable[Any], columns: Sequence[Column], **given: Any) -> Table:
+        """Return a table with one row per item; further arguments are attributes of the table."""
+        rows = [[column.cell(item) for column in columns] for item in items]
+        return cls(columns=columns, rows=rows, **given)
+
     def texts(self) -> list[list[str]]:
         """Return all cells as text, as many in each row as there are columns."""
         return [[cell.text for cell in row] for row in self.marked()]
@@ -139,9 +156,19 @@ class Table:
         ]
 
 
-def columns(kind: Kind, *names: str, digits: int = 2) -> list[Column]:
-    """Return columns of one kind."""
-    return [Column(name, kind, digits) for name in names]
+def columns(
+    kind: Kind, *names: str | tuple[str, str | Callable[[Any], Cell]], digits: int = 2
+) -> list[Column]:
+    """Return columns of one kind, by their names or with what they show.
+
+    A column that is given by its name shows the member of this name: `rows_read` for "rows read".
+    """
+    pairs = [(name, _member_of(name)) if isinstance(name, str) else name for name in names]
+    return [Column(name, kind, digits, of) for name, of in pairs]
+
+
+def _member_of(name: str) -> str:
+    return name.lower().replace(" ", "_").replace("-", "_")
 
 
 def terminal(table: Table, *, to_file: bool = False) -> str:
@@ -170,7 +197,7 @@ def _text_of(console: Console) -> str:
 
 
 def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
-    """Return a table to draw in so many columns, and the least width that cuts no number."""
+    """Return a table to draw in `width` columns, and the least width at which no number is cut."""
     from rich.table import Table as RichTable  # noqa: PLC0415 -- slow to load
 
     rows = table.marked()

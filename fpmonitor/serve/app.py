@@ -24,12 +24,12 @@ from fpmonitor.serve.auth import ASK_FOR_TOKEN, AuthGuard, secret_of
 from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.records import (
     Lines,
-    RefusedBodyError,
     observation_lines,
     report_lines,
     split_records,
     unpacked,
 )
+from fpmonitor.serve.requests import HEADERS, RefusedRequestError, read_body, refused
 from fpmonitor.serve.service import Service, log
 from fpmonitor.store.files import NO_PATIENCE, Patience
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[Response]]
 
 _MOST_APIS = 200
-_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 def create_app(
@@ -54,7 +53,7 @@ def create_app(
     key_file: Path | None = None,
     patience: Patience = NO_PATIENCE,
 ) -> Starlette:
-    """Make the application; arguments as of `Service`.
+    """Return the application; arguments as for `Service`.
 
     Raises
     ------
@@ -145,46 +144,34 @@ class _Collect:
     ) -> Response:
         service = self._service
         if not self._may_come_from(request.headers.get("origin")):
-            return _error(403, "pages of this origin may not send records")
+            return refused(403, "pages of this origin may not send records")
         source = service.source_of(secret_of(request))
         if source is None:
-            return _error(401, "a write key is needed", ASK_FOR_TOKEN)
+            return refused(401, "a write key is needed", ASK_FOR_TOKEN)
         try:
-            body = await self._body(request)
+            body = await read_body(request, service.config.max_body_bytes, _BODY_TYPES)
+            encoding = request.headers.get("content-encoding", "").strip().lower()
+            body = unpacked(body, encoding, service.config.max_body_bytes)
             records = split_records(body, service.config.max_records)
             found = lines(records, source)
-        except RefusedBodyError as error:
-            return _error(error.status, str(error))
+        except RefusedRequestError as error:
+            return refused(error.status, str(error))
         wait = service.seconds_to_wait(source, found.records)
         if wait:
-            return _error(429, "too much at once", {"Retry-After": str(wait)})
+            return refused(429, "too much at once", {"Retry-After": str(wait)})
         try:
             for kind, data in found.lines.items():
                 await service.spool.append(kind, data)
         except OSError:
             log("disk", reason="the spool cannot be written")
-            return _error(503, "records cannot be kept now", {"Retry-After": "60"})
+            return refused(503, "records cannot be kept now", {"Retry-After": "60"})
         for kind, data in found.lines.items():
             service.metrics.accepted.labels(kind).inc(data.count(b"\n"))
-        return JSONResponse({"accepted": found.records}, status_code=202, headers=_HEADERS)
+        return JSONResponse({"accepted": found.records}, status_code=202, headers=HEADERS)
 
     def _may_come_from(self, origin: str | None) -> bool:
         allowed = self._service.config.origins
         return origin is None or "*" in allowed or origin in allowed
-
-    async def _body(self, request: Request) -> bytes:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in _BODY_TYPES:
-            raise RefusedBodyError(415, f"content-type must be one of {', '.join(_BODY_TYPES)}")
-        most = self._service.config.max_body_bytes
-        parts, size = [], 0
-        async for part in request.stream():
-            size += len(part)
-            if size > most:
-                raise RefusedBodyError(413, f"more than {most} bytes")
-            parts.append(part)
-        encoding = request.headers.get("content-encoding", "").strip().lower()
-        return unpacked(b"".join(parts), encoding, most)
 
 
 _BODY_TYPES = (
@@ -197,7 +184,7 @@ _BODY_TYPES = (
 
 
 class _Ask:
-    """Answers questions; what would tell of fewer than k users is not answered."""
+    """Answers questions, except where an answer would reveal fewer than k users."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -213,7 +200,7 @@ class _Ask:
         async def guarded(request: Request) -> Response:
             refusal = guard.refusal(request)
             if refusal is not None:
-                return _error(*refusal)
+                return refused(*refusal)
             try:
                 return await handler(request)
             except FpmonitorError as error:
@@ -224,26 +211,26 @@ class _Ask:
     async def decision(self, request: Request) -> Response:
         del request
         if self._service.decision is None:
-            return _error(404, "no decision is served")
-        return JSONResponse(self._service.decision.to_json(), headers=_HEADERS)
+            return refused(404, "no decision is served")
+        return JSONResponse(self._service.decision.to_json(), headers=HEADERS)
 
     async def gate(self, request: Request) -> Response:
         if self._service.decision is None:
-            return _error(404, "no decision is served")
+            return refused(404, "no decision is served")
         want = _names(request, "want")
         if not want:
-            return _error(400, "want: name at least one API")
+            return refused(400, "want: name at least one API")
         verdict, because = self._service.decision.verdict([*_names(request, "have"), *want])
-        return JSONResponse({"verdict": verdict, "because": list(because)}, headers=_HEADERS)
+        return JSONResponse({"verdict": verdict, "because": list(because)}, headers=HEADERS)
 
     async def exposure(self, request: Request) -> Response:
         apis = _names(request, "apis")
         if not 0 < len(apis) <= _MOST_APIS:
-            return _error(400, f"apis: name between 1 and {_MOST_APIS} APIs")
+            return refused(400, f"apis: name between 1 and {_MOST_APIS} APIs")
         limited = self._service.config.query_limit is not None
         explorer = await self._service.explorer(of_now=limited)  # what is counted names the users
         if explorer.users < explorer.k:
-            return _error(503, f"fewer than {explorer.k} users")
+            return refused(503, f"fewer than {explorer.k} users")
         found = await asyncio.to_thread(explorer.explore, apis)
         refusal = await self._counted(request, list(found.apis), explorer.k)
         if refusal is not None:
@@ -260,7 +247,7 @@ class _Ask:
             "lower": found.lower,
             "upper": found.upper,
         }
-        return JSONResponse(answer, headers=_HEADERS)
+        return JSONResponse(answer, headers=HEADERS)
 
     async def _counted(self, request: Request, apis: list[str], k: int) -> Response | None:
         """Count the answer for its reader; a refusal where it would be one too many."""
@@ -278,13 +265,13 @@ class _Ask:
             )
         )
         if asked.verdict == "refuse":
-            return _error(403, f"{asked.answered} of {asked.limit} exact counts were answered")
+            return refused(403, f"{asked.answered} of {asked.limit} exact counts were answered")
         return None
 
     async def metrics(self, request: Request) -> Response:
         del request
         text = self._service.metrics.text()
-        return Response(text, media_type="text/plain; version=0.0.4", headers=_HEADERS)
+        return Response(text, media_type="text/plain; version=0.0.4", headers=HEADERS)
 
 
 def _names(request: Request, parameter: str) -> list[str]:
@@ -293,16 +280,12 @@ def _names(request: Request, parameter: str) -> list[str]:
     return [name.strip() for text in given for name in text.split(",") if name.strip()]
 
 
-def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": reason}, status_code=status, headers=_HEADERS | (headers or {}))
-
-
 def _refusal(error: FpmonitorError) -> Response:
     if isinstance(error, StoreError):  # its message holds a path
-        return _error(503, "the database cannot be read now", {"Retry-After": "10"})
+        return refused(503, "the database cannot be read now", {"Retry-After": "10"})
     if isinstance(error, UndecidableError):
-        return _error(503, error.message)
-    return _error(404 if isinstance(error, UnknownNameError) else 400, error.message)
+        return refused(503, error.message)
+    return refused(404 if isinstance(error, UnknownNameError) else 400, error.message)
 
 
 async def _health(service: Service, request: Request) -> Response:
@@ -313,7 +296,7 @@ async def _health(service: Service, request: Request) -> Response:
     return JSONResponse(
         {"status": "full" if full else "ok", "waiting_bytes": waiting},
         status_code=503 if full else 200,
-        headers=_HEADERS,
+        headers=HEADERS,
     )
 
 
@@ -325,7 +308,7 @@ def openapi_document() -> bytes:
 
 async def _openapi(request: Request) -> Response:
     del request
-    return Response(openapi_document(), media_type="application/json", headers=_HEADERS)
+    return Response(openapi_document(), media_type="application/json", headers=HEADERS)
 
 
 class _Watched:
@@ -361,7 +344,7 @@ class _Watched:
 
 
 def _route_of(scope: Scope) -> str:
-    """Path of the route that answered; requests for anything else are told together."""
+    """Return the path of the route that answered; all other requests are counted together."""
     app: Any = scope.get("app")
     for route in app.routes if app is not None else ():
         if route.matches(scope)[0] is not Match.NONE:

@@ -1,4 +1,4 @@
-"""Who may ask: whoever presents a token; where there is none, this machine by its own name."""
+"""Who may ask: a caller with a token; without any token, this machine by its own name."""
 
 from __future__ import annotations
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml
 
-_PATHS = {"db", "spool", "keys", "decision"}
+_Count = Annotated[int, msgspec.Meta(ge=0)]
 _HEADERS = {"user-agent", "accept-language", "sec-ch-ua", "sec-ch-ua-platform", "sec-ch-ua-mobile"}
 
 
@@ -21,11 +23,11 @@ class ServeConfig:
     Attributes
     ----------
     db
-        The database; made if it is not there.
+        The database; created if it does not exist.
     spool
-        Folder in which accepted records wait for the database; beside the database by default.
+        Folder in which accepted records wait for the database; next to the database by default.
     keys
-        File of the hashes of write keys and read tokens; beside the database by default.
+        File of the hashes of write keys and read tokens; next to the database by default.
     decision
         Decision that is served and shown.
     host, port
@@ -53,14 +55,14 @@ class ServeConfig:
     keys: Path | None = None
     decision: Path | None = None
     host: str = "127.0.0.1"
-    port: int = 8017
+    port: _Count = 8017
     origins: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
-    max_body_bytes: int = 1_000_000
-    max_records: int = 2_000
-    records_per_minute: int = 600_000
-    max_spool_bytes: int = 2_000_000_000
-    flush_seconds: float = 5.0
+    max_body_bytes: _Count = 1_000_000
+    max_records: _Count = 2_000
+    records_per_minute: _Count = 600_000
+    max_spool_bytes: _Count = 2_000_000_000
+    flush_seconds: Annotated[float, msgspec.Meta(ge=0)] = 5.0
     query_limit: str | None = None
 
     @property
@@ -76,12 +78,7 @@ class ServeConfig:
     @property
     def is_local(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     def with_options(self, **options: Any) -> ServeConfig:
         """Replace what is given and not null."""
@@ -90,8 +87,18 @@ class ServeConfig:
         )
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a host name is that of this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def read_config(path: Path) -> ServeConfig:
-    """Read the settings from a TOML file.
+    """Read the settings from a TOML file, whose folder relative paths start from.
 
     Raises
     ------
@@ -105,25 +112,15 @@ def read_config(path: Path) -> ServeConfig:
         raise InputError(
             f"{path}: no setting {unknown[0]!r}", hint=f"settings: {', '.join(sorted(known))}"
         )
-    return ServeConfig(**{name: _value(path, name, value) for name, value in content.items()})
-
-
-def _value(path: Path, name: str, value: Any) -> Any:
-    default = getattr(ServeConfig(), name)
-    if name in _PATHS and isinstance(value, str):
-        return path.parent / value
-    if isinstance(default, tuple) and isinstance(value, list):
-        words = tuple(str(word).lower() if name == "headers" else str(word) for word in value)
-        foreign = sorted(set(words) - _HEADERS) if name == "headers" else []
-        if foreign:
-            raise InputError(
-                f"{path}: header {foreign[0]!r} cannot be stored",
-                hint=f"headers: {', '.join(sorted(_HEADERS))}",
-            )
-        return words
-    wanted = str if name == "query_limit" else type(default)
-    if wanted is float and type(value) is int:
-        value = float(value)
-    if type(value) is not wanted or (isinstance(value, int | float) and value < 0):
-        raise InputError(f"{path}: {name} = {value!r} is no {wanted.__name__}")
-    return value
+    try:
+        config = msgspec.convert(content, ServeConfig, dec_hook=lambda _, name: path.parent / name)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: {error}") from error
+    config = replace(config, headers=tuple(map(str.lower, config.headers)))
+    foreign = sorted(set(config.headers) - _HEADERS)
+    if foreign:
+        raise InputError(
+            f"{path}: header {foreign[0]!r} cannot be stored",
+            hint=f"headers: {', '.join(sorted(_HEADERS))}",
+        )
+    return config

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import jinja2
@@ -35,17 +35,14 @@ from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-    from pathlib import Path
 
     from starlette.requests import Request
 
-    from fpmonitor.decide.decision import Decision, Verdict
-    from fpmonitor.monitor import Monitor
+    from fpmonitor.decide.decision import Verdict
     from fpmonitor.population.exposure_index import IndexedExposure
+    from fpmonitor.serve.service import Service
 
     Handler = Callable[[Request], Awaitable[Response]]
-
-Answer_ = TypeVar("Answer_")
 
 COOKIE = "fpmonitor_session"
 SESSION_SECONDS = 12 * 3600
@@ -60,28 +57,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-class Service(Protocol):
-    """What the dashboard needs of the service."""
-
-    @property
-    def decision(self) -> Decision | None:
-        """The decision that is served, if any."""
-
-    @property
-    def history_path(self) -> Path | None:
-        """Where readings of the recommended set are kept; None: in memory."""
-
-    @property
-    def wants_read_token(self) -> bool:
-        """Whether a read token is configured."""
-
-    def is_read_token(self, token: str) -> bool:
-        """Whether this is the read token, compared in constant time."""
-
-    async def ask(self, question: Callable[[Monitor], Answer_]) -> Answer_:
-        """Put a question to the monitor, off the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +182,7 @@ class _Sessions:
         async def guarded(request: Request) -> Response:
             refusal = None if self._has_session(request) else self._guard.refusal(request)
             if refusal is None:
-                return await _mended(handler, request)
+                return await _answered(handler, request)
             is_for_token = refusal.status == 401 and not request.headers.get("authorization")
             if is_for_token and request.url.path == "/":
                 return RedirectResponse("/login", status_code=303, headers=_HEADERS)
@@ -239,7 +214,7 @@ class _Sessions:
         return answer
 
     def _has_session(self, request: Request) -> bool:
-        # Random 256 bits: what a search by hash tells by its time is of no use.
+        # Random 256 bits: what the time of a lookup reveals is of no use.
         return self._sessions.get(request.cookies.get(COOKIE, ""), 0) > time.monotonic()
 
     def _new_session(self) -> str:
@@ -251,8 +226,8 @@ class _Sessions:
         return session
 
 
-async def _mended(handler: Handler, request: Request) -> Response:
-    """Answer of a handler; an error that a user can mend is said in one line."""
+async def _answered(handler: Handler, request: Request) -> Response:
+    """Return the answer of a handler; a user-fixable error is one line of text."""
     try:
         return await handler(request)
     except FpmonitorError as error:
@@ -314,7 +289,7 @@ async def _script(name: str, request: Request) -> Response:
 
 
 def _cached(file: Script, kind: str, request: Request, headers: dict[str, str]) -> Response:
-    """File by its content: for ever under an address that names it, else checked each time."""
+    """Return a file; under an address that names its content, it may be cached without a limit."""
     tag = f'"{hashlib.sha256(file.content).hexdigest()}"'
     named = request.query_params.get("v") == file.version
     caching = f"public, max-age={_YEAR}, immutable" if named else "no-cache"

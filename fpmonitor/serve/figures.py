@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.render.charts import Series, line_chart, range_chart
 from fpmonitor.render.numbers import percent
-from fpmonitor.render.tables import Column, Table, columns
+from fpmonitor.render.tables import Table, columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,46 +64,28 @@ def draw_history(readings: Sequence[Measurement], budget: float | None, *, k: in
 
 def history_table(readings: Sequence[Measurement]) -> Table:
     """Return the readings of the recommended set."""
-    return Table(
-        columns=[
-            *columns("text", "Time (UTC)"),
+    return Table.of(
+        readings,
+        [
+            *columns("text", ("Time (UTC)", lambda reading: f"{reading.time:%Y-%m-%d %H:%M:%S}")),
             *columns("count", "Users"),
             *columns("short share", "Estimate", "Lower", "Upper"),
-        ],
-        rows=[
-            (
-                f"{reading.time:%Y-%m-%d %H:%M:%S}",
-                reading.users,
-                reading.estimate,
-                reading.lower,
-                reading.upper,
-            )
-            for reading in readings
         ],
     )
 
 
 def apis_table(overview: Sequence[ApiOverview]) -> Table:
     """Return every API alone."""
-    return Table(
-        columns=[
+    return Table.of(
+        overview,
+        [
             *columns("text", "API"),
-            *columns("short share", "Exposed alone"),
-            *columns("decimal", "Entropy, bits"),
-            *columns("count", "Values", "Users"),
+            *columns("short share", ("Exposed alone", "exposure")),
+            *columns("decimal", ("Entropy, bits", "entropy_bits")),
+            *columns(
+                "count", "Values", ("Users", lambda x: "hidden" if x.users is None else x.users)
+            ),
             *columns("short share", "Coverage"),
-            Column("Changes by design"),
-        ],
-        rows=[
-            (
-                line.api,
-                line.exposure,
-                line.entropy_bits,
-                line.values,
-                "hidden" if line.users is None else line.users,
-                line.coverage,
-                "volatile" if line.volatile else "",
-            )
-            for line in overview
+            *columns("text", ("Changes by design", lambda x: "volatile" if x.volatile else "")),
         ],
     )

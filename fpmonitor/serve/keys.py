@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import read_json
+from fpmonitor.safe_files import read_json, typed, untyped, write_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +37,7 @@ class KeyRing:
     keys: tuple[Key, ...] = ()
 
     def name_of(self, kind: Kind, secret: str) -> str | None:
-        """Name that goes with a secret, None if there is no such key; in constant time."""
+        """Return the name of a secret, None if there is no such key; in constant time."""
         digest = _digest(secret)
         found = None
         for key in self.keys:
@@ -52,25 +51,23 @@ class KeyRing:
 
 
 def read_keys(path: Path) -> KeyRing:
-    """Read the keys; none where there is no file.
+    """Read the keys; none without a file.
 
     Raises
     ------
     InputError
-        The file is no list of keys.
+        The file is not a list of keys.
     """
     if not path.exists():
         return KeyRing()
     try:
-        content = read_json(path, "keys")
-        keys = tuple(Key(one["kind"], str(one["name"]), str(one["digest"])) for one in content)
-    except (ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path}: no readable file of keys") from error
-    return KeyRing(keys)
+        return KeyRing(typed(read_json(path, "keys"), tuple[Key, ...], "a list of keys"))
+    except InputError as error:
+        raise InputError(f"{path}: not a readable file of keys") from error
 
 
 def add_key(path: Path, kind: Kind, name: str) -> str:
-    """Make a key and give its secret, which is kept nowhere.
+    """Make a key and return its secret, which is stored nowhere.
 
     Raises
     ------
@@ -103,14 +100,8 @@ def remove_key(path: Path, kind: Kind, name: str) -> None:
 
 
 def _write(path: Path, keys: tuple[Key, ...]) -> None:
-    content = [{"kind": key.kind, "name": key.name, "digest": key.digest} for key in keys]
-    made = path.with_name(f"{path.name}.new")
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(json.dumps(content, indent=1) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    made.replace(path)
+    text = json.dumps(untyped(keys), indent=1) + "\n"
+    write_bytes(path, [text.encode()], mode=0o600)
 
 
 def _digest(secret: str) -> str:

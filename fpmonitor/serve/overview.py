@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from fpmonitor.answers.decide import question_of
 from fpmonitor.errors import UndecidableError, UnknownNameError
@@ -215,7 +217,7 @@ class History:
     path
         The file; None keeps them in memory.
     most
-        Readings to show; of more, some in between are left out.
+        Largest number of readings to show; of more, an even selection.
     """
 
     def __init__(self, path: Path | None = None, *, most: int = 200) -> None:
@@ -227,9 +229,8 @@ class History:
         """Keep a reading."""
         self._readings.append(reading)
         if self._path is not None:
-            line = json.dumps(asdict(reading) | {"time": reading.time.isoformat()})
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+                file.write(msgspec.json.encode(reading).decode() + "\n")
 
     def readings(self, now: Measurement) -> Sequence[Measurement]:
         """Return the readings of the same question as now in the order of time, the last always."""
@@ -246,10 +247,6 @@ def _read_history(path: Path) -> list[Measurement]:
     """Read what was kept; a line that a crash cut short is left out."""
     readings = []
     for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            content = json.loads(line)
-            time, apis = datetime.fromisoformat(content["time"]), tuple(content["apis"])
-            readings.append(Measurement(**content | {"time": time, "apis": apis}))
-        except (ValueError, KeyError, TypeError):
-            continue
+        with suppress(msgspec.DecodeError):
+            readings.append(msgspec.json.decode(line, type=Measurement))
     return readings

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from fpmonitor.serve.requests import RefusedRequestError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,14 +52,6 @@ _RESULT = msgspec.json.Decoder(_Result)
 _ENCODER = msgspec.json.Encoder()
 
 
-class RefusedBodyError(Exception):
-    """A body that is not taken, and the status to say so by."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
 @dataclass(frozen=True, slots=True)
 class Lines:
     """Records of one request as lines, by the kind of segment they go to."""
@@ -71,22 +65,22 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
 
     Raises
     ------
-    RefusedBodyError
+    RefusedRequestError
         Another encoding than gzip, a broken one, or too much.
     """
     if encoding in {"", "identity"}:
         return body
     if encoding != "gzip":
-        raise RefusedBodyError(415, "content-encoding must be gzip or identity")
+        raise RefusedRequestError(415, "content-encoding must be gzip or identity")
     unpacker = zlib.decompressobj(_GZIP)
     try:
         content = unpacker.decompress(body, most + 1)
     except zlib.error as error:
-        raise RefusedBodyError(400, "the body is not gzip") from error
+        raise RefusedRequestError(400, "the body is not gzip") from error
     if len(content) > most:
-        raise RefusedBodyError(413, f"more than {most} bytes when unpacked")
+        raise RefusedRequestError(413, f"more than {most} bytes when unpacked")
     if not unpacker.eof:
-        raise RefusedBodyError(400, "the body is cut short")
+        raise RefusedRequestError(400, "the body is cut short")
     return content
 
 
@@ -95,13 +89,13 @@ def split_records(body: bytes, most: int) -> list[bytes]:
 
     Raises
     ------
-    RefusedBodyError
+    RefusedRequestError
         Not UTF-8, not JSON, none, or too many.
     """
     try:
         body.decode()
     except UnicodeDecodeError as error:
-        raise RefusedBodyError(400, "the body is not UTF-8") from error
+        raise RefusedRequestError(400, "the body is not UTF-8") from error
     start = body.lstrip()[:1]
     try:
         if start == b"[":
@@ -111,11 +105,11 @@ def split_records(body: bytes, most: int) -> list[bytes]:
             if start == b"{" and len(records) > 1 and not _is_json(records[0]):
                 records = [bytes(_ONE.decode(body))]
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RefusedBodyError(400, "the body is not JSON") from error
+        raise RefusedRequestError(400, "the body is not JSON") from error
     if not records:
-        raise RefusedBodyError(400, "the body holds no record")
+        raise RefusedRequestError(400, "the body holds no record")
     if len(records) > most:
-        raise RefusedBodyError(413, f"more than {most} records")
+        raise RefusedRequestError(413, f"more than {most} records")
     return records
 
 
@@ -139,12 +133,12 @@ def observation_lines(
     time, source
         Of all of them.
     headers
-        API -> value that is stored for every user of the request besides.
+        API -> value that is also stored for every user of the request.
 
     Raises
     ------
-    RefusedBodyError
-        A record is neither; it is told by its place, not by its content.
+    RefusedRequestError
+        A record is neither; the message names its position, not its content.
     """
     observations: list[bytes] = []
     results: list[bytes] = []
@@ -153,7 +147,7 @@ def observation_lines(
         try:
             found = _record(record)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise RefusedBodyError(
+            raise RefusedRequestError(
                 400,
                 f"record {place} is neither an observation (user, api, status, value) nor a "
                 "result of FingerprintJS (user, components)",
@@ -202,17 +196,17 @@ def report_lines(records: list[bytes], *, received: str) -> Lines:
 
     Raises
     ------
-    RefusedBodyError
-        A record is no report.
+    RefusedRequestError
+        A record is not a report.
     """
     lines = []
     for place, record in enumerate(records, start=1):
         try:
             report: Any = json.loads(record)
         except (ValueError, RecursionError) as error:
-            raise RefusedBodyError(400, f"record {place} is not JSON") from error
+            raise RefusedRequestError(400, f"record {place} is not JSON") from error
         if not isinstance(report, dict) or not isinstance(report.get("type"), str):
-            raise RefusedBodyError(400, f"record {place} is no report of the Reporting API")
+            raise RefusedRequestError(400, f"record {place} is not a report of the Reporting API")
         kept = {name: report[name] for name in ("type", "url", "age", "body") if name in report}
         kept["received"] = f"{received}/{place}"
         lines.append(json.dumps(kept).encode())

@@ -40,7 +40,7 @@ _COLLECTORS = {"observations": "long", "fingerprintjs": "fingerprintjs"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
-    """Users in memory: as of which state of the database, and since when."""
+    """Users in memory, of which state of the database, and since when."""
 
     state: object
     at: float
@@ -114,7 +114,7 @@ class Service:
         return self.keys.name_of("write", secret)
 
     def seconds_to_wait(self, source: str, records: int) -> int:
-        """Seconds until a source may send so many records, 0 where it may now."""
+        """Return the seconds until a source may send this many records; 0: now."""
         if self.spool.waiting_bytes > self.config.max_spool_bytes:
             return max(1, round(self.config.flush_seconds))
         now, most = time.monotonic(), float(self.config.records_per_minute)
@@ -160,8 +160,8 @@ class Service:
     async def explorer(self, *, of_now: bool = False) -> ExposureIndex:
         """Hold the users in memory for the question of the decision, or k = 10.
 
-        When others have arrived, those of before answer while all are read again in the
-        background: for a minute at most, and not `of_now`.
+        After new ones have arrived, the users read before answer while all are read again in the
+        background: for a minute at most, and never with `of_now`.
         """
         state, held = self._state(), self._held
         if held is not None and held.state == state:

@@ -49,7 +49,7 @@ class Script:
 
     @property
     def path(self) -> str:
-        """Address at the service, which may be cached for ever."""
+        """Address at the service, which may be cached without a time limit."""
         return f"/v1/{self.name}?v={self.version}"
 
 

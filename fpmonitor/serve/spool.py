@@ -1,9 +1,10 @@
 """Write-ahead spool: what was accepted is on disk before the answer leaves.
 
-Records are appended to one open segment a kind. All requests that wait together share one `fsync`,
-and are answered after it. A segment that is closed gets a name of its own and is stored as one log:
-the database takes a file once, so a segment that is stored and not yet deleted adds nothing when
-the service starts again. A line that a crash cut short was never answered, and is cut off.
+Records are appended to one open segment per kind. All requests that wait together share one
+`fsync`, and are answered after it. A segment that is closed gets a name of its own and is stored as
+one log: the database takes a file once, so a segment that is stored and not yet deleted adds
+nothing when the service starts again. A line that a crash cut short was never answered, and is cut
+off.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Spool:
     Parameters
     ----------
     folder
-        Made with mode 0700 if it is not there; what a crash left in it is recovered.
+        Created with mode 0700 if it does not exist; what a crash left in it is recovered.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -129,7 +130,7 @@ class Spool:
         return self._open[kind]
 
     async def close_segments(self) -> list[Path]:
-        """Close the open segments; gives all closed ones, the oldest first."""
+        """Close the open segments; return all closed ones, the oldest first."""
         async with self._lock:
             return await asyncio.to_thread(self._close_segments)
 

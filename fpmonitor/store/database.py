@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import secrets
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from fpmonitor.closing import Closing
 from fpmonitor.duckdb_connection import ArrowStream, connect, keyboard_interrupts
 from fpmonitor.errors import StoreError
 from fpmonitor.sql import parameters_of, schema_statements, statement
@@ -26,7 +27,6 @@ from fpmonitor.store.files import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
 
     import numpy as np
     import polars as pl
@@ -45,7 +45,7 @@ def _is_text(name: str) -> bool:
     return True
 
 
-class Database:
+class Database(Closing):
     """The store: observations, their dictionary, and the snapshots made of them.
 
     Parameters
@@ -248,14 +248,3 @@ class Database:
         """Close the file."""
         with self._watched():
             self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

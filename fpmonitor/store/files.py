@@ -38,14 +38,14 @@ Opened = TypeVar("Opened")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for a database that another process holds, and whom to tell.
+    """How long to wait for a database that another process holds, and whom to notify.
 
     Attributes
     ----------
     seconds
         0 does not wait.
     tell
-        Called with one line when the waiting begins.
+        Called with one line of text when the wait begins.
     """
 
     seconds: float = 0.0
@@ -61,9 +61,9 @@ def open_patiently(
     close: Callable[[Opened], object],
     patience: Patience = NO_PATIENCE,
 ) -> Opened:
-    """Open a database file; while another process holds it, try again with so much patience.
+    """Open a database file; while another process holds it, try again until patience ends.
 
-    What is opened is the file that has the name then, not one that `compact` has just replaced.
+    The file opened is the one that has the name then, not one that `compact` has just replaced.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def _opened(path: Path, connect: Callable[[], Opened], close: Callable[[Opened],
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
-    """Tell a file from another one of the same name; null where there is none.
+    """Return the identity of a file, whatever its name; null without a file.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def identity_of(path: Path) -> tuple[int, int] | None:
 
 
 def trouble_with(path: Path, error: duckdb.Error) -> StoreError | None:
-    """Say what an error of DuckDB means for a database; null where its file is not to blame."""
+    """Explain an error of DuckDB about a database; null where its file is not to blame."""
     reason = reason_of(error)
     if _UNWRITTEN.search(reason):
         of_file = _FILE.search(reason)
@@ -140,11 +140,11 @@ def trouble_with(path: Path, error: duckdb.Error) -> StoreError | None:
         return StoreError(
             f"cannot write {what}",
             hint="what was stored before is unharmed; "
-            "make room on the disk, or see to its permissions, and try again",
+            "free some disk space, or check its permissions, and try again",
         )
     if _DAMAGE.search(reason):
         of_log = "replaying WAL" in reason
-        aside = f"move {path}.wal away to go on without what it holds, or " if of_log else ""
+        aside = f"move {path}.wal away to continue without what it holds, or " if of_log else ""
         return StoreError(
             f"{path} is damaged ({reason[:160]})",
             hint=f"{aside}restore a backup with `fpmonitor db copy-in FOLDER --db NEW.duckdb`, "
@@ -153,7 +153,7 @@ def trouble_with(path: Path, error: duckdb.Error) -> StoreError | None:
     if _LOST.search(reason):
         return StoreError(
             f"{path} was lost while it was in use ({reason[:160]})",
-            hint="try again; `fpmonitor db verify` tells whether it is sound",
+            hint="try again; `fpmonitor db verify` checks whether it is sound",
         )
     return None
 
@@ -162,7 +162,7 @@ def _trouble_at_opening(path: Path, reason: str) -> StoreError | None:
     if _NEWER.search(reason):
         return StoreError(
             f"{path} was written by another version of DuckDB than {duckdb.__version__}",
-            hint="install that one; or with it `fpmonitor db copy-out FOLDER`, and here "
+            hint="install that version; or run `fpmonitor db copy-out FOLDER` with it, and here "
             "`fpmonitor db copy-in FOLDER --db NEW.duckdb`",
         )
     if _WANTS_KEY.search(reason):
@@ -171,24 +171,24 @@ def _trouble_at_opening(path: Path, reason: str) -> StoreError | None:
         )
     if _WRONG_KEY.search(reason):
         return StoreError(
-            f"{path} is encrypted with another key", hint="name the file of its own by --key-file"
+            f"{path} is encrypted with another key", hint="name its own key file with --key-file"
         )
     if _CLEAR.search(reason):
         return StoreError(
             f"{path} is not encrypted",
-            hint="leave --key-file away; or make an encrypted copy: `fpmonitor db copy-out FOLDER`"
+            hint="omit --key-file; or make an encrypted copy: `fpmonitor db copy-out FOLDER`"
             ", then `fpmonitor --key-file FILE db copy-in FOLDER --db NEW.duckdb`",
         )
     return None
 
 
 def reason_of(error: Exception) -> str:
-    """First line of a message; those below show data, or the inside of DuckDB."""
+    """Return the first line of a message; those below show data, or internals of DuckDB."""
     return " ".join(str(error).split("\n", 1)[0].split())
 
 
 class _OwnerOnly:
-    """The mask of the process while any of its threads makes files for its owner."""
+    """The umask of the process while any of its threads creates files for its owner only."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -213,7 +213,7 @@ _MASK = _OwnerOnly()
 
 @contextmanager
 def owner_only() -> Iterator[None]:
-    """Files that the block makes have mode 0600.
+    """Give mode 0600 to files that the block creates.
 
     DuckDB makes the log beside a database, and the files it spills to, when a statement runs.
     """
@@ -225,7 +225,7 @@ def owner_only() -> Iterator[None]:
 
 
 def spill_folder(path: Path) -> Path:
-    """Where DuckDB spills to while it has a database open."""
+    """Return the folder that DuckDB spills to while it has a database open."""
     return path.with_name(f"{path.name}.tmp")
 
 
@@ -247,9 +247,9 @@ def make_file(path: Path, make: Callable[[Path], object]) -> None:
 
 
 def remove_spills(path: Path) -> None:
-    """Remove what killed processes have left; only for who holds the database: nobody else can.
+    """Remove what killed processes have left; only the holder of the database can.
 
-    DuckDB itself removes spilled data only when it spills again, and values of users stand there.
+    DuckDB itself removes spilled data only when it spills again, and the files hold values of users.
     """
     for unfinished in path.parent.glob(f"{glob.escape(path.name)}.*{_UNFINISHED}"):
         unfinished.unlink(missing_ok=True)

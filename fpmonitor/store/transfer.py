@@ -7,9 +7,9 @@ import json
 import os
 import shutil
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 import msgspec
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT = "fpmonitor data"
 MANIFEST = "manifest.json"
-# Every table but those of snapshots, which are made anew.
+# Every table but those of snapshots, which are rebuilt.
 TABLES = (
     "meta",
     "batch",
@@ -103,7 +103,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     made
         When, ISO 8601, UTC.
     digest
-        Digest of the data, as `read_content` gives it.
+        Digest of the data, from `read_content`.
     files
         Table -> its file, which is named after it.
     """
@@ -118,7 +118,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A folder of exported data, whose files are as they were written."""
+    """A folder of exported data whose files were checked."""
 
     folder: Path
     manifest: Manifest
@@ -126,7 +126,7 @@ class Export:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import stored: new and known batches, and rows that were not there."""
+    """What an import stored: new and known batches, and new rows."""
 
     batches: int
     known_batches: int
@@ -134,13 +134,9 @@ class ImportReport:
     visits: int
     observations: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as the CLI prints it."""
-        return asdict(self)
-
 
 def export_data(database: Database, folder: Path) -> Manifest:
-    """Write all data of a database into a new folder, which is there whole or not at all.
+    """Write all data of a database into a new folder: whole or not at all.
 
     The folder holds the key of the user digests: it is as secret as the database, and only its
     owner may read it.
@@ -148,10 +144,10 @@ def export_data(database: Database, folder: Path) -> Manifest:
     Raises
     ------
     StoreError
-        The folder is there already, or cannot be written; the database cannot be read.
+        The folder exists already, or cannot be written; the database cannot be read.
     """
     if os.path.lexists(folder):
-        raise StoreError(f"{folder} is there already", hint="name a new folder")
+        raise StoreError(f"{folder} already exists", hint="name a new folder")
     scratch = folder.absolute().with_name(f".{folder.name}.exporting")
     try:
         with owner_only():
@@ -188,7 +184,7 @@ def _write(database: Database, folder: Path) -> Manifest:
 
 def _write_table(database: Database, table: str, folder: Path) -> ExportedFile:
     path = folder / f"{table}.parquet"
-    # A path to write to is no pattern.
+    # A path to write to is not a pattern.
     names = {"table": quote_name(table), "file": quote_text(str(path))}
     database.run("transfer/write_table", fragments=names)
     sync(path)
@@ -211,14 +207,14 @@ def _sha256(path: Path) -> str:
 
 
 def read_export(folder: Path) -> Export:
-    """Look whether a folder is an export, and whether its files are as they were written.
+    """Check that a folder is an export, and that its files are as they were written.
 
-    The digests find mistakes and damage; they are no protection from whoever can write there.
+    The digests find mistakes and damage; they do not protect from anyone who can write there.
 
     Raises
     ------
     InputError
-        It is none; of a newer schema; a file is missing, changed, or does not belong there.
+        Not an export; of a newer schema; a file is missing, changed, or does not belong there.
     """
     manifest = _read_manifest(folder / MANIFEST)
     if manifest.schema > SCHEMA_VERSION:
@@ -254,9 +250,9 @@ def _read_manifest(path: Path) -> Manifest:
             hint="name a folder that `fpmonitor db copy-out` has written",
         ) from error
     except (msgspec.DecodeError, ValueError) as error:
-        raise _damaged(path.parent, f"{path.name!r} is no manifest") from error
+        raise _damaged(path.parent, f"{path.name!r} is not a manifest") from error
     if manifest.format != FORMAT:
-        raise _damaged(path.parent, f"{path.name!r} is no manifest of exported data")
+        raise _damaged(path.parent, f"{path.name!r} is not a manifest of exported data")
     return manifest
 
 
@@ -270,15 +266,15 @@ def _check_file(path: Path, written: ExportedFile) -> None:
 
 
 def _damaged(folder: Path, what: str) -> InputError:
-    return InputError(f"{folder} is no sound export: {what}", hint="nothing was stored")
+    return InputError(f"{folder} is not an intact export: {what}", hint="nothing was stored")
 
 
 def import_data(database: Database, export: Export) -> ImportReport:
-    """Store exported data in one transaction: all that is not there, or nothing.
+    """Store exported data in one transaction: all that is new, or nothing.
 
     An empty database becomes a copy, with the same keys of digests. Another one must have those
     keys, since its users could not be recognised otherwise. Batches that were stored there before
-    bring nothing: what was forgotten there stays forgotten.
+    add nothing: what was forgotten there stays forgotten.
 
     Raises
     ------
@@ -323,7 +319,7 @@ def _shown(database: Database, export: Export) -> Iterator[None]:
 
 
 def _take_all(database: Database, export: Export) -> tuple[int, int]:
-    """Store what is not there; number of new batches and of known ones."""
+    """Store what is new; return the number of new batches and of known ones."""
     here, arrived = _settings(database, "meta"), _settings(database, "arrived_meta")
     is_empty = not any(_count(database, table) for table in TABLES if table != "meta")
     if here.keys() - arrived.keys() or not (is_empty or here == arrived):

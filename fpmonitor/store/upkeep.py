@@ -1,4 +1,4 @@
-"""Upkeep of a database: is it sound, forget what should not be kept, leave no trace in the file."""
+"""Maintenance of a database: verify it, forget users, and leave no trace of them in the file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _DELETIONS = (  # in this order: each looks at what the one before has left
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """Something that a sound database does not have, and how often it was found."""
+    """A contradiction, and how often it was found."""
 
     what: str
     found: int
@@ -51,7 +51,7 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a database says, and what in it contradicts itself: each flaw found 0 times is sound."""
+    """The content of a database, and contradictions: in a sound one, each is found 0 times."""
 
     content: Content
     flaws: list[Flaw]
@@ -82,14 +82,14 @@ def _repeated_observations(database: Database) -> Flaw:
 
 
 def forget_before(database: Database, before: datetime) -> int:
-    """Forget all visits before a time (UTC without a zone); how many. Compact afterwards."""
+    """Delete all visits before a time (UTC without a zone); return how many. Compact afterwards."""
     with database.transaction():
         database.run("upkeep/forget_visits_before", before=before)
         return _forget(database)
 
 
 def forget_user(database: Database, user: str) -> int:
-    """Forget all visits of the user with an id; how many. Compact afterwards."""
+    """Delete all visits of the user with an id; return how many. Compact afterwards."""
     with database.transaction():
         database.run("upkeep/forget_visits_of_user", key=database.meta("user_key"), user=user)
         return _forget(database)
@@ -110,10 +110,10 @@ def _forget(database: Database) -> int:
 def compact(
     path: Path, *, key_file: Path | None = None, patience: Patience = NO_PATIENCE
 ) -> tuple[int, int]:
-    """Write a database anew, without the room of what was deleted; bytes before and after.
+    """Rewrite a database without the space of deleted data; return the bytes before and after.
 
     The old file stays until the new one is whole and on disk, and is replaced in one step. Nobody
-    else can open it meanwhile. Arguments are as of `Database`.
+    else can open it meanwhile. Arguments as for `Database`.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def compact(
         for remain in remains:
             remain.unlink(missing_ok=True)
         raise StoreError(
-            f"{path} cannot be written anew ({reason_of(error)[:160]})",
+            f"{path} cannot be rewritten ({reason_of(error)[:160]})",
             hint="nothing was changed; another program may have it open",
         ) from error
     return before, path.stat().st_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ import pytest
 
 from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.snapshot import take_snapshot
+from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.thinning import dropped_positions
 from fpmonitor.monitor import Monitor
@@ -22,9 +23,6 @@ from fpmonitor.population.views import View
 from fpmonitor.population.volatile import volatility_of
 from fpmonitor.store.convert import convert
 from fpmonitor.store.transforms import Transform
-
-if TYPE_CHECKING:
-    from fpmonitor.cluster.spark import SparkEngine
 
 ROOT = Path(__file__).parents[2]
 AGENT, BRANDS, PLATFORM = "Navigator.userAgent", "NavigatorUAData.brands", "Navigator.platform"
@@ -198,38 +196,45 @@ def test_ties_and_late_visits_are_those_of_the_database_file(
 
 
 def test_converted_logs_hold_what_ingest_stores(engine: SparkEngine, tmp_path: Path) -> None:
-    """Fixture logs of all collectors, with undefined values, errors, and no user named twice."""
-    for log in sorted((ROOT / "fixtures" / "logs").iterdir()):
-        reports = convert([str(log)], tmp_path / f"{log.name}.parquet")
-        with Monitor(tmp_path / f"{log.name}.duckdb", create=True) as monitor:
-            stored = monitor.ingest([str(log)])
-            here = monitor.population().snapshot
-        assert [r.stored for r in reports] == [r.stored for r in stored]
-        taken = take_snapshot(
-            engine, latest(f"parquet.`{tmp_path / log.name}.parquet`"), str(tmp_path / "snapshots")
-        )
-        assert (taken.manifest.digest, taken.manifest.users) == (here.digest, here.users), log
+    """Fixture logs of all formats, with undefined values, errors, and no user in two of them."""
+    logs, parts = sorted((ROOT / "fixtures" / "logs").iterdir()), tmp_path / "parts"
+    parts.mkdir()
+    with Monitor(tmp_path / "d", create=True) as monitor:
+        for log in logs:
+            [converted] = convert([str(log)], parts / f"{log.name}.parquet")
+            [stored] = monitor.ingest([str(log)])
+            assert converted.stored == stored.stored, log
+        here = monitor.population().snapshot
+    taken = take_snapshot(engine, latest(f"parquet.`{parts}`"), str(tmp_path / "snapshots"))
+    assert (taken.manifest.digest, taken.manifest.users) == (here.digest, here.users)
+
+
+@pytest.fixture(scope="module")
+def visited(sail: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Snapshot of users whose visits show what browsers randomise."""
+    folder = tmp_path_factory.mktemp("visited")
+    visits = wide_visits().with_columns(pl.when(pl.col(BRANDS) != "[]").then(BRANDS).alias(BRANDS))
+    visits.write_parquet(folder / "visits.parquet")
+    visits.unique("user", keep="last").write_parquet(folder / "users.parquet")
+    with SparkEngine(sail) as engine:
+        return take_snapshot(
+            engine,
+            str(folder / "users.parquet"),
+            str(folder / "snapshots"),
+            visits=str(folder / "visits.parquet"),
+        ).folder
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=["shared", "left-out", "coarser", "human"])
 @pytest.mark.parametrize("present", [(), (BRANDS, LANGUAGE)])
 def test_engine_counts_what_rows_in_memory_say(
     engine: SparkEngine,
-    tmp_path: Path,
+    visited: str,
     monkeypatch: pytest.MonkeyPatch,
     view: View,
     present: tuple[str, ...],
 ) -> None:
-    visits = wide_visits().with_columns(pl.when(pl.col(BRANDS) != "[]").then(BRANDS).alias(BRANDS))
-    visits.write_parquet(tmp_path / "visits.parquet")
-    visits.unique("user", keep="last").write_parquet(tmp_path / "users.parquet")
-    taken = take_snapshot(
-        engine,
-        str(tmp_path / "users.parquet"),
-        str(tmp_path / "snapshots"),
-        visits=str(tmp_path / "visits.parquet"),
-    )
-    here, there = FolderSnapshot(taken.folder), FolderSnapshot(taken.folder, engine)
+    here, there = FolderSnapshot(visited), FolderSnapshot(visited, engine)
     monkeypatch.setattr(there, "in_memory", lambda _: False)
     recodings = []
     for snapshot in (here, there):

@@ -200,7 +200,7 @@ def test_spectra_and_mixing_are_valid_sql_in_other_dialects(dialect: str) -> Non
 
 def test_bad_addresses_are_usage_errors() -> None:
     for url in ("http://localhost:1", "sc://", "sc://127.0.0.1:word"):
-        with pytest.raises(InputError, match="is no address of Spark Connect"):
+        with pytest.raises(InputError, match="is not an address of Spark Connect"):
             SparkEngine(url)
 
 

@@ -675,7 +675,7 @@ DELETED = {
     ("name", "text", "word"),
     [
         ("jshelter", json.dumps(LEVEL_3), "webgl"),
-        ("jshelter", "[]", "no configuration"),
+        ("jshelter", "[]", "not a configuration"),
         ("duckduckgo", json.dumps(DELETED), "not a change"),
         ("brave", '[{"include":["*://*/*"],"exceptions":["canvass"],"issue":""}]', "canvass"),
         ("chromium-policies", '{"Disable3DAPIs":"true"}', "Disable3DAPIs"),

@@ -96,7 +96,7 @@ def groups(
     show(listing(found.rows()), output_format, output)
 '''
 # The line of a command, as it stands in `PANELS` of fpmonitor/cli/commands.py.
-ENTRY = 'Entry("groups", "toy_groups:groups", "Count the groups of at least K users.")'
+ENTRY = 'Entry("groups", "toy_groups:groups")'
 DECISION = {
     "policy": {
         "k": 10,

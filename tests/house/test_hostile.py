@@ -38,7 +38,7 @@ from fpmonitor.policy import Policy
 from fpmonitor.private.keys import read_configs
 from fpmonitor.private.keys import read_keys as read_key_ring
 from fpmonitor.private.ohttp import read_keys as read_relay_keys
-from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.transport import read_token
 from fpmonitor.private.wire import decode_batch, decode_report, decode_uploads
 from fpmonitor.release.histogram import manifest_path, read_release
@@ -47,12 +47,12 @@ from fpmonitor.safe_files import read_text
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.keys import read_keys
 from fpmonitor.serve.records import (
-    RefusedBodyError,
     observation_lines,
     report_lines,
     split_records,
     unpacked,
 )
+from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.store import ingest as ingest_module
 from fpmonitor.store.transfer import read_export
 from fpmonitor.store.transforms import read_transforms
@@ -77,8 +77,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "keys": read_keys,
     "release": read_release,
     "export": lambda path: read_export(folder_of(path)),
-    "study": read_study,
-    "ask": read_ask,
+    "study": Study.read,
+    "ask": CollectionRequest.read,
     "private keys": read_key_ring,
     "public key": read_configs,
     "relay keys": read_relay_keys,
@@ -515,12 +515,12 @@ def test_a_damaged_database_of_openwpm_is_refused(tmp_path: Path) -> None:
 def take(body: bytes) -> None:
     """Take a body as the service does; what it would store must be lines of JSON."""
     for encoding in ("", "gzip"):
-        with suppress(RefusedBodyError):
+        with suppress(RefusedRequestError):
             unpacked(body, encoding, 100_000)
-    with suppress(RefusedBodyError):
+    with suppress(RefusedRequestError):
         records = split_records(body, 100)
         report_lines(records, received="now")
-    with suppress(RefusedBodyError):
+    with suppress(RefusedRequestError):
         taken = observation_lines(split_records(body, 100), time="", source="", headers={})
         for lines in taken.lines.values():
             assert lines.decode().endswith("\n")
@@ -549,12 +549,12 @@ def test_hostile_bodies_are_refused(beginning: bytes, content: bytes) -> None:
 
 def test_half_a_character_is_refused_while_its_sender_can_be_told() -> None:
     record = b'{"user": "u", "api": "a", "value": ["\\uD800"]}'
-    with pytest.raises(RefusedBodyError, match="record 1"):
+    with pytest.raises(RefusedRequestError, match="record 1"):
         observation_lines([record], time="", source="", headers={})
 
 
 def test_a_packed_body_unpacks_to_no_more_than_the_limit() -> None:
-    with pytest.raises(RefusedBodyError, match="more than 1000 bytes"):
+    with pytest.raises(RefusedRequestError, match="more than 1000 bytes"):
         unpacked(gzip.compress(b"x" * 10_000_000), "gzip", 1000)
 
 

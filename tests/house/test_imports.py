@@ -17,6 +17,7 @@ FLOORS = [
     {
         "duckdb_connection",
         "plugins",
+        "closing",
         "policy",
         "results",
         "safe_files",

@@ -17,7 +17,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.private import ohttp
 from fpmonitor.private.commands.app import app
 from fpmonitor.private.keys import read_configs, read_keys
-from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.transport import read_token
 
 if TYPE_CHECKING:
@@ -115,13 +115,13 @@ def test_the_curator_counts_what_the_users_hold_and_shows_no_small_group(there: 
 
 
 def test_the_analyst_sees_the_released_set_and_whether_the_promise_held(there: Path) -> None:
-    chosen = read_ask(there / "round-2.json")
+    chosen = CollectionRequest.read(there / "round-2.json")
     found = json.loads(ran(*role("analyze", "analyst", "--promise", "selection.json")))
     promise = found["promise"]
     assert promise["apis"] == list(chosen.sets[0])
     assert promise["users"] == USERS
     assert promise["empirical"] <= promise["fixed"]["upper"]
-    assert promise["statistical"]["upper"] <= read_study(there / "study.json").budget
+    assert promise["statistical"]["upper"] <= Study.read(there / "study.json").budget
     table = ran(*[*role("analyze", "analyst", "--promise", "selection.json")[:-1], "table"])
     assert "promised" in table
     assert "certificate" in table
@@ -219,8 +219,8 @@ def test_an_unfinished_file_of_uploads_is_counted_as_far_as_it_goes(
 @pytest.mark.parametrize(
     ("read", "limit"),
     [
-        (read_study, "16 MB"), (read_ask, "16 MB"), (read_keys, "1 MB"), (read_configs, "1 MB"),
-        (ohttp.read_keys, "1 MB"), (read_token, "1 MB"),
+        (Study.read, "16 MB"), (CollectionRequest.read, "16 MB"), (read_keys, "1 MB"),
+        (read_configs, "1 MB"), (ohttp.read_keys, "1 MB"), (read_token, "1 MB"),
     ],
 )  # fmt: skip
 def test_a_file_that_never_ends_is_refused(read: Callable[[Path], object], limit: str) -> None:

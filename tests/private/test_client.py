@@ -27,7 +27,6 @@ from fpmonitor.private.study import (
     Randomisation,
     RedactionRule,
     Study,
-    ask_of,
     check_ask,
     first_ask,
 )
@@ -214,7 +213,7 @@ def test_a_randomisation_out_of_range_is_refused(change: dict[str, Any]) -> None
 def test_an_ask_with_hashing_is_read_as_it_was_written() -> None:
     plan = Randomisation(mechanism="lh", epsilon=1.0, values=("=a", "=b"), hash_range=5)
     ask = replace(first_ask(study_of()), randomise={"a": plan})
-    assert ask_of(ask.to_bytes()) == ask
+    assert CollectionRequest.from_bytes(ask.to_bytes()) == ask
 
 
 def test_a_redaction_applies_to_the_report_and_not_to_the_value() -> None:

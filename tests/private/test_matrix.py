@@ -28,9 +28,9 @@ from fpmonitor.private.study import (
     MATRIX_BITS,
     MATRIX_TOTAL,
     MAX_MATRIX_CELLS,
+    CollectionRequest,
     Randomisation,
     Study,
-    ask_of,
     check_ask,
 )
 from fpmonitor.private.tokens import is_report
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from fpmonitor.private.study import CollectionRequest
 
 LISTED = ("=a", "=b", "redacted")
 CELLS = np.array([[0.7, 0.1, 0.2], [0.2, 0.6, 0.1], [0.05, 0.2, 0.5], [0.05, 0.1, 0.2]])
@@ -111,7 +110,7 @@ def test_epsilon_is_the_level_of_the_matrix_and_may_be_infinite() -> None:
 def test_an_ask_with_a_matrix_is_read_as_it_was_written(cells: Any) -> None:
     study = study_of()
     ask = ask_with(plan_of(cells), study)
-    assert ask_of(ask.to_bytes()) == ask
+    assert CollectionRequest.from_bytes(ask.to_bytes()) == ask
     check_ask(study, ask)
 
 
@@ -322,7 +321,7 @@ def test_from_a_matrix_over_sealed_answers_to_estimates(
     assert told == ["x", 3, "matrix", None]
     assert row["epsilon"] == pytest.approx(math.log(10))
     assert "1 of 2 APIs" in captured.err
-    ask = ask_of((folder / "ask.json").read_bytes())
+    ask = CollectionRequest.from_bytes((folder / "ask.json").read_bytes())
     assert ask.randomise["x"].values == LISTED
 
     for role in ("shuffler", "curator"):
@@ -356,7 +355,7 @@ def test_columns_without_names_are_the_values_of_k_users_or_more_and_the_rest(
     assert rows["x"]["mechanism"] == "matrix"
     assert 0 < rows["x"]["accuracy"] < 0.2
     assert rows["y"]["mechanism"] != "matrix"
-    assert ask_of((folder / "ask.json").read_bytes()).randomise["x"].values == LISTED
+    assert CollectionRequest.read(folder / "ask.json").randomise["x"].values == LISTED
 
 
 @pytest.mark.usefixtures("folder")

@@ -44,7 +44,6 @@ from fpmonitor.private.study import (
     Randomisation,
     RedactionRule,
     Study,
-    ask_of,
     check_ask,
     first_ask,
 )
@@ -572,7 +571,7 @@ ASKS: list[dict[str, Any]] = [
 
 def is_accepted(study: Study, ask: str) -> bool:
     try:
-        check_ask(study, ask_of(ask.encode()))
+        check_ask(study, CollectionRequest.from_bytes(ask.encode()))
     except InputError:
         return False
     return True

@@ -30,10 +30,10 @@ from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.study import (
     MECHANISMS,
     UNARY,
+    CollectionRequest,
     Randomisation,
     RedactionRule,
     Study,
-    ask_of,
     first_ask,
 )
 from fpmonitor.private.wire import decode_frame, encode_batch
@@ -42,7 +42,7 @@ from fpmonitor.spectrum import CountSpectrum
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fpmonitor.private.study import CollectionRequest, MechanismName
+    from fpmonitor.private.study import MechanismName
 
 LAW = {"=a": 0.5, "=b": 0.3, "=c": 0.12, "=d": 0.05, "=e": 0.02, "=f": 0.01}
 LISTED = ("=a", "=b", "=c", "redacted")
@@ -252,7 +252,7 @@ def test_from_a_database_over_sealed_answers_to_estimates(
     captured = capsys.readouterr()
     rows = {row["api"]: row for row in json.loads(captured.out)}
     assert set(rows) == {"x", "y", "z"}
-    ask = ask_of(paths["ask"].read_bytes())
+    ask = CollectionRequest.from_bytes(paths["ask"].read_bytes())
     assert set(ask.randomise) == {api for api, row in rows.items() if row["mechanism"]}
     assert ask.sets == tuple((api,) for api in sorted(ask.randomise))
     assert {"x", "y"} <= set(ask.randomise)

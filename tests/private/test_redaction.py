@@ -21,14 +21,7 @@ from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.private.client import answer
 from fpmonitor.private.group import SealedChannel
 from fpmonitor.private.redaction import cover_for, plan_from_marginals, plan_from_sample
-from fpmonitor.private.study import (
-    CollectionRequest,
-    RedactionRule,
-    Study,
-    check_ask,
-    first_ask,
-    read_ask,
-)
+from fpmonitor.private.study import CollectionRequest, RedactionRule, Study, check_ask, first_ask
 from fpmonitor.private.table import count_reports, redact
 from fpmonitor.private.tokens import REDACTED
 
@@ -242,7 +235,7 @@ def test_the_command_writes_the_rules_into_the_ask_of_the_analyst(
     assert run(["private", "redact", *arguments, "-o", str(ask)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["after"] <= 0.02 < printed["before"]
-    written = read_ask(ask)
+    written = CollectionRequest.read(ask)
     check_ask(study, written)
     assert (written.sets, written.recipient) == ((("a", "c"),), "analyst")
     assert {one["kept"] for one in printed["per_api"]} == {

@@ -33,7 +33,7 @@ from fpmonitor.private.selection import (
     select,
     weigh,
 )
-from fpmonitor.private.study import Study, check_ask, first_ask, read_ask
+from fpmonitor.private.study import CollectionRequest, Study, check_ask, first_ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -363,7 +363,7 @@ def test_the_command_writes_an_ask_that_users_may_answer(
     rules = {one["rule"]: one["upper"] for one in printed["rules"]["fixed"]}
     assert {"top-r", "theorem 2", "theorem 3", "sharpened theorem 2"} <= rules.keys()
     assert min(rules.values()) == printed["recommended"]["fixed"]["upper"]
-    written = read_ask(ask)
+    written = CollectionRequest.read(ask)
     terms = json.loads((store / "study.json").read_text())
     check_ask(study_of_file(store), written)
     assert (written.round, written.recipient) == (2, reader)
@@ -375,9 +375,9 @@ def test_the_command_writes_an_ask_that_users_may_answer(
 
 
 def study_of_file(folder: Path) -> Study:
-    from fpmonitor.private.study import read_study  # noqa: PLC0415
+    from fpmonitor.private.study import Study  # noqa: PLC0415
 
-    return read_study(folder / "study.json")
+    return Study.read(folder / "study.json")
 
 
 def test_a_budget_that_nothing_meets_ends_with_3_and_no_ask(

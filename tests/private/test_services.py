@@ -22,7 +22,7 @@ from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.services import MAX_UPLOADS_BYTES, recipient_app, shuffler_app
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.store import Receipt
-from fpmonitor.private.study import CollectionRequest, Study, ask_of, first_ask, study_of
+from fpmonitor.private.study import CollectionRequest, Study, first_ask
 from fpmonitor.private.transport import Answer, Service, UnreachableError, read_token
 from fpmonitor.private.wire import decode_configs
 
@@ -134,13 +134,13 @@ def test_what_everybody_may_read_is_given_byte_by_byte(world: World) -> None:
     keys = get("/hpke_config")
     assert keys.headers["content-type"] == "application/ppm-dap;message=hpke-config-list"
     assert decode_configs(keys.content) == (RINGS["shuffler"].keys[0].config,)
-    assert study_of(get("/study").content) == STUDY
+    assert Study.from_bytes(get("/study").content) == STUDY
     [listed] = get("/asks").json()
     assert listed == {
         "id": FIRST.id.hex(), "epoch": 1, "round": 1, "recipient": "curator", "open": True
     }  # fmt: skip
     assert get(f"/asks/{FIRST.id.hex()}").content == FIRST.to_bytes()
-    assert ask_of(get(f"/asks/{FIRST.id.hex()}").content).id == FIRST.id
+    assert CollectionRequest.from_bytes(get(f"/asks/{FIRST.id.hex()}").content).id == FIRST.id
     at_curator = world.at_curator.get("/hpke_config")
     assert decode_configs(at_curator.content) == (RINGS["curator"].keys[0].config,)
 

@@ -95,7 +95,7 @@ def test_the_report_has_all_its_parts_in_order(page: str, folder: Path) -> None:
         "What one more API would cost",
         "All that is allowed",
         "What products can carry out",
-        "What the data cannot say",
+        "What the data cannot show",
     ]
     guarantee = json.loads((folder / "decision.json").read_text())["guarantee"]
     assert page.index(guarantee) < page.index("<h2")

@@ -27,7 +27,8 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig, read_config
 from fpmonitor.serve.keys import add_key, read_keys, remove_key
-from fpmonitor.serve.records import RefusedBodyError, observation_lines, split_records, unpacked
+from fpmonitor.serve.records import observation_lines, split_records, unpacked
+from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def test_any_body_is_split_or_refused_with_a_client_error(body: bytes, encoding:
     try:
         records = split_records(unpacked(body, encoding, 1000), 100)
         observation_lines(records, time="", source="s", headers={})
-    except RefusedBodyError as error:
+    except RefusedRequestError as error:
         refusal = error.status
     assert refusal in {None, 400, 413, 415}
 

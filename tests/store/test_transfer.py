@@ -275,7 +275,7 @@ def test_an_export_is_there_whole_or_not_at_all(
     export(db, folder)
     assert not (tmp_path / ".export.exporting").exists()
     read_export(folder)
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match="already exists"):
         export(db, folder)
 
 
@@ -297,9 +297,9 @@ DAMAGES = {
     "missing": (lambda f: (f / "visit.parquet").unlink(), "'visit.parquet' is missing"),
     "extra": (lambda f: (f / "more.parquet").touch(), "'more.parquet' does not belong"),
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "cannot be read"),
-    "no JSON": (lambda f: (f / "manifest.json").write_text("{"), "no manifest"),
-    "other JSON": (lambda f: (f / "manifest.json").write_text("[1]"), "no manifest"),
-    "other kind": (lambda f: tamper_manifest(f, format="x"), "no manifest of exported"),
+    "no JSON": (lambda f: (f / "manifest.json").write_text("{"), "not a manifest"),
+    "other JSON": (lambda f: (f / "manifest.json").write_text("[1]"), "not a manifest"),
+    "other kind": (lambda f: tamper_manifest(f, format="x"), "not a manifest of exported"),
     "newer": (lambda f: tamper_manifest(f, schema=SCHEMA_VERSION + 1), "upgrade fpmonitor"),
     "no tables": (lambda f: tamper_manifest(f, files={}), "its manifest is wrong about"),
     "other digest": (lambda f: tamper_manifest(f, digest="0" * 64), "not those that were exported"),
@@ -339,7 +339,7 @@ def test_tables_that_do_not_fit_are_refused_although_their_digests_are_right(
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     tamper_manifest(folder, files=manifest["files"])
-    with pytest.raises(InputError, match="no sound export"):
+    with pytest.raises(InputError, match="not an intact export"):
         take(tmp_path / "b.duckdb", folder)
 
 

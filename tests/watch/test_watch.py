@@ -101,7 +101,7 @@ def test_a_notice_that_was_not_delivered_is_kept_and_told_again(settings: WatchS
     for _ in range(2):
         with pytest.raises(DeliveryError):
             watch.step()
-    assert any("told again" in text for text in notes)
+    assert any("will be sent again" in text for text in notes)
     log(settings.folder, "2.jsonl", range(1000, 1040), "telling")
     Watch(settings, deliver=[collect(told)]).step()
     assert [body["outcome"] for body in told] == ["holds", "violated"]

@@ -13,28 +13,22 @@ from fpmonitor.cli.output import emit, note
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import roles, selection, users
 from fpmonitor.private.commands.options import BUDGET, EPOCH
-from fpmonitor.private.files import write_bytes
 from fpmonitor.private.study import Role, Study, first_ask
+from fpmonitor.safe_files import write_bytes
 
-app = typer.Typer(
-    help="Collection without a joint record: users, shuffler, curator, analyst.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 def study(
+    *,
     name: Annotated[str, typer.Option("--name", help="Name of the study, for people.")],
     apis: Annotated[
         str, typer.Option("--apis", help="APIs that may be asked for.", metavar="A,B,...")
     ],
     population: POPULATION,
     budget: BUDGET,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Write the study to this file.", metavar="FILE")
-    ],
-    ask: Annotated[
-        Path, typer.Option("--ask", help="Write the first request to this file.", metavar="FILE")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write the study to this file.")],
+    ask: Annotated[Path, typer.Option("--ask", help="Write the first request to this file.")],
     k: K = 10,
     delta: DELTA = 0.05,
     largest_set: Annotated[
@@ -79,10 +73,7 @@ def study(
 
 def keygen(
     output: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--output", help="File of the secret keys, to be written.", metavar="FILE"
-        ),
+        Path, typer.Option("-o", "--output", help="File of the secret keys, to be written.")
     ],
     role: Annotated[
         Role | None, typer.Option("--role", help="Make the first key of this role.")
@@ -117,8 +108,7 @@ def keygen(
 
 def token(
     output: Annotated[
-        Path,
-        typer.Option("-o", "--output", help="File of the token, to be written.", metavar="FILE"),
+        Path, typer.Option("-o", "--output", help="File of the token, to be written.")
     ],
 ) -> None:
     """Make a token with which one service authenticates to another; both need a copy."""

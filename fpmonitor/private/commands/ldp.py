@@ -11,21 +11,16 @@ import typer
 
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.ldp import app
-from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, QUIET
-from fpmonitor.cli.output import emit, note, progress_line, show
+from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, QUIET
+from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, CURATOR_STORE, EPOCH, STUDY
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
-from fpmonitor.private.randomised import (
-    estimate,
-    listed_values,
-    plan_randomisation,
-    randomised_ask,
-)
+from fpmonitor.private.randomised import estimate, listed_values, plan_randomisation, randomised_ask
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.tokens import is_token
 from fpmonitor.render.output import Output
@@ -83,8 +78,7 @@ def ask(
     db: DB = DEFAULT_DB,
     output_format: FORMAT = None,
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write the request to this file.", metavar="FILE"),
+        Path | None, typer.Option("-o", "--output", help="Write the request to this file.")
     ] = None,
     quiet: QUIET = False,
 ) -> None:
@@ -92,7 +86,7 @@ def ask(
 
     Matrices that name their columns need no database.
     """
-    terms = read_study(study)
+    terms = Study.read(study)
     matrices = _matrices(matrix or [], terms)
     if accuracy is None and not matrices:
         raise InputError("ldp ask: give --accuracy, or --matrix for some APIs")
@@ -175,15 +169,9 @@ def _held(db: Path, study: Study) -> tuple[dict[str, dict[str, int]], int]:
 
 
 @app.command("estimate")
-def estimates(
-    store: CURATOR_STORE,
-    study: STUDY,
-    ask_file: ASK,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
-) -> None:
+def estimates(*, store: CURATOR_STORE, study: STUDY, ask_file: ASK, shown: Shown) -> None:
     """Estimate the frequencies and the exposure of each API from randomised answers."""
-    terms, question = read_study(study), read_ask(ask_file)
+    terms, question = Study.read(study), CollectionRequest.read(ask_file)
     if not question.randomise:
         raise InputError(
             f"{ask_file}: the request randomises nothing", hint="see `fpmonitor private select`"
@@ -201,7 +189,7 @@ def estimates(
         rows=[row for one in found for row in _rows(one)],
         document=untyped(found),
     )
-    show(answer, output_format, output)
+    shown.show(answer)
 
 
 def _rows(found: RandomisedApi) -> list[dict[str, object]]:

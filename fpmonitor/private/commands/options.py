@@ -8,23 +8,12 @@ from typing import Annotated
 import typer
 
 STUDY = Annotated[
-    Path,
-    typer.Option("--study", help="File of the study: the terms of the collection.", metavar="FILE"),
+    Path, typer.Option("--study", help="File of the study: the terms of the collection.")
 ]
-ASK = Annotated[
-    Path, typer.Option("--ask", help="File of the request that is answered.", metavar="FILE")
-]
-ASKS = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--ask",
-        help="File of a request whose answers are taken; may be repeated. "
-        "The store remembers the requests of earlier runs.",
-        metavar="FILE",
-    ),
-]
+ASK = Annotated[Path, typer.Option("--ask", help="File of the request that is answered.")]
 EPOCH = Annotated[
-    int, typer.Option("--epoch", help="Number of the collection; users answer each anew.", min=0)
+    int,
+    typer.Option("--epoch", help="Number of the collection; users may answer once in each.", min=0),
 ]
 BUDGET = Annotated[
     float,

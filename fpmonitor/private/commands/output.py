@@ -19,7 +19,7 @@ def by_round(role: Recipient) -> list[CollectionRequest]:
     return sorted(role.store.asks.values(), key=lambda ask: (ask.epoch, ask.round))
 
 
-def shown(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[str, Any]:
+def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[str, Any]:
     """Return the counts of a request; of groups smaller than k only their number."""
     k = 1 if unsafe else role.store.study.k
     sets = []

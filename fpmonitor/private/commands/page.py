@@ -40,11 +40,10 @@ def snippet(
         str | None, typer.Option("--to", help="Sealed: URL of the shuffler.", metavar="URL")
     ] = None,
     study: Annotated[
-        Path | None, typer.Option("--study", help="Sealed: file of the study.", metavar="FILE")
+        Path | None, typer.Option("--study", help="Sealed: file of the study.")
     ] = None,
     ask: Annotated[
-        Path | None,
-        typer.Option("--ask", help="Sealed: file of the request that is answered.", metavar="FILE"),
+        Path | None, typer.Option("--ask", help="Sealed: file of the request that is answered.")
     ] = None,
     shuffler_key: Annotated[
         Path | None,

@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fpmonitor.cli.listening import run_application
-from fpmonitor.cli.options import FORMAT, OUTPUT, UNSAFE_COUNTS
-from fpmonitor.cli.output import note, show
+from fpmonitor.cli.options import FORMAT, UNSAFE_COUNTS
+from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import ASKS, STUDY
-from fpmonitor.private.commands.output import (
-    by_round,
-    promised,
-    shown,
-)
-from fpmonitor.private.files import write_bytes
+from fpmonitor.private.commands.options import STUDY
+from fpmonitor.private.commands.output import by_round, counts_of, promised
 from fpmonitor.private.status import RoleStatus
-from fpmonitor.private.study import RecipientRole, Role, read_ask, read_study
+from fpmonitor.private.study import CollectionRequest, RecipientRole, Role, Study
 from fpmonitor.private.wire import MAX_BATCH_BYTES
-from fpmonitor.safe_files import read_bytes, untyped
+from fpmonitor.safe_files import read_bytes, untyped, write_bytes
 
 if TYPE_CHECKING:
     from fpmonitor.private.delivery import Delivery
@@ -38,55 +35,129 @@ if TYPE_CHECKING:
 _UPLOADS_AT_ONCE = 8192
 
 
-STORE = Annotated[
-    Path,
-    typer.Option("--store", help="SQLite file in which the role keeps its state.", metavar="FILE"),
-]
-KEYS = Annotated[
-    Path, typer.Option("--keys", help="File of the secret keys of the role.", metavar="FILE")
-]
 BATCHES = Annotated[
     list[Path] | None,
     typer.Argument(help="Files of batches from the shuffler.", metavar="BATCH..."),
 ]
-TO = Annotated[str, typer.Option("--to", help="URL of the service.", metavar="URL")]
-TOKEN = Annotated[
-    Path, typer.Option("--token", help="File of the token that the service wants.", metavar="FILE")
-]
-CURATOR = Annotated[
-    str | None,
-    typer.Option(
-        "--curator", help="URL of the curator, to which its batches are sent.", metavar="URL"
-    ),
-]
-CURATOR_TOKEN = Annotated[
-    Path | None,
-    typer.Option(
-        "--curator-token", help="File of the token that the curator wants.", metavar="FILE"
-    ),
-]
-ANALYST = Annotated[
-    str | None,
-    typer.Option(
-        "--analyst", help="URL of the analyst, to which its batches are sent.", metavar="URL"
-    ),
-]
-ANALYST_TOKEN = Annotated[
-    Path | None,
-    typer.Option(
-        "--analyst-token", help="File of the token that the analyst wants.", metavar="FILE"
-    ),
-]
+PATH_OF_ASK = Annotated[Path, typer.Argument(help="File of the request.", metavar="ASK.json")]
+
+
+def _address(name: str, help_text: str) -> Any:
+    return typer.Option(name, help=help_text, metavar="URL")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleFiles:
+    """Options for the files of a role."""
+
+    study: STUDY
+    store: Annotated[
+        Path, typer.Option("--store", help="SQLite file in which the role keeps its state.")
+    ]
+    keys: Annotated[Path, typer.Option("--keys", help="File of the secret keys of the role.")]
+    ask: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--ask",
+            help="File of a request whose answers are taken; may be repeated. "
+            "The store remembers the requests of earlier runs.",
+        ),
+    ] = None
+
+    @cached_property
+    def asks(self) -> list[CollectionRequest]:
+        """The named requests."""
+        return [CollectionRequest.read(path) for path in self.ask or []]
+
+    @property
+    def ring(self) -> KeyRing:
+        """The keys."""
+        from fpmonitor.private.keys import read_keys  # noqa: PLC0415 -- an extra
+
+        return read_keys(self.keys)
+
+    @contextmanager
+    def open_shuffler(self, most_bytes: int | None = None) -> Iterator[Shuffler]:
+        """Open the store of the shuffler, with the named requests."""
+        from fpmonitor.private.shuffler import Shuffler  # noqa: PLC0415 -- an extra
+
+        role = Shuffler(self.store, Study.read(self.study), self.ring, most_bytes=most_bytes)
+        with role.store:
+            for one in self.asks:
+                role.add_ask(one)
+            yield role
+
+    @contextmanager
+    def open_recipient(self, name: Role) -> Iterator[Recipient]:
+        """Open the store of a recipient, with the named requests."""
+        from fpmonitor.private.recipient import Recipient  # noqa: PLC0415 -- an extra
+
+        ring = self.ring
+        if ring.role != name:
+            raise InputError(f"{self.keys}: keys of the {ring.role}, not of the {name}")
+        role = Recipient(self.store, Study.read(self.study), ring)
+        with role.store:
+            for one in self.asks:
+                role.add_ask(one)
+            yield role
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipients:
+    """Options for the services that the shuffler sends batches to."""
+
+    curator: Annotated[
+        str | None, _address("--curator", "URL of the curator, to which its batches are sent.")
+    ] = None
+    curator_token: Annotated[
+        Path | None,
+        typer.Option("--curator-token", help="File of the token that the curator wants."),
+    ] = None
+    analyst: Annotated[
+        str | None, _address("--analyst", "URL of the analyst, to which its batches are sent.")
+    ] = None
+    analyst_token: Annotated[
+        Path | None,
+        typer.Option("--analyst-token", help="File of the token that the analyst wants."),
+    ] = None
+
+    def services(self) -> dict[RecipientRole, Service]:
+        """Return the named services."""
+        given: dict[RecipientRole, tuple[str | None, Path | None]] = {
+            "curator": (self.curator, self.curator_token),
+            "analyst": (self.analyst, self.analyst_token),
+        }
+        services = {}
+        for name, (address, token_file) in given.items():
+            if (address is None) != (token_file is None):
+                raise InputError(f"--{name} and --{name}-token go together")
+            if address is not None and token_file is not None:
+                services[name] = RoleService(to=address, token_file=token_file).open()
+        return services
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleService:
+    """Options for the service of a role."""
+
+    to: Annotated[str, _address("--to", "URL of the service.")]
+    token_file: Annotated[
+        Path, typer.Option("--token", help="File of the token that the service wants.")
+    ]
+
+    def open(self) -> Service:
+        """Return the service, to send requests to."""
+        from fpmonitor.private.transport import Service, read_token  # noqa: PLC0415 -- an extra
+
+        return Service(self.to, read_token(self.token_file))
 
 
 def shuffle(
-    study: STUDY,
-    store: STORE,
-    keys: KEYS,
+    *,
+    role: RoleFiles,
     uploads: Annotated[
         list[Path] | None, typer.Argument(help="Files of uploads from users.", metavar="UPLOADS...")
     ] = None,
-    ask: ASKS = None,
     close: Annotated[
         bool,
         typer.Option("--close", help="Take no more answers to the requests; pass on what is held."),
@@ -95,31 +166,28 @@ def shuffle(
         Path | None,
         typer.Option("-o", "--output", help="Write batches to this folder.", metavar="FOLDER"),
     ] = None,
-    curator: CURATOR = None,
-    curator_token: CURATOR_TOKEN = None,
-    analyst: ANALYST = None,
-    analyst_token: ANALYST_TOKEN = None,
+    recipients: Recipients,
     output_format: FORMAT = None,
 ) -> None:
     """Take uploads of users, and pass them on in random batches once there are enough."""
     from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
 
-    asks = [read_ask(path) for path in ask or []]
+    asks = role.asks
     if close and not asks:
         raise InputError("shuffle: --close needs the requests", hint="--ask FILE")
-    recipients = _recipients(curator, curator_token, analyst, analyst_token)
+    services = recipients.services()
     outcomes: Counter[str] = Counter()
-    with _shuffler(study, store, keys, asks) as role:
-        size = _UPLOADS_AT_ONCE * upload_bytes(role.store.study)
+    with role.open_shuffler() as shuffler:
+        size = _UPLOADS_AT_ONCE * upload_bytes(shuffler.store.study)
         for path in uploads or []:
             for body in _parts(path, size):
-                outcomes.update(role.take([body])[0].outcomes)
-                role.release()
+                outcomes.update(shuffler.take([body])[0].outcomes)
+                shuffler.release()
         for one in asks if close else []:
-            role.close_ask(one.id)
-        written = [] if folder is None else _write_batches(role, folder)
-        delivered = _deliver(role, recipients)
-        held = sum(counts["held"] for counts in role.store.tally().values())
+            shuffler.close_ask(one.id)
+        written = [] if folder is None else _write_batches(shuffler, folder)
+        delivered = not services or _delivery(shuffler, services).send_all()
+        held = sum(counts["held"] for counts in shuffler.store.tally().values())
     row = {**outcomes, "held": held, "batches": [str(path) for path in written]}
     show(tables.tally([row], row), output_format, None)
     if not delivered:
@@ -129,30 +197,18 @@ def shuffle(
 
 
 def curate(
-    study: STUDY,
-    store: STORE,
-    keys: KEYS,
-    batches: BATCHES = None,
-    ask: ASKS = None,
-    unsafe_counts: UNSAFE_COUNTS = False,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    *, role: RoleFiles, batches: BATCHES = None, unsafe_counts: UNSAFE_COUNTS = False, shown: Shown
 ) -> None:
     """Open batches as the curator, and count the users of each value."""
-    with _recipient(study, store, keys, ask, "curator") as role:
-        document = {
-            "messages": _take_batches(role, batches or []),
-            "asks": [shown(role, one, unsafe=unsafe_counts) for one in by_round(role)],
-        }
-    show(tables.counts(document), output_format, output)
+    with role.open_recipient("curator") as curator:
+        document = _counted(curator, batches, unsafe=unsafe_counts)
+    shown.show(tables.counts(document))
 
 
 def analyze(
-    study: STUDY,
-    store: STORE,
-    keys: KEYS,
+    *,
+    role: RoleFiles,
     batches: BATCHES = None,
-    ask: ASKS = None,
     promise: Annotated[
         Path | None,
         typer.Option(
@@ -162,80 +218,70 @@ def analyze(
         ),
     ] = None,
     unsafe_counts: UNSAFE_COUNTS = False,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """Open batches as the analyst, count them, and compare with the promised exposure."""
     from fpmonitor.private.selection import compare_with_joint  # noqa: PLC0415 -- slow to load
 
-    with _recipient(study, store, keys, ask, "analyst") as role:
-        messages = _take_batches(role, batches or [])
-        terms, asks = role.store.study, by_round(role)
-        document = {
-            "messages": messages,
-            "asks": [shown(role, one, unsafe=unsafe_counts) for one in asks],
-        }
+    with role.open_recipient("analyst") as analyst:
+        document = _counted(analyst, batches, unsafe=unsafe_counts)
         compared = None
         if promise is not None:
             chosen = promised(promise)
-            joint = [role.counts(one)[chosen.apis] for one in asks if chosen.apis in one.sets]
+            joint = [
+                analyst.counts(one)[chosen.apis]
+                for one in by_round(analyst)
+                if chosen.apis in one.sets
+            ]
             if not joint:
                 raise InputError(f"{promise}: no request in the store is for the recommended set")
-            compared = compare_with_joint(terms, chosen, joint[-1])
+            compared = compare_with_joint(analyst.store.study, chosen, joint[-1])
             document["promise"] = untyped(compared)
-    show(tables.counts(document, compared), output_format, output)
+    shown.show(tables.counts(document, compared))
 
 
-def publish(
-    ask: Annotated[Path, typer.Argument(help="File of the request.", metavar="ASK.json")],
-    to: TO,
-    token_file: TOKEN,
-) -> None:
+def _counted(role: Recipient, batches: Sequence[Path] | None, *, unsafe: bool) -> dict[str, Any]:
+    """Take batches, and return their outcomes and the counts of all requests."""
+    return {
+        "messages": _take_batches(role, batches or []),
+        "asks": [counts_of(role, one, unsafe=unsafe) for one in by_round(role)],
+    }
+
+
+def publish(*, ask: PATH_OF_ASK, at: RoleService) -> None:
     """Send a request to a service: the shuffler then takes answers, the recipient counts them."""
-    question = read_ask(ask)
-    with _service(to, token_file) as service:
+    question = CollectionRequest.read(ask)
+    with at.open() as service:
         service.post("/asks", question.to_bytes(), "application/json")
     note(f"ask {question.id.hex()}")
 
 
-def close(
-    ask: Annotated[Path, typer.Argument(help="File of the request.", metavar="ASK.json")],
-    to: TO,
-    token_file: TOKEN,
-) -> None:
+def close(*, ask: PATH_OF_ASK, at: RoleService) -> None:
     """Close a request: the shuffler takes no more answers and passes on what it holds."""
-    question = read_ask(ask)
-    with _service(to, token_file) as service:
+    question = CollectionRequest.read(ask)
+    with at.open() as service:
         service.post(f"/asks/{question.id.hex()}/close", b"", "")
     note(f"ask {question.id.hex()} is closed")
 
 
-def status(to: TO, token_file: TOKEN, output_format: FORMAT = None, output: OUTPUT = None) -> None:
+def status(*, at: RoleService, shown: Shown) -> None:
     """Show how many messages a service accepted, refused, holds and has passed on."""
-    with _service(to, token_file) as service:
+    with at.open() as service:
         found = service.get("/status").read(RoleStatus)
     rows = [
         {"ask": one.id, "round": one.round, "open": one.open, **one.messages} for one in found.asks
     ]
-    show(tables.tally(rows, untyped(found)), output_format, output)
+    shown.show(tables.tally(rows, untyped(found)))
 
 
 def serve(
-    role: Annotated[Role, typer.Option("--role", help="The role to run.")],
-    study: STUDY,
-    store: STORE,
-    keys: KEYS,
+    *,
+    name: Annotated[Role, typer.Option("--role", help="The role to run.")],
+    role: RoleFiles,
     token_file: Annotated[
-        Path,
-        typer.Option(
-            "--token", help="File of the token that callers must present.", metavar="FILE"
-        ),
+        Path, typer.Option("--token", help="File of the token that callers must present.")
     ],
-    ask: ASKS = None,
-    curator: CURATOR = None,
-    curator_token: CURATOR_TOKEN = None,
-    analyst: ANALYST = None,
-    analyst_token: ANALYST_TOKEN = None,
+    recipients: Recipients,
     origin: Annotated[
         list[str] | None,
         typer.Option(
@@ -260,108 +306,26 @@ def serve(
     from fpmonitor.private.transport import read_token  # noqa: PLC0415
 
     secret = read_token(token_file)
-    asks = [read_ask(path) for path in ask or []]
     with ExitStack() as stack:
-        if role == "shuffler":
-            shuffler = stack.enter_context(
-                _shuffler(study, store, keys, asks, most_bytes=pool_mb * 1_000_000)
-            )
-            recipients = _recipients(curator, curator_token, analyst, analyst_token)
+        if name == "shuffler":
+            shuffler = stack.enter_context(role.open_shuffler(most_bytes=pool_mb * 1_000_000))
             application = shuffler_app(
                 shuffler,
                 token=secret,
-                keys=keys,
-                delivery=_delivery(shuffler, recipients),
+                keys=role.keys,
+                delivery=_delivery(shuffler, recipients.services()),
                 origins=origin or [],
             )
         else:
-            recipient = stack.enter_context(_recipient(study, store, keys, ask, role))
-            application = recipient_app(recipient, token=secret, keys=keys)
+            recipient = stack.enter_context(role.open_recipient(name))
+            application = recipient_app(recipient, token=secret, keys=role.keys)
         run_application(application, host, port)
-
-
-# ---- Roles
-
-
-@contextmanager
-def _shuffler(
-    study: Path,
-    store: Path,
-    keys: Path,
-    asks: Sequence[CollectionRequest],
-    *,
-    most_bytes: int | None = None,
-) -> Iterator[Shuffler]:
-    from fpmonitor.private.shuffler import Shuffler  # noqa: PLC0415 -- an extra
-
-    role = Shuffler(store, read_study(study), _keys(keys), most_bytes=most_bytes)
-    with role.store:
-        for one in asks:
-            role.add_ask(one)
-        yield role
-
-
-@contextmanager
-def _recipient(
-    study: Path, store: Path, keys: Path, asks: Sequence[Path] | None, name: Role
-) -> Iterator[Recipient]:
-    from fpmonitor.private.recipient import Recipient  # noqa: PLC0415 -- an extra
-
-    ring = _keys(keys)
-    if ring.role != name:
-        raise InputError(f"{keys}: keys of the {ring.role}, not of the {name}")
-    role = Recipient(store, read_study(study), ring)
-    with role.store:
-        for path in asks or []:
-            role.add_ask(read_ask(path))
-        yield role
-
-
-def _keys(path: Path) -> KeyRing:
-    from fpmonitor.private.keys import read_keys  # noqa: PLC0415 -- an extra
-
-    return read_keys(path)
-
-
-# ---- Between services
-
-
-def _service(address: str, token_file: Path) -> Service:
-    from fpmonitor.private.transport import Service, read_token  # noqa: PLC0415
-
-    return Service(address, read_token(token_file))
-
-
-def _recipients(
-    curator: str | None,
-    curator_token: Path | None,
-    analyst: str | None,
-    analyst_token: Path | None,
-) -> dict[RecipientRole, Service]:
-    given: dict[RecipientRole, tuple[str | None, Path | None]] = {
-        "curator": (curator, curator_token),
-        "analyst": (analyst, analyst_token),
-    }
-    services = {}
-    for name, (address, token_file) in given.items():
-        if (address is None) != (token_file is None):
-            raise InputError(f"--{name} and --{name}-token go together")
-        if address is not None and token_file is not None:
-            services[name] = _service(address, token_file)
-    return services
 
 
 def _delivery(shuffler: Shuffler, recipients: Mapping[RecipientRole, Service]) -> Delivery:
     from fpmonitor.private.delivery import Delivery  # noqa: PLC0415 -- an extra
 
     return Delivery(shuffler, recipients, lambda reason: note(f"not delivered: {reason}"))
-
-
-def _deliver(shuffler: Shuffler, recipients: Mapping[RecipientRole, Service]) -> bool:
-    return not recipients or _delivery(shuffler, recipients).send_all()
-
-
-# ---- Files
 
 
 def _parts(path: Path, size: int) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,13 +25,7 @@ from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
 from fpmonitor.private.selection import select as select_set
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import (
-    CollectionRequest,
-    RecipientRole,
-    Study,
-    check_ask,
-    read_study,
-)
+from fpmonitor.private.study import CollectionRequest, RecipientRole, Study, check_ask
 from fpmonitor.private.table import read_tokens
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import untyped
@@ -53,241 +47,11 @@ SETTING = Annotated[
 ]
 WEIGHTS = Annotated[
     Path | None,
-    typer.Option(
-        "--weights",
-        help="TOML file with the utility of each API, 1 where not named.",
-        metavar="FILE",
-    ),
+    typer.Option("--weights", help="TOML file with the utility of each API, 1 where not named."),
 ]
 ASK = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Write the next request to this file.", metavar="FILE"),
+    Path | None, typer.Option("-o", "--output", help="Write the next request to this file.")
 ]
-APIS = Annotated[
-    str | None,
-    typer.Option("--apis", help="Use these APIs only.", show_default="all", metavar="A,B,..."),
-]
-
-
-def select(
-    store: CURATOR_STORE,
-    study: STUDY,
-    epoch: EPOCH = 1,
-    setting: SETTING = "statistical",
-    weights: WEIGHTS = None,
-    reader: Annotated[
-        RecipientRole,
-        typer.Option(
-            "--next",
-            help="For whom the next request is: the chosen set, or the next round of the curator.",
-        ),
-    ] = "analyst",
-    output_format: FORMAT = None,
-    output: ASK = None,
-) -> None:
-    """Choose the set with the greatest utility whose limit is within the budget."""
-    terms = read_study(study)
-    held = _held(store, terms, epoch)
-    found = select_set(terms, held.counts, setting=setting, weights=_weights(weights))
-    answer = Output(
-        tables=[tables.selection_table(found, terms)],
-        rows=untyped([found.recommended, *found.singles]),
-        document=untyped(found),
-    )
-    show(answer, output_format, None)
-    if output is None:
-        return
-    if reader == "curator":
-        knowledge = Knowledge(terms, held.counts, setting)
-        _write_ask(held.study, next_ask(knowledge, epoch=epoch, number=held.next_round), output)
-    else:
-        _write_ask(held.study, held.analyst_ask(found.recommended.apis), output)
-
-
-def redact(
-    store: CURATOR_STORE,
-    study: STUDY,
-    apis: Annotated[
-        str, typer.Option("--apis", help="APIs of the set to release.", metavar="A,B,...")
-    ],
-    epoch: EPOCH = 1,
-    setting: SETTING = "statistical",
-    suspicion: Annotated[
-        float,
-        typer.Option(
-            "--suspicion", help="Largest probability that a redacted value was a rare one."
-        ),
-    ] = SUSPICION,
-    sample: Annotated[
-        Path | None,
-        typer.Option(
-            "--sample",
-            help="Choose by the joint values of the users in this database.",
-            metavar="DB",
-            exists=True,
-        ),
-    ] = None,
-    weights: WEIGHTS = None,
-    output_format: FORMAT = None,
-    output: ASK = None,
-) -> None:
-    """Choose values that users withhold, so that an exposing set can be released."""
-    terms = read_study(study)
-    held = _held(store, terms, epoch)
-    wanted = _sorted_apis(apis, terms.apis)
-    if sample is None:
-        plan = plan_from_marginals(
-            terms,
-            held.counts,
-            wanted,
-            setting=setting,
-            weights=_weights(weights),
-            suspicion=suspicion,
-        )
-    else:
-        table, digest = _users(sample, wanted)
-        plan = plan_from_sample(
-            terms,
-            table,
-            wanted,
-            rng=np.random.default_rng(seed_of("redact", terms.id.hex(), digest, apis)),
-            setting=setting,
-            weights=_weights(weights),
-            suspicion=suspicion,
-        )
-    answer = Output(
-        tables=[tables.redaction_table(plan, terms)],
-        rows=[one.to_json() for one in plan.per_api],
-        document=plan.to_json(),
-    )
-    show(answer, output_format, None)
-    if not plan.within_budget:
-        raise UndecidableError(
-            "no rules found that bring the exposure within the budget",
-            hint="omit an API, raise the budget, or collect from more users",
-        )
-    if output is not None:
-        _write_ask(held.study, held.analyst_ask(wanted, plan.rules), output)
-
-
-def hierarchy(
-    budget: BUDGET,
-    apis: APIS = None,
-    largest_set: Annotated[
-        int,
-        typer.Option(
-            "--largest-set", help="Largest number of APIs that the curator may see together.", min=1
-        ),
-    ] = 3,
-    k: K = 10,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
-    setting: SETTING = "statistical",
-    weights: WEIGHTS = None,
-    least_gain: Annotated[
-        float,
-        typer.Option("--least-gain", help="Stop after a round that raises the utility by less."),
-    ] = 0.0,
-    thrifty: Annotated[
-        bool,
-        typer.Option("--thrifty", help="Do not ask for sets that are within the budget already."),
-    ] = False,
-    db: DB = DEFAULT_DB,
-    output_format: FORMAT = None,
-) -> None:
-    """Simulate the rounds of singles, pairs, triples ... with the users of a database."""
-    table, _ = _users(db, None if apis is None else split_names(apis))
-    names = tuple(sorted(table.columns))
-    terms = _terms(
-        "simulation",
-        apis=names,
-        population=len(table) if population is None else population,
-        k=k,
-        budget=budget,
-        delta=delta,
-        largest_set=min(largest_set, len(names)),
-    )
-    played = simulate(
-        table,
-        terms,
-        setting=setting,
-        weights=_weights(weights),
-        least_gain=least_gain,
-        thrifty=thrifty,
-    )
-    answer = Output(
-        tables=[tables.hierarchy_table(played, terms)],
-        rows=[one.to_json() for one in played.rounds],
-        document=played.to_json(),
-    )
-    show(answer, output_format, None)
-
-
-def group(
-    budget: BUDGET,
-    participants: Annotated[
-        int,
-        typer.Option(
-            "--participants", help="Number of users of the database who take part.", min=2
-        ),
-    ] = 200,
-    apis: APIS = None,
-    k: K = 5,
-    population: POPULATION = None,
-    delta: DELTA = 0.05,
-    setting: SETTING = "fixed",
-    weights: WEIGHTS = None,
-    seed: Annotated[
-        int, typer.Option("--seed", help="Seed of the draw of participants.", min=0)
-    ] = 0,
-    open_messages: Annotated[
-        bool, typer.Option("--open", help="Count the values directly, without sealing messages.")
-    ] = False,
-    db: DB = DEFAULT_DB,
-    output_format: FORMAT = None,
-    quiet: QUIET = False,
-) -> None:
-    """Simulate a group, users of a database, that finds its safe set without a curator."""
-    from fpmonitor.private.group import OpenChannel, SealedChannel, run_group  # noqa: PLC0415 -- an extra
-
-    table, _ = _users(db, None if apis is None else split_names(apis))
-    if participants > len(table):
-        raise InputError(f"participants: the database has only {len(table)} users")
-    rng = random.Random(seed)  # noqa: S311 -- of a simulation
-    holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), participants)]
-    terms = _terms(
-        "group",
-        apis=tuple(sorted(table.columns)),
-        population=participants if population is None else population,
-        k=k,
-        budget=budget,
-        delta=delta,
-        minimum_batch=max(2, participants // 2),
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        sealed = None if open_messages else SealedChannel(Path(folder), terms)
-        try:
-            run = run_group(
-                terms,
-                holders,
-                sealed or OpenChannel(terms),
-                setting=setting,
-                weights=_weights(weights),
-                rng=rng,
-            )
-        finally:
-            if sealed is not None:
-                sealed.close()
-    note(
-        "all participants are simulated on this machine: a demonstration, not a collection",
-        quiet=quiet,
-    )
-    answer = Output(
-        tables=[tables.group_table(run, terms)],
-        rows=[run.to_json()],
-        document=run.to_json(),
-    )
-    show(answer, output_format, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,21 +79,263 @@ class _Held:
         )
 
 
-def _held(path: Path, study: Study, epoch: int) -> _Held:
-    counts: dict[ApiSet, Tuples] = {}
-    with Store(path, study, "recipient") as store:
-        asks = [
-            ask
-            for ask in store.asks.values()
-            if ask.epoch == epoch and ask.recipient == "curator" and not ask.randomise
-        ]
-        for ask in sorted(asks, key=lambda one: one.round):
-            counts = {**read_counts(store, ask), **counts}
-    if not counts:
-        raise InputError(
-            f"{path}: no counts of epoch {epoch}", hint="run `fpmonitor private curate` first"
+@dataclass(frozen=True, kw_only=True)
+class CuratorFiles:
+    """Options for what a curator holds of one epoch."""
+
+    store: CURATOR_STORE
+    study: STUDY
+    epoch: EPOCH = 1
+
+    def held(self) -> _Held:
+        """Read the counts of the epoch."""
+        study = Study.read(self.study)
+        counts: dict[ApiSet, Tuples] = {}
+        with Store(self.store, study, "recipient") as store:
+            asks = [
+                ask
+                for ask in store.asks.values()
+                if ask.epoch == self.epoch and ask.recipient == "curator" and not ask.randomise
+            ]
+            for ask in sorted(asks, key=lambda one: one.round):
+                counts = {**read_counts(store, ask), **counts}
+        if not counts:
+            raise InputError(
+                f"{self.store}: no counts of epoch {self.epoch}",
+                hint="run `fpmonitor private curate` first",
+            )
+        return _Held(study, self.epoch, 1 + max(ask.round for ask in asks), counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedUsers:
+    """Options for a simulation with the users of a database."""
+
+    budget: BUDGET
+    apis: Annotated[
+        str | None,
+        typer.Option("--apis", help="Use these APIs only.", show_default="all", metavar="A,B,..."),
+    ] = None
+    population: POPULATION = None
+    delta: DELTA = 0.05
+    weights: WEIGHTS = None
+    db: DB = DEFAULT_DB
+
+    def tokens(self) -> pl.DataFrame:
+        """Return the tokens of the users."""
+        return _users(self.db, None if self.apis is None else split_names(self.apis))[0]
+
+    def study(self, name: str, apis: Iterable[str], users: int, **numbers: Any) -> Study:
+        """Return the terms, with reports of the usual length, or longer for very many APIs."""
+        names = tuple(sorted(apis))
+        return Study(
+            name=name,
+            apis=names,
+            population=users if self.population is None else self.population,
+            budget=self.budget,
+            delta=self.delta,
+            report_bytes=max(1024, 64 * len(names)),
+            **numbers,
         )
-    return _Held(study, epoch, 1 + max(ask.round for ask in asks), counts)
+
+
+def select(
+    *,
+    curator: CuratorFiles,
+    setting: SETTING = "statistical",
+    weights: WEIGHTS = None,
+    reader: Annotated[
+        RecipientRole,
+        typer.Option(
+            "--next",
+            help="For whom the next request is: the chosen set, or the next round of the curator.",
+        ),
+    ] = "analyst",
+    output_format: FORMAT = None,
+    output: ASK = None,
+) -> None:
+    """Choose the set with the greatest utility whose limit is within the budget."""
+    held = curator.held()
+    terms = held.study
+    found = select_set(terms, held.counts, setting=setting, weights=_weights(weights))
+    answer = Output(
+        tables=[tables.selection_table(found, terms)],
+        rows=untyped([found.recommended, *found.singles]),
+        document=untyped(found),
+    )
+    show(answer, output_format, None)
+    if output is None:
+        return
+    if reader == "curator":
+        knowledge = Knowledge(terms, held.counts, setting)
+        _write_ask(
+            held.study, next_ask(knowledge, epoch=held.epoch, number=held.next_round), output
+        )
+    else:
+        _write_ask(held.study, held.analyst_ask(found.recommended.apis), output)
+
+
+def redact(
+    *,
+    curator: CuratorFiles,
+    apis: Annotated[
+        str, typer.Option("--apis", help="APIs of the set to release.", metavar="A,B,...")
+    ],
+    setting: SETTING = "statistical",
+    suspicion: Annotated[
+        float,
+        typer.Option(
+            "--suspicion", help="Largest probability that a redacted value was a rare one."
+        ),
+    ] = SUSPICION,
+    sample: Annotated[
+        Path | None,
+        typer.Option(
+            "--sample",
+            help="Choose by the joint values of the users in this database.",
+            metavar="DB",
+            exists=True,
+        ),
+    ] = None,
+    weights: WEIGHTS = None,
+    output_format: FORMAT = None,
+    output: ASK = None,
+) -> None:
+    """Choose values that users withhold, so that an exposing set can be released."""
+    held = curator.held()
+    terms = held.study
+    wanted = _sorted_apis(apis, terms.apis)
+    if sample is None:
+        plan = plan_from_marginals(
+            terms,
+            held.counts,
+            wanted,
+            setting=setting,
+            weights=_weights(weights),
+            suspicion=suspicion,
+        )
+    else:
+        table, digest = _users(sample, wanted)
+        plan = plan_from_sample(
+            terms,
+            table,
+            wanted,
+            rng=np.random.default_rng(seed_of("redact", terms.id.hex(), digest, apis)),
+            setting=setting,
+            weights=_weights(weights),
+            suspicion=suspicion,
+        )
+    answer = Output(
+        tables=[tables.redaction_table(plan, terms)],
+        rows=untyped(plan.per_api),
+        # The rules are in the request.
+        document={name: part for name, part in untyped(plan).items() if name != "rules"},
+    )
+    show(answer, output_format, None)
+    if not plan.within_budget:
+        raise UndecidableError(
+            "no rules found that bring the exposure within the budget",
+            hint="omit an API, raise the budget, or collect from more users",
+        )
+    if output is not None:
+        _write_ask(held.study, held.analyst_ask(wanted, plan.rules), output)
+
+
+def hierarchy(
+    *,
+    users: SimulatedUsers,
+    largest_set: Annotated[
+        int,
+        typer.Option(
+            "--largest-set", help="Largest number of APIs that the curator may see together.", min=1
+        ),
+    ] = 3,
+    k: K = 10,
+    setting: SETTING = "statistical",
+    least_gain: Annotated[
+        float,
+        typer.Option("--least-gain", help="Stop after a round that raises the utility by less."),
+    ] = 0.0,
+    thrifty: Annotated[
+        bool,
+        typer.Option("--thrifty", help="Do not ask for sets that are within the budget already."),
+    ] = False,
+    output_format: FORMAT = None,
+) -> None:
+    """Simulate the rounds of singles, pairs, triples ... with the users of a database."""
+    table = users.tokens()
+    terms = users.study(
+        "simulation", table.columns, len(table), k=k, largest_set=min(largest_set, table.width)
+    )
+    played = simulate(
+        table,
+        terms,
+        setting=setting,
+        weights=_weights(users.weights),
+        least_gain=least_gain,
+        thrifty=thrifty,
+    )
+    answer = Output(
+        tables=[tables.hierarchy_table(played, terms)],
+        rows=[one.to_json() for one in played.rounds],
+        document=played.to_json(),
+    )
+    show(answer, output_format, None)
+
+
+def group(
+    *,
+    users: SimulatedUsers,
+    participants: Annotated[
+        int,
+        typer.Option(
+            "--participants", help="Number of users of the database who take part.", min=2
+        ),
+    ] = 200,
+    k: K = 5,
+    setting: SETTING = "fixed",
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the draw of participants.", min=0)
+    ] = 0,
+    open_messages: Annotated[
+        bool, typer.Option("--open", help="Count the values directly, without sealing messages.")
+    ] = False,
+    output_format: FORMAT = None,
+    quiet: QUIET = False,
+) -> None:
+    """Simulate a group, users of a database, that finds its safe set without a curator."""
+    from fpmonitor.private.group import OpenChannel, SealedChannel, run_group  # noqa: PLC0415 -- an extra
+
+    table = users.tokens()
+    if participants > len(table):
+        raise InputError(f"participants: the database has only {len(table)} users")
+    rng = random.Random(seed)  # noqa: S311 -- of a simulation
+    holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), participants)]
+    terms = users.study(
+        "group", table.columns, participants, k=k, minimum_batch=max(2, participants // 2)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        sealed = None if open_messages else SealedChannel(Path(folder), terms)
+        try:
+            run = run_group(
+                terms,
+                holders,
+                sealed or OpenChannel(terms),
+                setting=setting,
+                weights=_weights(users.weights),
+                rng=rng,
+            )
+        finally:
+            if sealed is not None:
+                sealed.close()
+    note(
+        "all participants are simulated on this machine: a demonstration, not a collection",
+        quiet=quiet,
+    )
+    answer = Output(
+        tables=[tables.group_table(run, terms)], rows=[run.to_json()], document=run.to_json()
+    )
+    show(answer, output_format, None)
 
 
 def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> None:
@@ -350,11 +356,6 @@ def _users(db: Path, apis: Sequence[str] | None) -> tuple[pl.DataFrame, str]:
         snapshot = take_snapshot(database)
         names = snapshot.apis if apis is None else apis
         return read_tokens(database, snapshot, sorted(set(names))), snapshot.digest
-
-
-def _terms(name: str, *, apis: ApiSet, **numbers: Any) -> Study:
-    """Study of a simulation, with reports of the usual length, or longer for very many APIs."""
-    return Study(name=name, apis=apis, report_bytes=max(1024, 64 * len(apis)), **numbers)
 
 
 def _sorted_apis(text: str, known: Sequence[str]) -> ApiSet:

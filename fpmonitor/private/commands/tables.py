@@ -45,9 +45,7 @@ def selection_table(found: Selection, study: Study) -> Table:
         columns=[
             *columns("text", "API set"),
             *columns(
-                "right",
-                "observed users, at most",
-                f"population of {study.population:,}, at most",
+                "right", "observed users, at most", f"population of {study.population:,}, at most"
             ),
             *columns("decimal", "bits, at most"),
         ],
@@ -71,7 +69,8 @@ def _all_rules(found: Selection) -> str:
 
 def redaction_table(plan: RedactionPlan, study: Study) -> Table:
     """Return what each user withholds of each API."""
-    return Table(
+    return Table.of(
+        plan.per_api,
         title="What each user withholds",
         caption=(
             f"Exposure at most {percent(plan.before, 2)} as it is, {percent(plan.after, 2)} with "
@@ -82,10 +81,6 @@ def redaction_table(plan: RedactionPlan, study: Study) -> Table:
             *columns("text", "API"),
             *columns("count", "values", "kept"),
             *columns("share", "rare", "cover", "redacted", "suspicion"),
-        ],
-        rows=[
-            (one.api, one.values, one.kept, one.rare, one.cover, one.redacted, one.suspicion)
-            for one in plan.per_api
         ],
     )
 
@@ -205,47 +200,32 @@ def tally(rows: Sequence[Row], document: object) -> Output:
 
 def plans(rows: Sequence[Row]) -> Output:
     """Return how each API is randomised."""
-    table = Table(
+    table = Table.of(
+        rows,
         title="How each API is randomised",
         columns=[
             *columns("text", "API"),
-            *columns("right", "values", "mechanism"),
+            *columns("right", ("values", _number), "mechanism"),
             *columns("significant", "epsilon", "accuracy", digits=3),
-        ],
-        rows=[
-            (
-                row["api"],
-                None if row["values"] is None else str(row["values"]),
-                row["mechanism"],
-                row["epsilon"],
-                row["accuracy"],
-            )
-            for row in rows
         ],
     )
     return Output(tables=[table], rows=rows)
 
 
+def _number(row: Row) -> str | None:
+    return None if row["values"] is None else str(row["values"])
+
+
 def estimates_table(found: Sequence[RandomisedApi], study: Study) -> Table:
     """Return the exposure of each API by randomised answers."""
-    return Table(
+    return Table.of(
+        found,
         title=f"Exposure among {study.population:,} users, k = {study.k}",
         caption=f"all limits hold together with probability {1 - study.delta:g}",
         columns=[
             *columns("text", "API"),
-            *columns("right", "mechanism", "epsilon"),
+            *columns("right", "mechanism", ("epsilon", lambda one: significant(one.epsilon))),
             *columns("count", "users"),
-            *columns("share", "at least", "at most"),
-        ],
-        rows=[
-            (
-                one.api,
-                one.mechanism,
-                significant(one.epsilon),
-                one.users,
-                one.lower,
-                one.upper,
-            )
-            for one in found
+            *columns("share", ("at least", "lower"), ("at most", "upper")),
         ],
     )

@@ -15,9 +15,9 @@ from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, STUDY
-from fpmonitor.private.files import write_bytes
-from fpmonitor.private.study import read_ask, read_study
+from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.table import read_tokens
+from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def seal(
         Path, typer.Option("--from", help="Database or log with the users.", metavar="PATH")
     ],
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write the uploads to this file.", metavar="FILE"),
+        Path | None, typer.Option("-o", "--output", help="Write the uploads to this file.")
     ] = None,
     to: Annotated[
         str | None, typer.Option("--to", help="Send the uploads to this shuffler.", metavar="URL")
@@ -63,9 +62,7 @@ def seal(
     gateway_keys: Annotated[
         Path | None,
         typer.Option(
-            "--gateway-keys",
-            help="Keys of the gateway, as served by the shuffler at /ohttp-keys.",
-            metavar="FILE",
+            "--gateway-keys", help="Keys of the gateway, as served by the shuffler at /ohttp-keys."
         ),
     ] = None,
     quiet: QUIET = False,
@@ -80,7 +77,7 @@ def seal(
     from fpmonitor.private.sending import send_uploads  # noqa: PLC0415 -- an extra
 
     send = None if output is not None else _sender(to, relay, gateway_keys)
-    terms, question = read_study(study), read_ask(ask)
+    terms, question = Study.read(study), CollectionRequest.read(ask)
     outer, inner = read_configs(shuffler_key), read_configs(recipient_key)
     table = _users_of(source, question, quiet=quiet)
 

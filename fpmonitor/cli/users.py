@@ -1,0 +1,166 @@
+"""Options that say which users are asked, and how their values are preprocessed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fpmonitor.cli.context import open_monitor
+from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, UNTIL
+from fpmonitor.cli.output import note
+from fpmonitor.disclosure import publishable_count
+from fpmonitor.population.views import View, Volatile
+from fpmonitor.store.snapshot import Window
+from fpmonitor.store.transforms import read_transforms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fpmonitor.disclosure import Audience
+    from fpmonitor.monitor import Monitor
+    from fpmonitor.population.population import Population
+    from fpmonitor.store.transforms import Transform
+
+
+VOLATILE = Annotated[
+    Volatile,
+    typer.Option(
+        "--volatile",
+        help="Values that browsers randomise: replaced by one token per browser family, left"
+        " out, or as logged.",
+        rich_help_panel="Data",
+    ),
+]
+DROP_AUTOMATION = Annotated[
+    bool,
+    typer.Option(
+        "--drop-automation", help="Exclude users that look automated.", rich_help_panel="Data"
+    ),
+]
+WHAT_IF = Annotated[
+    Path | None,
+    typer.Option(
+        "--what-if",
+        help="TOML file of value transforms (round, truncate, make constant): answer for "
+        "transformed values.",
+        rich_help_panel="Data",
+    ),
+]
+SOURCE = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        help="Only observations made by this library, for example 'fingerprintjs 5.2.0'.",
+        metavar="NAME",
+        rich_help_panel="Data",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredUsers:
+    """Options for the users of a database file."""
+
+    db: DB = DEFAULT_DB
+    since: SINCE = None
+    until: UNTIL = None
+
+    @property
+    def window(self) -> Window:
+        """Observations that count."""
+        return Window(self.since, self.until)
+
+    @property
+    def view(self) -> View:
+        """How values are preprocessed."""
+        return View()
+
+    def open(self, *, audience: Audience | None = None) -> Monitor:
+        """Open the database for questions."""
+        return open_monitor(self.db, window=self.window, view=self.view, audience=audience)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Users(StoredUsers):
+    """Options for the users of a database file or of a snapshot."""
+
+    snapshot: SNAPSHOT = None
+    engine: ENGINE = None
+
+    def open(self, *, audience: Audience | None = None) -> Monitor:
+        """Open the database, or the snapshot, for questions."""
+        return open_monitor(
+            self.db,
+            window=self.window,
+            view=self.view,
+            audience=audience,
+            snapshot=self.snapshot,
+            engine=self.engine,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsersOfSource(Users):
+    """Options for users, as one library observed them."""
+
+    source: SOURCE = None
+
+    @property
+    def window(self) -> Window:
+        """Observations that count."""
+        return Window(self.since, self.until, self.source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewedUsers(UsersOfSource):
+    """Options for users whose randomised values and automation are treated in some way."""
+
+    volatile: VOLATILE = "shared"
+    drop_automation: DROP_AUTOMATION = False
+
+    @property
+    def view(self) -> View:
+        """How values are preprocessed."""
+        return View(volatile=self.volatile, drop_automation=self.drop_automation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformedUsers(ViewedUsers):
+    """Options for users whose values may also be transformed."""
+
+    what_if: WHAT_IF = None
+
+    @property
+    def view(self) -> View:
+        """How values are preprocessed."""
+        return replace(super().view, transforms=transforms_of(self.what_if))
+
+
+def transforms_of(what_if: Path | None) -> Mapping[str, Transform]:
+    """Return the value transforms of a file; none without one."""
+    return {} if what_if is None else read_transforms(what_if)
+
+
+def note_view(population: Population, k: int) -> None:
+    """Note on stderr who was excluded, what was transformed, and which sources are mixed."""
+    view = population.view
+    if view.drop_automation:
+        dropped = publishable_count(population.dropped, k, population.audience)
+        number = f"fewer than {k}" if dropped is None else f"{dropped:,}"
+        note(f"{number} users that look automated are excluded")
+    if view.transforms:
+        note(f"value transforms applied to: {', '.join(sorted(view.transforms))}")
+    if view.volatile == "raw":
+        note(
+            "values that browsers randomise count as logged, although they identify nobody for long"
+        )
+    if population.snapshot.values_are_digested:
+        note("values are stored as digests: browsers and randomised values are not recognised")
+    mixed = population.mixed_sources(k)
+    for api, sources in list(mixed.items())[:5]:
+        note(f"{api}: values of {', '.join(sources)} are mixed; --source NAME selects one")
+    if len(mixed) > 5:
+        note(f"... and {len(mixed) - 5:,} more APIs with several sources")
