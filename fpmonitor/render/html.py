@@ -286,7 +286,9 @@ def _limits(findings: Findings) -> str:
     lines = [
         (
             f"The users are {decision.users:,}, with {findings.visits:,} visits. The promise holds "
-            "if they are independent draws from the population that sites will see. Consent, "
+            "if they and the users whom sites will see are independent draws from the same "
+            "distribution, and it is an average over such populations: in one of them, more users "
+            "may be exposed. Consent, "
             "country and time of collection decide who is among them; no statistic repairs that."
         ),
         "A person with several browsers is several users, and so is a browser with several ids.",
