@@ -81,6 +81,16 @@ def publishable_part(
     return part if told else None
 
 
+def publishable_coverage(having: int, users: int, k: int) -> float | None:
+    """Share of the users who have a value: 1 where fewer than k lack it, null where fewer have it.
+
+    The same for every audience, as it stands in decisions, which are handed on.
+    """
+    if users - having < k:
+        return 1.0
+    return None if having < k else having / users
+
+
 def may_count_below(audience: Audience, *, wanted: bool) -> bool:
     """Whether counts below k are shown because the owner wants them.
 

@@ -86,6 +86,7 @@ def decide_sets(
         digest=asked.digest,
         setting=setting,
         missing=question.missing,
+        coverage=population.coverage(policy.candidates, question.k),
         view=population.view,
         log_source=population.window.source,
         engine="memory" if in_memory else engine_name,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.guarantee import Terms, guarantee
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
@@ -55,6 +56,7 @@ def decide(
     digest: str,
     setting: Setting = "population",
     missing: Missing = "value",
+    coverage: Mapping[str, float | None] | None = None,
     weights: Mapping[str, float] | None = None,
     must: Iterable[str] = (),
     never: Iterable[str] = (),
@@ -80,8 +82,8 @@ def decide(
         source that thins its users itself.
     digest
         Digest of the data; with the policy it fixes the draw of the thinning.
-    setting, missing
-        See `Decision`; `missing` is noted only.
+    setting, missing, coverage
+        See `Decision`; `missing` and `coverage` are noted only.
     weights
         Utility of each API, 1 where not named.
     must, never
@@ -124,13 +126,21 @@ def decide(
     )
     best = recommend(borders.allow, weights=weights)
     undecided = _without_empty(borders.undecided)
+    terms = Terms(
+        policy=policy,
+        setting=setting,
+        missing=missing,
+        users=source.users,
+        coverage=coverage or {},
+    )
     return Decision(
         policy=policy,
         setting=setting,
         missing=missing,
         users=source.users,
         digest=digest,
-        guarantee=guarantee(policy, setting, source.users),
+        guarantee=guarantee(terms),
+        coverage=coverage,
         allow=_without_empty(borders.allow),
         block=_without_empty(borders.block),
         undecided=undecided,
@@ -315,21 +325,6 @@ def exact_criterion(policy: Policy, users: int) -> Criterion:
     # The budget is the decimal number that was written: 0.29 of 100 users are 29, not 28.
     limit = math.floor(Fraction(repr(policy.budget)) * users)
     return Criterion(weights, np.full(len(policy.candidates) + 1, float(limit)))
-
-
-def guarantee(policy: Policy, setting: Setting, users: int) -> str:
-    """Say in one sentence what holds, for whom, and on what assumption."""
-    exposed = (
-        f"exposes at most {100 * policy.budget:.6g} % of the users, by putting them into groups "
-        f"of fewer than {policy.k}"
-    )
-    if setting == "sample" or policy.delta is None:
-        return f"Among the {users:,} observed users, every set on the allow list {exposed}: exact."
-    return (
-        f"With probability at least {1 - policy.delta:.6g}, every set on the allow list {exposed}, "
-        f"in a population of {policy.population:,}, provided that the {users:,} observed users "
-        "are independent draws from it."
-    )
 
 
 def _without_empty(sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:

@@ -5,7 +5,7 @@ A decision file alone answers a gate, so this module needs neither numbers nor a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -62,6 +62,9 @@ class Decision(Result):
         Total weight of `recommended`, and one that no allowed set exceeds; equal if `complete`.
     engine
         What counted the groups: `memory`, `duckdb`, or the address of another engine.
+    coverage
+        Candidate -> share of the users with a value of it: 1 where fewer than k lack it, null where
+        fewer than k have it; null as a whole in files of before.
     """
 
     policy: Policy
@@ -83,6 +86,7 @@ class Decision(Result):
     utility: float | None = None
     utility_bound: float | None = None
     engine: str | None = None
+    coverage: Mapping[str, float | None] | None = None
 
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
@@ -124,6 +128,7 @@ class Decision(Result):
             "missing": self.missing,
             "view": {"source": self.source, **self.view.to_json()},
             "data": {"users": self.users, "digest": self.digest},
+            **({} if self.coverage is None else {"coverage": dict(self.coverage)}),
             "guarantee": self.guarantee,
             "allow": [list(apis) for apis in self.allow],
             "block": [list(apis) for apis in self.block],
@@ -173,6 +178,7 @@ class Decision(Result):
             seconds=read.seconds,
             users_needed=None if read.users_needed is None else tuple(read.users_needed),
             engine=read.engine,
+            coverage=read.coverage,
             utility=read.utility,
             utility_bound=read.utility_bound,
             view=View() if view is None else View.from_json(view),

@@ -54,6 +54,7 @@ class DecisionFile(msgspec.Struct):
     utility: _Amount | None = None
     utility_bound: _Amount | None = None
     engine: str | None = None
+    coverage: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)] | None] | None = None
 
     def __post_init__(self) -> None:
         sets = [*self.allow, *self.block, *self.undecided, self.recommended]

@@ -14,7 +14,14 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fpmonitor.disclosure import Audience, ToldSpectra, check_users, may_name, told_spectra
+from fpmonitor.disclosure import (
+    Audience,
+    ToldSpectra,
+    check_users,
+    may_name,
+    publishable_coverage,
+    told_spectra,
+)
 from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.population.browsers import BrowserGroups, signs_of
 from fpmonitor.population.changes import recoding_of
@@ -194,6 +201,19 @@ class Population:
             if change.codes is not None and not change.codes.any():
                 counts[api] = 0
         return counts
+
+    def coverage(self, apis: Iterable[str], k: int) -> dict[str, float | None]:
+        """Tell which share of the users has a value of each API: `disclosure.publishable_coverage`.
+
+        Raises
+        ------
+        UnknownNameError
+            An API that was never observed.
+        """
+        wanted = sorted(set(apis))
+        self.check_names(wanted)
+        counts = self.users_of_apis()
+        return {api: publishable_coverage(counts[api], self.users, k) for api in wanted}
 
     def publishable_apis(self, k: int) -> tuple[str, ...]:
         """Observed APIs whose names may be told: see `disclosure.may_name`."""

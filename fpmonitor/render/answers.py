@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.decide.guarantee import limits
 from fpmonitor.render.numbers import count, percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
@@ -63,8 +64,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             f"{first.population:,}"
         ),
         caption=(
-            f"{first.users:,} observed users. Each limit holds with probability "
-            f"{1 - first.delta:.6g} if they are independent draws from the population. "
+            f"{limits(population=first.population, users=first.users, delta=first.delta)} "
             "`n/2^H`: group size by the entropy reading; `off by`: how far it overstates the "
             "group of a typical user."
         ),
@@ -87,10 +87,7 @@ def counts_exposure(found: CountsExposure) -> Output:
             f"Share of users in groups of fewer than {found.k}, in a population of "
             f"{found.population:,}"
         ),
-        caption=(
-            f"{found.users:,} observed users. Each limit holds with probability "
-            f"{1 - found.delta:.6g} if they are independent draws from the population."
-        ),
+        caption=limits(population=found.population, users=found.users, delta=found.delta),
         columns=[
             *columns("count", "values"),
             *columns("share", "observed", "plug-in", "unbiased", "lower", "upper"),
@@ -164,9 +161,9 @@ def _trust_table(of: str, levels: Sequence[TrustLevel]) -> Table:
         levels,
         title=f"Price of trust: {of}",
         caption=(
-            "`upper` limits the statistical exposure, with probability 1 - delta, whatever the "
-            "joint distribution; `observed` bounds the share among the observed users; `bits` "
-            "their entropy."
+            "`upper` limits the average exposure over populations, with probability 1 - delta, "
+            "whatever the joint distribution; `observed` bounds the share among the observed "
+            "users; `bits` their entropy."
         ),
         columns=[
             *columns("text", ("known", "knowledge"), "rule", ("rule (observed)", "observed_rule")),
@@ -178,7 +175,10 @@ def _trust_table(of: str, levels: Sequence[TrustLevel]) -> Table:
 
 def _cohort_table(of: str, given: Sequence[str], report: CohortReport, delta: float) -> Table:
     others = report.others
-    caption = f"All upper limits hold together with probability {1 - delta:.6g}; so do the lower. "
+    caption = (
+        f"All upper limits, of averages over populations, hold together with probability "
+        f"{1 - delta:.6g}; so do the lower. "
+    )
     if len(report.cohorts) > _SHOWN_COHORTS:
         caption += f"The {_SHOWN_COHORTS} highest of {len(report.cohorts):,} cohorts. "
     if others is not None:
@@ -384,8 +384,9 @@ def _trend_table(report: TrendReport) -> Table:
             f"{report.population:,}, by {report.period}"
         ),
         caption=(
-            f"Each limit holds with probability {1 - report.delta:.6g}, for its window and set "
-            "alone. An ! marks users who changed against the window they are compared with."
+            f"Each limit holds with probability {1 - report.delta:.6g}, for the average over "
+            "populations, its window and set alone. An ! marks users who changed against the "
+            "window they are compared with."
         ),
         columns=[
             *columns("text", "from"),

@@ -98,7 +98,8 @@ def to_github(report: CheckReport, file: str) -> str:
 def _lines(report: CheckReport) -> Iterator[tuple[ApiSet, Verdict, str]]:
     """Each set, its verdict, and both in one sentence."""
     policy = report.decision.policy
-    budget = f"{100 * policy.budget:.6g} % of the users to groups of fewer than {policy.k}"
+    average = "" if report.exact else " on average"
+    budget = f"{100 * policy.budget:.6g} % of the users{average} to groups of fewer than {policy.k}"
     says = {
         "allow": f"exposes at most {budget}",
         "block": f"exposes more than {budget}",

@@ -97,8 +97,9 @@ def of_exposures(
     return Figure(
         note=(
             f"Share of the users in groups of fewer than {first.k}, in a population of "
-            f"{first.population:,}: bars are limits, each wrong with probability at most "
-            f"{first.delta:g}; dots are unbiased estimates.{line}{left_out}{remark}"
+            f"{first.population:,}: bars are limits of the average over populations, each wrong "
+            f"with probability at most {first.delta:g}; dots are unbiased estimates."
+            f"{line}{left_out}{remark}"
         ),
         svg=range_chart(
             [
@@ -254,8 +255,8 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
     said = _changes(trend)
     note = (
         f"Share of the users in groups of fewer than {trend.k}, in a population of "
-        f"{trend.population:,}. {said} Each limit is wrong with probability at most "
-        f"{trend.delta:g}, for its window and set alone."
+        f"{trend.population:,}. {said} Each limit, of the average over populations, is wrong with "
+        f"probability at most {trend.delta:g}, for its window and set alone."
     )
     changed = len({alarm.since for alarm in trend.alarms})
     described = (

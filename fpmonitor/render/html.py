@@ -278,8 +278,10 @@ def _limits(findings: Findings) -> str:
     lines = [
         (
             f"The data are {decision.users:,} users with {findings.visits:,} visits. The guarantee "
-            "holds if they are independent draws from the population that sites will see. Consent, "
-            "country and time of collection decide who is among them; no statistic corrects that."
+            "holds if they and the users whom sites will see are independent draws from the same "
+            "distribution, and it is an average over such populations: in one of them, more users "
+            "may be exposed. Consent, country and time of collection decide who is in the data; no "
+            "statistic corrects that."
         ),
         "A person with several browsers is several users, and so is a browser with several ids.",
         f"Users that look automated: {automated}; "

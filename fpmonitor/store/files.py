@@ -249,7 +249,7 @@ def make_file(path: Path, make: Callable[[Path], object]) -> None:
 def remove_spills(path: Path) -> None:
     """Remove what killed processes have left; only the holder of the database can.
 
-    DuckDB itself removes spilled data only when it spills again, and the files hold values of users.
+    DuckDB itself removes spills only when it spills again, and the files hold values of users.
     """
     for unfinished in path.parent.glob(f"{glob.escape(path.name)}.*{_UNFINISHED}"):
         unfinished.unlink(missing_ok=True)

@@ -1,0 +1,110 @@
+"""What decisions and limits promise, in words: one function a clause.
+
+The theorem bounds the statistical exposure, an expectation: see docs/certificate.md. Which words
+stand for which assumption, and what breaks it, is a table there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fpmonitor.decide.decision import Setting
+    from fpmonitor.policy import Policy
+    from fpmonitor.question import Missing
+
+FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a promise depends on.
+
+    Attributes
+    ----------
+    policy, setting, missing, users
+        As in `Decision`.
+    coverage
+        Candidate -> share of the users with an observation of it; null where it may not be told.
+    """
+
+    policy: Policy
+    setting: Setting
+    users: int
+    missing: Missing = "value"
+    coverage: Mapping[str, float | None] = field(default_factory=dict)
+
+
+def guarantee(terms: Terms) -> str:
+    """Say what holds, for whom, and on what assumptions."""
+    return " ".join(filter(None, (clause(terms) for clause in _CLAUSES)))
+
+
+def limits(*, population: int, users: int, delta: float) -> str:
+    """Say what each limit of the exposure of one set promises."""
+    return (
+        f"Each limit holds with probability {1 - delta:.6g}, for the average over populations of "
+        f"{population:,}, if the {users:,} observed users and theirs are independent draws from "
+        "one distribution."
+    )
+
+
+def _promise(terms: Terms) -> str:
+    """Say the sentence that the theorem proves."""
+    policy = terms.policy
+    exposed = (
+        f"exposes at most {100 * policy.budget:.6g} % of the users, by putting them into groups "
+        f"of fewer than {policy.k}"
+    )
+    if terms.setting == "sample" or policy.delta is None:
+        return (
+            f"Among the {terms.users:,} observed users, every set on the allow list {exposed}: "
+            "exact."
+        )
+    return (
+        f"With probability at least {1 - policy.delta:.6g}, every set on the allow list {exposed}, "
+        f"on average over populations of {policy.population:,}, provided that the "
+        f"{terms.users:,} observed users and theirs are independent draws from one distribution."
+    )
+
+
+def _absent(terms: Terms) -> str:
+    """Say what absent counts as, where many lack a value or it does not count as one."""
+    if terms.missing == "value" and not _scarce(terms):
+        return ""
+    return {
+        "value": "Users without a value of an API count as if they shared one.",
+        "drop": "Nothing is promised to users without a value of every candidate.",
+    }[terms.missing]
+
+
+def _coverage(terms: Terms) -> str:
+    """Name the candidates that many lack."""
+    scarce = _scarce(terms)
+    if not scarce:
+        return ""
+    few = f"fewer than {terms.policy.k} users"
+    named = [
+        f"{api} ({few if share is None else f'{100 * share:.3g} %'})"
+        for api, share in scarce[:_NAMED]
+    ]
+    if len(scarce) > _NAMED:
+        named.append(f"{len(scarce) - _NAMED:,} more")
+    return f"Not all users have a value of {', '.join(named)}."
+
+
+def _scarce(terms: Terms) -> list[tuple[str, float | None]]:
+    """Candidates that too many users lack, and the share that has them, the rarest first."""
+    scarce = [
+        (api, share)
+        for api, share in terms.coverage.items()
+        if share is None or share < FULL_COVERAGE
+    ]
+    return sorted(scarce, key=lambda entry: (entry[1] or 0, entry[0]))
+
+
+_CLAUSES = (_promise, _absent, _coverage)

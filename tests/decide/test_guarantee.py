@@ -1,0 +1,47 @@
+"""The sentence of a decision: it says what is proved, for whom, and who lacks a candidate."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from fpmonitor.decide.guarantee import Terms, guarantee, limits
+from fpmonitor.monitor import Monitor
+from fpmonitor.policy import Policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+USERS = 2000
+
+
+def test_the_sentence_bounds_an_average_over_populations() -> None:
+    policy = Policy(k=10, population=1000, budget=0.05, delta=0.05, candidates=("A",))
+    said = guarantee(Terms(policy=policy, setting="population", users=USERS))
+    assert "at most 5 % of the users" in said
+    assert "on average over populations of 1,000" in said
+    exact = Policy(k=10, population=USERS, budget=0.05, delta=None, candidates=("A",))
+    assert "average" not in guarantee(Terms(policy=exact, setting="sample", users=USERS))
+    assert "average over populations of 1,000" in limits(population=1000, users=USERS, delta=0.05)
+
+
+def test_a_decision_says_which_candidates_many_users_lack(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    with log.open("w") as lines:
+        for i in range(USERS):
+            seen = {"Screen.width": i % 3, "Screen.height": 1} if i else {"Screen.width": 0}
+            rare = {"Canvas.hash": f"h{i}"} if i % 50 == 0 else {}
+            few = {"Screen.depth": 24} if i < 3 else {}
+            lines.write(json.dumps({"user": f"u{i}", **seen, **rare, **few}) + "\n")
+    with Monitor(tmp_path / "d.duckdb", create=True) as monitor:
+        monitor.ingest([str(log)])
+        decision = monitor.decide(k=10, budget=0.3)
+        narrow = monitor.decide(k=10, budget=0.3, candidates=["Screen.width", "Screen.height"])
+    assert decision.to_json()["coverage"] == {
+        "Canvas.hash": 0.02,
+        "Screen.depth": None,
+        "Screen.height": 1.0,
+        "Screen.width": 1.0,
+    }
+    assert "Screen.depth (fewer than 10 users), Canvas.hash (2 %)" in decision.guarantee
+    assert "Not all" not in narrow.guarantee
