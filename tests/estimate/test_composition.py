@@ -69,7 +69,7 @@ def at(pieces: Pieces, t: float) -> float:
     """Value of a function of a threshold; everybody is exposed above its last piece."""
     piece = int(np.searchsorted(pieces.highest, math.log(t)))
     if piece == pieces.highest.size:
-        return 1.0
+        return 1.0 if pieces.growth == "odds" else 1 + float(pieces.weight[0]) * t
     weight = pieces.weight[piece]
     growth = t / (1 - t) if pieces.growth == "odds" and weight else t
     return float(pieces.offset[piece] + weight * growth)
