@@ -52,7 +52,7 @@ def generator() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def figure_2() -> tuple[Rows, str]:
+def figure_2() -> tuple[Rows, dict[str, str]]:
     """Average and worst-case privacy by number of values, at epsilon 2."""
     rows: Rows = []
     for values in FIGURE_2_VALUES:
@@ -69,11 +69,11 @@ def figure_2() -> tuple[Rows, str]:
     chart = line_chart(
         lines, title="Privacy at epsilon = 2", x_label="values", y_label="share of entropy left"
     )
-    return rows, standalone(chart)
+    return rows, {"": standalone(chart)}
 
 
-def figure_3() -> tuple[Rows, str]:
-    """Asymptotic utility against average privacy, three values."""
+def figure_3() -> tuple[Rows, dict[str, str]]:
+    """Asymptotic utility against average (a) and worst-case privacy (b), three values."""
     epsilons = [float(epsilon) for epsilon in np.geomspace(0.1, 10, 40)]
     curves = {
         name: curve
@@ -91,13 +91,22 @@ def figure_3() -> tuple[Rows, str]:
         for name, (privacies, utilities) in curves.items()
         for epsilon, privacy, utility in zip(epsilons, privacies, utilities, strict=True)
     ]
-    chart = line_chart(
-        [Series(name=name, x=x, y=y) for name, (x, y) in curves.items()],
-        title="Trade-off, three values",
-        x_label="average privacy",
-        y_label="asymptotic utility, nats",
-    )
-    return rows, standalone(chart)
+    worst = [math.exp(-epsilon) for epsilon in epsilons]
+    panels = {
+        "a": ("average privacy", curves),
+        "b": ("worst-case privacy", {name: (worst, y) for name, (_, y) in curves.items()}),
+    }
+    return rows, {
+        panel: standalone(
+            line_chart(
+                [Series(name=name, x=x, y=y) for name, (x, y) in lines.items()],
+                title=f"Trade-off, three values ({panel})",
+                x_label=label,
+                y_label="asymptotic utility, nats",
+            )
+        )
+        for panel, (label, lines) in panels.items()
+    }
 
 
 def table_4_1() -> Rows:
@@ -123,9 +132,9 @@ def table_4_1() -> Rows:
 
 
 def remark_7_9() -> Rows:
-    """Two mechanisms that each blur another pair of values, and their mixture."""
-    prior = DirichletPrior.jeffreys(3)
-    first = StochasticMatrix(np.array([[1, 0, 0], [0, 0.6, 0.4], [0, 0.4, 0.6]]))
+    """Two mechanisms that each blur another pair of values, and their mixture, as printed."""
+    prior = DirichletPrior((1.0, 1.0, 1.0))
+    first = StochasticMatrix(np.array([[3, 0, 0], [0, 2, 1], [0, 1, 2]]) / 3)
     second = StochasticMatrix(first.matrix()[::-1, ::-1])
     named: dict[str, Mechanism] = {
         "first": first,
@@ -142,7 +151,7 @@ def remark_7_9() -> Rows:
     ]
 
 
-def corollary_6_8(*, quick: bool) -> tuple[Rows, str]:
+def corollary_6_8(*, quick: bool) -> tuple[Rows, dict[str, str]]:
     """Digit utility minus log(n) / 2, towards its limit: fast for a smooth prior, else slowly."""
     rows: Rows = []
     lines = []
@@ -165,7 +174,7 @@ def corollary_6_8(*, quick: bool) -> tuple[Rows, str]:
         x_label="log10 of the users",
         y_label="gap, nats",
     )
-    return rows, standalone(chart)
+    return rows, {"": standalone(chart)}
 
 
 def seconds(action: Callable[[], object], rounds: int = 3) -> float:
@@ -233,14 +242,16 @@ def speed() -> dict[str, object]:
     }
 
 
-def write(folder: Path, name: str, rows: Sequence[dict[str, object]], chart: str | None) -> None:
+def write(
+    folder: Path, name: str, rows: Sequence[dict[str, object]], charts: dict[str, str]
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    if chart is not None:
-        (folder / f"{name}.svg").write_text(chart, encoding="utf-8")
+    for panel, chart in charts.items():
+        (folder / f"{name}{panel}.svg").write_text(chart, encoding="utf-8")
 
 
 def main() -> None:
@@ -248,16 +259,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
-    reproductions: dict[str, tuple[Rows, str | None]] = {
+    reproductions: dict[str, tuple[Rows, dict[str, str]]] = {
         "figure-2": figure_2(),
         "figure-3": figure_3(),
-        "table-4-1": (table_4_1(), None),
-        "remark-7-9": (remark_7_9(), None),
+        "table-4-1": (table_4_1(), {}),
+        "remark-7-9": (remark_7_9(), {}),
         "corollary-6-8": corollary_6_8(quick=arguments.quick),
     }
     if arguments.output is not None:
-        for name, (rows, chart) in reproductions.items():
-            write(arguments.output, name, rows, chart)
+        for name, (rows, charts) in reproductions.items():
+            write(arguments.output, name, rows, charts)
     document = {
         "speed": speed(),
         **{name: rows for name, (rows, _) in reproductions.items() if name != "figure-3"},

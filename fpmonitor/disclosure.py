@@ -48,6 +48,11 @@ def publishable_count(count: int, k: int, audience: Audience = Audience.OWNER) -
     return count if is_publishable(count, k, audience) else None
 
 
+def smallest_told_group(k: int, audience: Audience = Audience.OWNER) -> int:
+    """Users of the smallest group whose size may be inferred; smaller ones count as that."""
+    return 1 if audience is Audience.OWNER else max(k - 1, 1)
+
+
 def publishable_total(
     total: int, parts: Collection[int], k: int, audience: Audience = Audience.OWNER
 ) -> int | None:

@@ -10,12 +10,13 @@ from fpmonitor.answers.bounds import NamedBound, compare_bounds, told_interval
 from fpmonitor.answers.cohorts import CohortReport, report_cohorts
 from fpmonitor.answers.sets import declared_supports, sorted_sets
 from fpmonitor.answers.trust import Knowledge, TrustLevel, parts_of, price_of_trust
+from fpmonitor.disclosure import smallest_told_group
 from fpmonitor.estimate.bounds import Interval, theorem5, theorem6_floor, theorem8
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
     entropy_bits,
     min_entropy_bits,
-    misleading_factor,
+    misleading_factors,
     naive_group_size,
     normalised_entropy,
     unbiased_tsallis_entropy,
@@ -44,8 +45,8 @@ class BoundsReport:
     bounds
         The certificate, then the bounds of "Statistical anonymity".
     theorem6_floor
-        Worst-case error that no estimator of the exposure curve can beat, for the declared support,
-        or for as many values as were seen; null for a single value.
+        Worst-case error that no estimator of the exposure curve can beat; null where users can
+        have a single value, by the declared support or as far as was seen.
     """
 
     support: int | None
@@ -90,8 +91,10 @@ class ExposureReport(Result):
         Shannon entropy of the observed users, bits.
     naive_group_size
         How many of the population share a value by the usual reading, `n / 2^H`.
-    misleading_factor
-        How many times larger that reading is than the group of a typical user; above 1 it flatters.
+    misleading_factor, misleading_factor_worst_5, misleading_factor_worst_1
+        How many times larger that reading is than the group of the median user, and than the
+        largest group among the 5 % and the 1 % of the users in the smallest groups; for others,
+        groups smaller than k count as groups of k - 1.
     bounds, entropies, trust, cohorts
         What was asked for beside: all bounds, all measures of entropy, what less knowledge could
         promise, and the exposure within the cohorts of the given APIs.
@@ -120,6 +123,8 @@ class ExposureReport(Result):
     entropy_bits: float
     naive_group_size: float
     misleading_factor: float
+    misleading_factor_worst_5: float
+    misleading_factor_worst_1: float
     bounds: BoundsReport | None = None
     entropies: tuple[EntropyLine, ...] = ()
     trust: tuple[TrustLevel, ...] = ()
@@ -155,6 +160,8 @@ class ExposureReport(Result):
             "entropy_bits": self.entropy_bits,
             "naive_group_size": self.naive_group_size,
             "misleading_factor": self.misleading_factor,
+            "misleading_factor_worst_5": self.misleading_factor_worst_5,
+            "misleading_factor_worst_1": self.misleading_factor_worst_1,
         } | self._details()
 
     def _details(self) -> dict[str, Any]:
@@ -294,6 +301,8 @@ def report_exposure(
     theorems = [
         told_interval(theorem, told, question, support=support) for theorem in (theorem5, theorem8)
     ]
+    least = smallest_told_group(k, sample.audience)
+    median, worst_5, worst_1 = misleading_factors(told.most, least=least)
     return ExposureReport(
         apis=tuple(apis),
         given=tuple(given),
@@ -312,7 +321,9 @@ def report_exposure(
         theorem8=theorems[1],
         entropy_bits=bits,
         naive_group_size=naive_group_size(bits, population),
-        misleading_factor=misleading_factor(told.most),
+        misleading_factor=median,
+        misleading_factor_worst_5=worst_5,
+        misleading_factor_worst_1=worst_1,
     )
 
 

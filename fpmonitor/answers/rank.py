@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpmonitor.answers.sets import sets_up_to, sorted_sets
-from fpmonitor.disclosure import check_users, told_spectra
+from fpmonitor.disclosure import check_users, smallest_told_group, told_spectra
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.entropy import entropy_bits, misleading_factor, naive_group_size
+from fpmonitor.estimate.entropy import entropy_bits, misleading_factors, naive_group_size
 from fpmonitor.estimate.exposure import unbiased_exposure
 from fpmonitor.population.population import Population
 from fpmonitor.question import Question
@@ -41,8 +41,11 @@ class RankedSet:
     places_apart
         Place by entropy minus place by exposure: above 0, the set exposes more users than its
         entropy suggests.
-    naive_group_size, misleading_factor
-        `n / 2^H`, and how many times larger that is than the group of a typical user.
+    naive_group_size
+        `n / 2^H`.
+    misleading_factor, misleading_factor_worst_5, misleading_factor_worst_1
+        How many times larger that is than the group of the median user, and than the largest group
+        among the 5 % and the 1 % of the users in the smallest groups; see `ExposureReport`.
     """
 
     apis: tuple[str, ...]
@@ -54,6 +57,8 @@ class RankedSet:
     places_apart: int
     naive_group_size: float
     misleading_factor: float
+    misleading_factor_worst_5: float
+    misleading_factor_worst_1: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +146,8 @@ def rank_sets(
         sample.ask(distinct)
         told = [sample.told(apis).most for apis in distinct]
         exposures = [sample.limits(apis)[1] for apis in distinct]
-    ranked = _ranked(distinct, told, np.array(exposures), n)
+    least = smallest_told_group(k, asked.audience)
+    ranked = _ranked(distinct, told, np.array(exposures), n, least)
     pairs, disagreeing = _disagreements(ranked)
     return Ranking(
         k=k,
@@ -166,7 +172,9 @@ def _ranked(
     spectra: Sequence[CountSpectrum],
     exposures: NDArray[np.float64],
     population: int,
+    least: int,
 ) -> list[RankedSet]:
+    factors = [misleading_factors(spectrum, least=least) for spectrum in spectra]
     bits = np.array([entropy_bits(spectrum) for spectrum in spectra])
     by_entropy, by_exposure = _places(bits), _places(exposures)
     return [
@@ -179,7 +187,9 @@ def _ranked(
             place_by_exposure=int(by_exposure[at]),
             places_apart=int(by_entropy[at] - by_exposure[at]),
             naive_group_size=naive_group_size(float(bits[at]), population),
-            misleading_factor=misleading_factor(spectrum),
+            misleading_factor=factors[at][0],
+            misleading_factor_worst_5=factors[at][1],
+            misleading_factor_worst_1=factors[at][2],
         )
         for at, (apis, spectrum) in enumerate(zip(sets, spectra, strict=True))
     ]

@@ -12,6 +12,7 @@ from fpmonitor.estimate.composition import (
     MarginalDistribution,
     best_composition,
     composition_from_sample,
+    observed_threshold,
 )
 from fpmonitor.estimate.entropy import chow_liu_upper_bits, entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure
@@ -166,7 +167,7 @@ def _observed(
         return 1.0, "no user is safe among so few"
     bound = best_composition(
         [MarginalDistribution.from_spectrum(single) for single in singles],
-        threshold=sample.question.k / sample.users,
+        threshold=observed_threshold(sample.question.k, sample.users),
         pairs={pair: MarginalDistribution.from_spectrum(joint) for pair, joint in pairs.items()},
     )
     return bound.upper, bound.rule

@@ -20,7 +20,12 @@ from fpmonitor.release.histogram import Mechanism, Release, read_release, write_
 from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
 from fpmonitor.release.singling_out import baseline as fixed_baseline
 from fpmonitor.release.singling_out import dp_bound
-from fpmonitor.release.stored import attack_release, guarantee_histogram, release_users
+from fpmonitor.release.stored import (
+    attack_release,
+    guarantee_histogram,
+    release_users,
+    smallest_thresholds,
+)
 from fpmonitor.render import store
 from fpmonitor.safe_files import untyped
 
@@ -28,6 +33,19 @@ _LARGEST_CURVE = 10_000
 
 
 USERS = Annotated[int, typer.Option("--users", "-n", help="Number of users in the release.")]
+RELEASE_USERS = Annotated[
+    int | None,
+    typer.Option(
+        "--users",
+        "-n",
+        help="Number of users in the release.",
+        show_default="the observed users",
+    ),
+]
+ALPHA = Annotated[
+    float,
+    typer.Option("--alpha", help="Probability with which the estimated distribution may be wrong."),
+]
 EPSILON = Annotated[float, typer.Option("--epsilon", help="Privacy loss, in nats.")]
 KNOWN = Annotated[
     int, typer.Option("--known", help="Number of users whose records an attacker knows.")
@@ -110,22 +128,9 @@ def histogram(
     ],
     k: THRESHOLD,
     epsilon: EPSILON,
-    users: Annotated[
-        int | None,
-        typer.Option(
-            "--users",
-            "-n",
-            help="Number of users in the release.",
-            show_default="the observed users",
-        ),
-    ] = None,
+    users: RELEASE_USERS = None,
     known: KNOWN = 0,
-    alpha: Annotated[
-        float,
-        typer.Option(
-            "--alpha", help="Probability with which the estimated distribution may be wrong."
-        ),
-    ] = 0.05,
+    alpha: ALPHA = 0.05,
     what_if: WHAT_IF = None,
     stored: StoredUsers,
     shown: Shown,
@@ -209,23 +214,51 @@ def curve(
 
 
 @audit.command("smallest-k")
-def least_threshold(
+def smallest_threshold(
     *,
-    users: USERS,
-    probability: Annotated[
-        list[float],
-        typer.Option(
-            "--probability", "-p", help="Probability of a value; repeat for each further value."
-        ),
-    ],
     epsilon: EPSILON,
     delta: Annotated[float, typer.Option("--delta", help="Delta to reach.")],
+    apis: Annotated[
+        str | None,
+        typer.Option("--apis", help="Columns of the histogram of a database, separated by commas."),
+    ] = None,
+    probability: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--probability",
+            "-p",
+            help="Instead of a database: probability of a value; repeat for each further value.",
+        ),
+    ] = None,
+    users: RELEASE_USERS = None,
     known: KNOWN = 0,
+    alpha: ALPHA = 0.05,
+    what_if: WHAT_IF = None,
+    stored: StoredUsers,
     shown: Shown,
 ) -> None:
     """Find the smallest threshold that makes a histogram (epsilon, delta)-private, if any."""
-    answer = {"k": smallest_k(users, probability, epsilon=epsilon, delta=delta, known=known)}
-    shown.show(store.members(answer))
+    if (apis is None) == (not probability):
+        raise PolicyError("apis", "name either APIs of a database, or probabilities (-p)")
+    if probability:
+        if users is None:
+            raise PolicyError("users", "is missing", hint="-p says nothing of how many there are")
+        k = smallest_k(users, probability, epsilon=epsilon, delta=delta, known=known)
+        shown.show(store.members({"k": k}))
+        return
+    with open_database(stored.db) as database:
+        found = smallest_thresholds(
+            database,
+            split_names(apis or ""),
+            epsilon=epsilon,
+            delta=delta,
+            window=stored.window,
+            transforms=transforms_of(what_if),
+            users=users,
+            known=known,
+            alpha=alpha,
+        )
+    shown.show(store.members(asdict(found)))
 
 
 @audit.command("baseline")

@@ -122,10 +122,15 @@ def gamma_hoeffding(users: int, support: int, delta: float) -> float:
 
 
 def theorem6_floor(support: int) -> float:
-    """Worst-case risk that no estimator of the exposure curve can beat: `1 / (16 s)`.
+    """Worst-case risk that no estimator of the exposure curve can beat: 1/32, from two values on.
 
     The risk is the expected largest distance between the estimated and the true curve, at the
     worst distribution over `s` values, however large the sample.
+
+    Parameters
+    ----------
+    support
+        `s`: number of values that users can have.
 
     Raises
     ------
@@ -134,12 +139,14 @@ def theorem6_floor(support: int) -> float:
 
     Notes
     -----
-    "Statistical anonymity", Theorem 6. In print the estimate is a number; it must be a function
-    of `t`, and two lines of the proof in Appendix F are reversed. The conclusion survives.
+    "Statistical anonymity", Theorem 6, has `1 / (16 s)`. Distributions on two values are among
+    those on `s`, so that the floor of `s = 2` holds for all. In print the estimate is a number; it
+    must be a function of `t`, and two lines of the proof in Appendix F are reversed. The conclusion
+    survives.
     """
     if support < 2:
         raise InputError(f"support: must be at least 2, got {support}")
-    return 1 / (16 * support)
+    return 1 / 32
 
 
 def theorem8(

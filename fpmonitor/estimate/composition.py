@@ -10,17 +10,18 @@ anonymity: Quantifying reidentification risks without reidentifying users", sect
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import scipy
 
 from fpmonitor.errors import InputError
+from fpmonitor.estimate.allocation import Pieces, least_sum
 from fpmonitor.policy import check_share, check_threshold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -28,10 +29,9 @@ if TYPE_CHECKING:
 
 _Known = TypeVar("_Known")
 
-_PRODUCT_STEPS = 120
 _MULTIPLIERS = 24
-# Covers the rounding of a product of thresholds: the bound is for a slightly larger threshold.
-_ROUNDING = 1 + 1e-12
+# Of a product of thresholds: what it lacks for the asked one, or exceeds 1 by.
+_FACTOR = Pieces(highest=np.zeros(1), offset=np.zeros(1), weight=np.ones(1))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -75,29 +75,36 @@ class MarginalDistribution:
         """Number of values."""
         return int(self.values.sum())
 
-    def exposure(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Share of the users on values of probability strictly below each threshold."""
-        mass = np.append(0.0, np.cumsum(self.probabilities * self.values))
-        exposed: NDArray[np.float64] = mass[np.searchsorted(self.probabilities, thresholds)]
-        return np.minimum(exposed, 1.0)
+    def pieces(self, *, weight: float = 0.0) -> Pieces:
+        """`Q(t) + weight t`, with `Q` the share of users on values of probability below `t`.
 
-    def sharpened_slack(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`sum_v min(p_v, t (1 - p_v) / (1 - t))` at each threshold `t` in (0, 1]."""
+        Thresholds above all probabilities, where everybody is exposed, are left out.
+        """
+        mass = np.append(0.0, np.cumsum(self.probabilities * self.values)[:-1])
+        return Pieces(
+            highest=np.minimum(np.log(self.probabilities), 0),
+            offset=mass,
+            weight=np.full(mass.size, weight),
+        )
+
+    def sharpened_pieces(self) -> Pieces:
+        """`sum_v min(p_v, t (1 - p_v) / (1 - t))`."""
         # A probability may be rounded above 1, and its odds are huge.
         complements = np.maximum(1 - self.probabilities, 0) * self.values
-        frequent = np.append(np.cumsum(complements[::-1])[::-1], 0.0)
-        position = np.searchsorted(self.probabilities, thresholds)
-        odds = thresholds / np.maximum(1 - thresholds, 1e-300)
-        # At t = 1 only a value of probability 1 remains, and it carries nothing.
-        return self.exposure(thresholds) + np.where(thresholds < 1, odds * frequent[position], 0)
+        frequent = np.cumsum(complements[::-1])[::-1].astype(np.float64)
+        return replace(self.pieces(), weight=frequent, growth="odds")
 
-    def tails(self) -> SizedTails:
-        """Probability outside of the `r` most frequent values, for every `r` from 1."""
-        descending = np.repeat(self.probabilities[::-1], self.values[::-1])
-        outside = np.cumsum(descending[::-1])[::-1]
+    def tails(self, *, tied: bool = False) -> SizedTails:
+        """Probability outside of the `r` most frequent values, for every `r` from 1.
+
+        With `tied`, only for the `r` that keep all or none of the values of equal probability.
+        """
+        times = np.ones_like(self.values) if tied else self.values[::-1]
+        kept = self.values[::-1] if tied else np.ones(self.support, dtype=np.int64)
+        shares = np.repeat(self.probabilities[::-1], times) * kept
         return SizedTails(
-            sizes=np.arange(1, descending.size + 1, dtype=np.float64),
-            tails=np.append(outside[1:], 0.0),
+            sizes=np.cumsum(kept).astype(np.float64),
+            tails=np.append(np.cumsum(shares[::-1])[::-1][1:], 0.0),
         )
 
 
@@ -160,7 +167,7 @@ def composition_bounds(
 ) -> tuple[CompositionBound, ...]:
     """Bounds of the joint exposure `Q_J(T)` by every rule, marginals known exactly.
 
-    The fixed setting: a distribution, or the database itself with `T = k / m`.
+    The fixed setting: a distribution, or the database itself with `observed_threshold`.
 
     Parameters
     ----------
@@ -187,8 +194,19 @@ def composition_bounds(
     if pairs:
         known = _with_pairs(marginals, pairs)
         tails = {apis: law.tails() for apis, law in known.items()}
-        bounds.append(join_size(tails, threshold, "join size"))
+        bounds.append(join_size(tails, threshold))
     return tuple(bounds)
+
+
+def observed_threshold(k: int, users: int) -> float:
+    """`T` for the share of `users` observed users that are in groups of fewer than `k >= 2`.
+
+    Notes
+    -----
+    A group of fewer than `k` has at most `k - 1` users: the share is `Q_J(T)` for every `T` above
+    `(k - 1) / m` up to `k / m`. The bounds grow with `T`, so that the smallest is the best.
+    """
+    return (k - 1) / users * (1 + 1e-9)
 
 
 def theorem2_composition(
@@ -203,12 +221,8 @@ def theorem2_composition(
     "Statistical anonymity", Theorem 2: `Q_J(prod t_j) <= sum_j Q_j(t_j) + sum t_j |V_j|`, the last
     sum over all APIs but one. Minimised over the thresholds and the API left out.
     """
-    _check_composition(marginals, threshold)
-
-    def with_slack(law: MarginalDistribution) -> _Term:
-        return _Term(lambda t: law.exposure(t) + t * law.support, law.probabilities)
-
-    return _best_pivot(marginals, with_slack, threshold, "theorem 2")
+    slack = [law.pieces(weight=law.support) for law in marginals]
+    return _best_pivot(marginals, slack, threshold, "theorem 2")
 
 
 def sharpened_composition(
@@ -224,12 +238,8 @@ def sharpened_composition(
     print must be `<= q`): `Q_j(t_j) + t_j |V_j|` becomes `sum_v min(p_v, t (1 - p_v) / (1 - t))`.
     Never above Theorem 2.
     """
-    _check_composition(marginals, threshold)
-
-    def with_slack(law: MarginalDistribution) -> _Term:
-        return _Term(law.sharpened_slack, law.probabilities)
-
-    return _best_pivot(marginals, with_slack, threshold, "sharpened theorem 2")
+    slack = [law.sharpened_pieces() for law in marginals]
+    return _best_pivot(marginals, slack, threshold, "sharpened theorem 2")
 
 
 def theorem3_composition(
@@ -245,13 +255,10 @@ def theorem3_composition(
     that the slack is needed; its printed construction only reaches equality without slack.
     """
     _check_composition(marginals, threshold)
-    terms = [_Term(law.exposure, law.probabilities) for law in marginals]
-    terms.append(_Term(lambda c: c, np.empty(0)))
-    upper, factors = _minimise_over_product(terms, threshold)
+    best = least_sum([*(law.pieces() for law in marginals), _FACTOR], math.log(threshold))
+    *t, c = map(math.exp, best.arguments)
     return CompositionBound(
-        upper=min(upper, 1.0),
-        rule="theorem 3",
-        parameters={"t": tuple(factors[:-1]), "c": (factors[-1],)},
+        upper=best.value, rule="theorem 3", parameters={"t": tuple(t), "c": (c,)}
     )
 
 
@@ -267,10 +274,34 @@ def top_r_composition(
     Sharpens Theorem 3 of "Statistical anonymity" and is never above it or Theorem 2 at their best:
     users outside of the kept `r_j` values count as exposed, and of the at most `prod r_j` joint
     values that remain each exposed one carries less than `T`:
-    `Q_J(T) <= sum_j tail_j(r_j) + T prod r_j`.
+    `Q_J(T) <= sum_j tail_j(r_j) + T prod r_j`. Among values of equal probability that is linear in
+    each `r_j`, hence least where all of them or none are kept.
     """
     _check_composition(marginals, threshold)
-    return join_size({(api,): law.tails() for api, law in enumerate(marginals)}, threshold, "top-r")
+    return best_sizes([law.tails(tied=True) for law in marginals], threshold)
+
+
+def best_sizes(offers: Sequence[SizedTails], cell: float) -> CompositionBound:
+    """Least sum of tails plus `cell` times the number of joint values that remain: top-r.
+
+    Parameters
+    ----------
+    offers
+        Sets of values on offer for each API.
+    cell
+        What one joint value adds to the exposure at most, a share above 0.
+    """
+    kept = [
+        Pieces(
+            highest=-np.log(offer.sizes[::-1]),
+            offset=offer.tails[::-1],
+            weight=np.zeros(offer.sizes.size),
+        )
+        for offer in offers
+    ]
+    best = least_sum([*kept, _FACTOR], math.log(cell))
+    sizes = tuple(float(round(math.exp(-u))) for u in best.arguments[:-1])
+    return CompositionBound(upper=best.value, rule="top-r", parameters={"r": sizes})
 
 
 def composition_from_sample(
@@ -322,7 +353,8 @@ def composition_from_sample(
         apis: sampled_tails(spectrum, delta=delta / len(known), rng=rng)
         for apis, spectrum in known.items()
     }
-    return join_size(tails, (k - 1) / population, "join size" if pairs else "top-r")
+    cell = (k - 1) / population
+    return join_size(tails, cell) if pairs else best_sizes([*tails.values()], cell)
 
 
 def sampled_tails(
@@ -401,14 +433,6 @@ def ranked_tails(
     return order, SizedTails(sizes=sizes, tails=tails)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Term:
-    """A non-decreasing function of one factor in (0, 1], and where it jumps."""
-
-    value: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-    jumps: NDArray[np.float64]
-
-
 def _check_composition(marginals: Sequence[object], threshold: float) -> None:
     check_share("threshold", threshold)
     if not marginals:
@@ -427,90 +451,22 @@ def _with_pairs(
 
 def _best_pivot(
     marginals: Sequence[MarginalDistribution],
-    with_slack: Callable[[MarginalDistribution], _Term],
+    slack: Sequence[Pieces],
     threshold: float,
     rule: str,
 ) -> CompositionBound:
     """Best bound over the API that is spared the slack."""
-    candidates = []
-    for pivot in range(len(marginals)):
-        terms = [with_slack(law) for law in marginals]
-        terms[pivot] = _Term(marginals[pivot].exposure, marginals[pivot].probabilities)
-        candidates.append(_minimise_over_product(terms, threshold))
-    upper, factors = min(candidates)
-    return CompositionBound(upper=min(upper, 1.0), rule=rule, parameters={"t": tuple(factors)})
-
-
-def _minimise_over_product(terms: Sequence[_Term], product: float) -> tuple[float, list[float]]:
-    """Minimise a sum of terms over factors in (0, 1] with a given product.
-
-    A dynamic programme over a geometric grid, then exchanges between two factors at their jumps.
-    Any factors give a valid bound; better ones a smaller one.
-    """
-    target = product * _ROUNDING
-    grid = np.minimum(target ** (np.arange(_PRODUCT_STEPS + 1) / _PRODUCT_STEPS), 1.0)
-    factors = [float(grid[step]) for step in _cheapest_steps([term.value(grid) for term in terms])]
-    width = target ** (-1.5 / _PRODUCT_STEPS)
-    improved = True
-    while improved:
-        improved = False
-        for i in range(len(terms)):
-            for j in range(i):
-                improved |= _exchange(terms, factors, i, j, width)
-    return _total(terms, factors), factors
-
-
-def _cheapest_steps(costs: Sequence[NDArray[np.float64]]) -> list[int]:
-    """Choose a step per cost table: least total cost among those that sum to the last index."""
-    size = costs[0].size
-    left = np.subtract.outer(np.arange(size), np.arange(size))
-    best = costs[0]
-    choices = []
-    for cost in costs[1:]:
-        total = np.where(left >= 0, best[left] + cost, np.inf)
-        choices.append(np.argmin(total, axis=1))
-        best = np.min(total, axis=1)
-    steps = []
-    rest = size - 1
-    for choice in reversed(choices):
-        steps.append(int(choice[rest]))
-        rest -= steps[-1]
-    return [rest, *reversed(steps)]
-
-
-def _exchange(terms: Sequence[_Term], factors: list[float], i: int, j: int, width: float) -> bool:
-    """Move two factors, their product kept, to the best jump nearby; tell whether it helped."""
-    product = factors[i] * factors[j]
-    own, other = (_near(terms[at].jumps, factors[at], width) for at in (i, j))
-    candidates = np.concatenate([own, product / other])
-    candidates = candidates[(candidates <= 1) & (candidates >= product)]
-    if not candidates.size:
-        return False
-    costs = terms[i].value(candidates) + terms[j].value(product / candidates)
-    now = terms[i].value(np.array(factors[i])) + terms[j].value(np.array(factors[j]))
-    best = int(np.argmin(costs))
-    if not costs[best] < now - 1e-12:
-        return False
-    factors[i] = float(candidates[best])
-    factors[j] = float(product / candidates[best])
-    return True
-
-
-def _near(jumps: NDArray[np.float64], factor: float, width: float) -> NDArray[np.float64]:
-    first, last = np.searchsorted(jumps, [factor / width, factor * width])
-    return jumps[first:last]
-
-
-def _total(terms: Sequence[_Term], factors: Sequence[float]) -> float:
-    return math.fsum(
-        float(term.value(np.array(factor))) for term, factor in zip(terms, factors, strict=True)
+    _check_composition(marginals, threshold)
+    best = min(
+        least_sum([*slack[:pivot], law.pieces(), *slack[pivot + 1 :]], math.log(threshold))
+        for pivot, law in enumerate(marginals)
     )
+    factors = tuple(map(math.exp, best.arguments))
+    return CompositionBound(upper=best.value, rule=rule, parameters={"t": factors})
 
 
-def join_size(
-    known: Mapping[tuple[int, ...], SizedTails], cell: float, rule: str
-) -> CompositionBound:
-    """Best sum of tails plus `cell` times the number of joint values that remain.
+def join_size(known: Mapping[tuple[int, ...], SizedTails], cell: float) -> CompositionBound:
+    """Sum of tails plus `cell` times the number of joint values that remain, for good sizes.
 
     Parameters
     ----------
@@ -518,8 +474,6 @@ def join_size(
         Tails by the APIs that each is about, numbered from 0; every API stands in one of them.
     cell
         What one joint value adds to the exposure at most, a share.
-    rule
-        Name of the bound.
 
     Notes
     -----
@@ -538,15 +492,13 @@ def join_size(
         cover = _fractional_cover(apis, costs)
         candidates.append((*_descend(offers, cover, cell, chosen), tuple(cover)))
     upper, sizes, weights = min(candidates)
-    parameters = {"r": sizes} if rule == "top-r" else {"r": sizes, "cover": weights}
-    return CompositionBound(upper=min(upper, 1.0), rule=rule, parameters=parameters)
+    return CompositionBound(
+        upper=min(upper, 1.0), rule="join size", parameters={"r": sizes, "cover": weights}
+    )
 
 
 def _fractional_cover(apis: Sequence[tuple[int, ...]], costs: Sequence[float]) -> list[float]:
     """Weights of least cost that cover every API with a total of at least 1."""
-    if all(len(part) == 1 for part in apis):
-        return [1.0] * len(apis)
-
     covers = np.zeros((1 + max(max(part) for part in apis), len(apis)))
     for column, part in enumerate(apis):
         covers[list(part), column] = 1

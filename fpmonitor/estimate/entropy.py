@@ -66,12 +66,13 @@ def naive_group_size(entropy_bits: float, population: int) -> float:
     return float(population / 2**entropy_bits)
 
 
-def misleading_factor(spectrum: CountSpectrum, *, share: float = 0.5) -> float:
+def misleading_factor(spectrum: CountSpectrum, *, share: float = 0.5, least: int = 1) -> float:
     """How many times larger the naive group size is than the group of a real user.
 
     The real user is the one such that `share` of the users are in groups no larger than its own:
-    the typical user for 0.5, the worst user that a budget of 1 % must protect for 0.01. Equals 1
-    for a uniform distribution. Above 1 the entropy flatters, below 1 it alarms.
+    the median user for 0.5, the best off of the worst 1 % for 0.01. Equals 1 for a uniform
+    distribution. Often below 1 for the median user and far above 1 for the worst, whom the
+    entropy says nothing about.
 
     Parameters
     ----------
@@ -79,6 +80,8 @@ def misleading_factor(spectrum: CountSpectrum, *, share: float = 0.5) -> float:
         Count spectrum of the sample.
     share
         Share of the users, in (0, 1).
+    least
+        Smaller groups count as groups of so many users.
 
     Returns
     -------
@@ -92,7 +95,15 @@ def misleading_factor(spectrum: CountSpectrum, *, share: float = 0.5) -> float:
     check_share("share", share)
     users_up_to = np.cumsum(spectrum.counts * spectrum.values)
     real = spectrum.counts[np.searchsorted(users_up_to, share * spectrum.users)]
-    return naive_group_size(entropy_bits(spectrum), spectrum.users) / float(real)
+    return naive_group_size(entropy_bits(spectrum), spectrum.users) / max(float(real), least)
+
+
+def misleading_factors(spectrum: CountSpectrum, *, least: int = 1) -> tuple[float, float, float]:
+    """`misleading_factor` of the median user, of the worst 5 % and of the worst 1 %."""
+    median, worst_5, worst_1 = (
+        misleading_factor(spectrum, share=share, least=least) for share in (0.5, 0.05, 0.01)
+    )
+    return median, worst_5, worst_1
 
 
 def miller_madow_entropy_bits(spectrum: CountSpectrum) -> float:

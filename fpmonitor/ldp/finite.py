@@ -18,9 +18,13 @@ import scipy
 from fpmonitor.errors import UndecidableError
 from fpmonitor.ldp.checks import check_whole_number
 from fpmonitor.ldp.fisher import (
+    MAX_QUADRATURE_VALUES,
+    MAX_SUBSETS,
     Expectation,
+    classes_of_values,
     expected_log_determinant,
     is_faithful,
+    log_determinants,
     merged_matrix,
 )
 from fpmonitor.ldp.integrals import expected_xlogx
@@ -43,8 +47,8 @@ MAX_EXACT_CELLS = 4_000_000
 MAX_EXACT_STEPS = 400_000_000
 MAX_SAMPLED_CELLS = 100_000
 MAX_BITS = 12
-_REPLICATES = 64
-_DRAWS = 4_000
+_REPLICATES = 256
+_DRAWS = 1_000
 _LARGEST_BIAS = 0.25  # nats, of the information on the distribution
 _DEGREES_OF_FREEDOM = 5
 _NEWTON_STEPS = 60
@@ -197,7 +201,8 @@ def _by_sampling(
             f"users: {users} users of a mechanism that is not faithful cannot be enumerated"
         )
     distributions = np.maximum(prior.sample(_REPLICATES, rng), 1e-290)
-    gains, biases, beyond = np.empty(_REPLICATES), np.empty(_REPLICATES), np.empty(_REPLICATES)
+    gains, biases, within = np.empty(_REPLICATES), np.empty(_REPLICATES), np.empty(_REPLICATES)
+    classes = classes_of_values(mechanism)
     counts = np.empty((_REPLICATES, len(matrix)), dtype=np.int64)
     for replicate, distribution in enumerate(distributions):
         chances = matrix @ distribution
@@ -205,7 +210,10 @@ def _by_sampling(
         evidence, effective = _log_evidence(matrix, prior, counts[replicate], distribution, rng)
         gains[replicate] = float(scipy.special.xlogy(counts[replicate], chances).sum()) - evidence
         biases[replicate] = 1 / (2 * effective)
-        beyond[replicate] = _gaussian_information(matrix, distribution)
+        within[replicate] = sum(
+            _gaussian_information(matrix[:, one], distribution[one] / distribution[one].sum())
+            for one in (classes == label for label in range(classes.max() + 1))
+        )
     bias = float(biases.mean())
     if bias > _LARGEST_BIAS:
         raise UndecidableError(
@@ -213,17 +221,28 @@ def _by_sampling(
             hint="the asymptotic utility plus log(n) / 2 is the limit of the digit utility",
         )
     gain = Expectation(float(gains.mean()), float(np.std(gains, ddof=1)) / math.sqrt(_REPLICATES))
-    if matrix.min() > 0:
+    if matrix.min() > 0 or _is_integrable(matrix):
         expected = expected_log_determinant(mechanism, prior, rng=rng)
         gain = _controlled_mean(gains, _controls(matrix, distributions, counts, expected.value))
     of_distribution = min(max(gain.value, 0.0), prior.distribution_information(users))
+    # Which class a value is of is certain: their tally is known, and counted exactly.
+    beyond = float(within.mean())
+    if classes.any():
+        beyond += prior.merged(classes).tally_entropy_given_distribution(users)
     return ReportsInformation(
         users=users,
         of_distribution=of_distribution,
-        of_tally=min(of_distribution + float(beyond.mean()), prior.tally_entropy(users)),
+        of_tally=min(of_distribution + beyond, prior.tally_entropy(users)),
         standard_error=math.hypot(gain.standard_error, bias),
         exact=False,
     )
+
+
+def _is_integrable(matrix: NDArray[np.float64]) -> bool:
+    """Whether the expected log determinant of a matrix with zeros has all its digits."""
+    reports, values = matrix.shape
+    few = values <= MAX_QUADRATURE_VALUES and math.comb(reports, values) <= MAX_SUBSETS
+    return few or reports == values
 
 
 def _controls(
@@ -232,19 +251,22 @@ def _controls(
     counts: NDArray[np.int64],
     mean_log_determinant: float,
 ) -> NDArray[np.float64]:
-    """Two numbers of mean 0 per replicate, which explain most of the gain when users are many.
+    """Numbers of mean 0 per replicate, which explain most of the gain when users are many.
 
-    Half the log determinant of the Fisher information, and half the score statistic.
+    Half the log determinant of the Fisher information, and half the score statistic; that has no
+    variance where reports are rare without limit, as those of a matrix with zeros.
     """
+    determinants = log_determinants(matrix, distributions) - mean_log_determinant
+    if matrix.min() == 0:
+        return np.asarray(determinants[:, None] / 2, dtype=np.float64)
     users, values = counts[0].sum(), matrix.shape[1]
     chances = distributions @ matrix.T
     information = np.matmul((matrix / chances[:, :, None]).transpose(0, 2, 1), matrix)
     scores = ((counts - users * chances) / chances) @ matrix
     solved = np.linalg.solve(information, scores[:, :, None])[:, :, 0]
     statistic = np.einsum("ij,ij->i", scores, solved) / users
-    determinants = np.linalg.slogdet(information)[1]
-    centred = [determinants - mean_log_determinant, statistic - (values - 1)]
-    return np.asarray(np.column_stack(centred) / 2, dtype=np.float64)
+    centred = np.column_stack([determinants, statistic - (values - 1)])
+    return np.asarray(centred / 2, dtype=np.float64)
 
 
 def _controlled_mean(gains: NDArray[np.float64], controls: NDArray[np.float64]) -> Expectation:
@@ -258,10 +280,11 @@ def _controlled_mean(gains: NDArray[np.float64], controls: NDArray[np.float64]) 
 
 
 def _gaussian_information(matrix: NDArray[np.float64], distribution: NDArray[np.float64]) -> float:
-    """`I(Y; T | P = p)` for many users: half the log ratio of two covariances of the tally.
+    """`I(Y; T | P = p)` of one class of values for many users: half a log ratio of covariances.
 
     They are those of the tally before and after the reports, per user, without the last value.
     """
+    matrix = matrix[matrix.max(axis=1) > 0]
     chances = matrix @ distribution
     known = (matrix / chances[:, None]).T @ matrix * np.outer(distribution, distribution)
     before = (np.diag(distribution) - np.outer(distribution, distribution))[:-1, :-1]
@@ -287,7 +310,7 @@ def _log_evidence(
     alpha = prior.parameters
     mode = _posterior_mode(matrix, alpha, counts, start)
     spread = np.linalg.inv(np.linalg.cholesky(_precision(matrix, alpha, counts, mode))).T
-    degrees, draws = _DEGREES_OF_FREEDOM, max(1_000, min(_DRAWS, 2_000_000 // len(matrix)))
+    degrees, draws = _DEGREES_OF_FREEDOM, _DRAWS
     normal = rng.standard_normal((draws, prior.values - 1))
     stretch = np.sqrt(degrees / rng.chisquare(degrees, draws))[:, None]
     standard = normal * stretch

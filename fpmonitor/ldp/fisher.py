@@ -40,13 +40,36 @@ class Expectation(NamedTuple):
     standard_error: float
 
 
+def rank(mechanism: Mechanism) -> int:
+    """`d`: column rank of the matrix, one more than the parameters that reports can tell of."""
+    if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
+        return mechanism.values
+    singular = np.linalg.svd(mechanism.matrix(), compute_uv=False)
+    return int(np.count_nonzero(singular > _RANK_TOLERANCE * singular[0]))
+
+
 def is_faithful(mechanism: Mechanism) -> bool:
     """Whether distributions of the values can be told apart by the reports: full column rank."""
+    return rank(mechanism) == mechanism.values
+
+
+def classes_of_values(mechanism: Mechanism) -> NDArray[np.intp]:
+    """Return the class of each value, numbered from 0, which a report reveals with certainty.
+
+    Values are of one class when a report is possible for both, or a chain of values links them.
+    There are `b'` classes.
+
+    Notes
+    -----
+    "LDP metrics", Theorem 6.7(2). Remark 6.9(1) says that `b' > 1` only if the LDP level is 0; it
+    is infinite then.
+    """
     if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
-        return True
-    singular = np.linalg.svd(mechanism.matrix(), compute_uv=False)
-    rank = np.count_nonzero(singular > _RANK_TOLERANCE * singular[0])
-    return int(rank) == mechanism.values
+        certain = mechanism.ldp_level == math.inf and mechanism.independent_bits in {None, (1, 0)}
+        return np.arange(mechanism.values) if certain else np.zeros(mechanism.values, dtype=np.intp)
+    possible = (mechanism.matrix() > 0).astype(np.int64)
+    _, labels = scipy.sparse.csgraph.connected_components(possible.T @ possible, directed=False)
+    return np.asarray(labels, dtype=np.intp)
 
 
 def expected_log_determinant(
@@ -113,7 +136,6 @@ def _by_quadrature(matrix: NDArray[np.float64], prior: DirichletPrior) -> float:
     """Double-exponential quadrature over the sticks that break the simplex."""
     distributions, weights = _simplex_nodes(prior)
     total = 0.0
-    log_determinants = _log_determinants if matrix.min() > 0 else _log_determinants_by_cauchy_binet
     block = max(1, _BLOCK_CELLS // (matrix.shape[0] * matrix.shape[1] * 4))
     for start in range(0, len(distributions), block):
         part = slice(start, start + block)
@@ -150,10 +172,20 @@ def _beta_nodes(
     return np.exp(log_stick), np.exp(log_rest), weights / weights.sum()
 
 
-def _log_determinants(
+def log_determinants(
     matrix: NDArray[np.float64], distributions: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """`log det J` at each distribution, by factorising `J`."""
+    """`log det J` at each distribution, by factorising `J` unless the matrix has zeros.
+
+    Raises
+    ------
+    PolicyError
+        A matrix with zeros has too many reports.
+    UndecidableError
+        The determinant is not positive in double precision.
+    """
+    if matrix.min() == 0:
+        return _log_determinants_by_cauchy_binet(matrix, distributions)
     information = np.matmul(
         (matrix / (distributions @ matrix.T)[:, :, None]).transpose(0, 2, 1), matrix
     )
@@ -195,12 +227,10 @@ def _by_quasi_monte_carlo(
     points = max(2, min(256, 2 ** int(math.log2(1 + 5e7 / (values**2 * 80)))))
     bits = mechanism.independent_bits
     if bits is None:
-        log_determinants = partial(_log_determinants, merged_matrix(mechanism))
+        at = partial(log_determinants, merged_matrix(mechanism))
     else:
-        log_determinants = partial(_log_determinants_of_bits, bits)
-    means = [
-        float(log_determinants(_sobol_laws(prior, points, rng)).mean()) for _ in range(_REPLICATES)
-    ]
+        at = partial(_log_determinants_of_bits, bits)
+    means = [float(at(_sobol_laws(prior, points, rng)).mean()) for _ in range(_REPLICATES)]
     error = float(np.std(means, ddof=1)) / math.sqrt(_REPLICATES)
     return Expectation(float(np.mean(means)), error)
 

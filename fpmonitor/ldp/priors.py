@@ -121,6 +121,14 @@ class DirichletPrior:
         )
         return self.values_entropy(users) - float(arrangements)
 
+    def tally_entropy_given_distribution(self, users: int) -> float:
+        """`H(T | P)`, nats, of the number of users of each value when the distribution is known."""
+        return self.tally_entropy(users) - self.distribution_information(users)
+
+    def merged(self, labels: NDArray[np.intp]) -> DirichletPrior:
+        """Prior of the probabilities of classes of values, which are numbered from 0."""
+        return DirichletPrior(tuple(np.bincount(labels, weights=self.parameters).tolist()))
+
     def distribution_information(self, users: int) -> float:
         """`I(X_1..X_n; P)`, nats: information of the values of all users about the distribution."""
         return self.values_entropy(users) - users * self.value_entropy_given_distribution

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.ldp.finite import reports_information
+from fpmonitor.ldp.fisher import classes_of_values, rank
 from fpmonitor.ldp.metrics import (
     asymptotic_utility,
     average_privacy,
@@ -38,6 +39,12 @@ class Metrics:
         `F_mu`, a share.
     entropy_given_p
         `H(X | P)`, nats.
+    rank
+        `d`: rank of the matrix; the number of values when the mechanism is faithful.
+    classes
+        `b'`: classes of values that no report confounds; 1 for a finite LDP level.
+    distribution_utility_limit, tally_utility_limit
+        Their limits for many users, shares.
     distribution_utility, tally_utility
         Shares, for a number of users; None without one.
     digit_utility
@@ -56,6 +63,10 @@ class Metrics:
     asymptotic_utility: float
     participation: float
     entropy_given_p: float
+    rank: int
+    classes: int
+    distribution_utility_limit: float
+    tally_utility_limit: float
     distribution_utility: float | None
     tally_utility: float | None
     digit_utility: float | None
@@ -73,6 +84,10 @@ class Metrics:
             "asymptotic_utility": self.asymptotic_utility,
             "participation": self.participation,
             "entropy_given_p": self.entropy_given_p,
+            "rank": self.rank,
+            "classes": self.classes,
+            "distribution_utility_limit": self.distribution_utility_limit,
+            "tally_utility_limit": self.tally_utility_limit,
             "distribution_utility": self.distribution_utility,
             "tally_utility": self.tally_utility,
             "digit_utility": self.digit_utility,
@@ -96,6 +111,13 @@ def metrics_of(
     ------
     PolicyError, UndecidableError
         As the metrics one by one; those for a number of users are None instead, with the reason.
+
+    Notes
+    -----
+    "LDP metrics", Theorem 6.7(2) and Corollary 6.8: the reports tell about `(d - 1) log(n) / 2`
+    nats of the distribution and `(d + b' - 2) log(n) / 2` of the tally, true values
+    `(a - 1) log(n) / 2` and `(a - 1) log n`. (C.2), in the proof of the corollary, has `b' = a - 1`
+    for true values and the growth `(d + b' - 1) / 2`: the theorem's are right.
     """
     utility = asymptotic_utility(mechanism, prior, rng=rng)
     finite, obstacle = None, ""
@@ -104,6 +126,7 @@ def metrics_of(
             finite = reports_information(mechanism, prior, users, rng=rng)
         except UndecidableError as error:
             obstacle = str(error)
+    dimensions, classes = rank(mechanism), int(classes_of_values(mechanism).max()) + 1
     return Metrics(
         ldp=mechanism.ldp_level,
         average_privacy=average_privacy(mechanism, prior),
@@ -111,6 +134,10 @@ def metrics_of(
         asymptotic_utility=utility.value,
         participation=participation(utility, prior).value,
         entropy_given_p=prior.value_entropy_given_distribution,
+        rank=dimensions,
+        classes=classes,
+        distribution_utility_limit=(dimensions - 1) / (prior.values - 1),
+        tally_utility_limit=(dimensions + classes - 2) / (2 * prior.values - 2),
         distribution_utility=None if finite is None else finite.distribution_utility(prior),
         tally_utility=None if finite is None else finite.tally_utility(prior),
         digit_utility=None if finite is None else finite.digit_utility(prior),

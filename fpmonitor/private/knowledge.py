@@ -21,7 +21,9 @@ from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.composition import (
     MarginalDistribution,
     SizedTails,
+    best_sizes,
     join_size,
+    observed_threshold,
     ranked_tails,
     sharpened_composition,
     theorem2_composition,
@@ -54,8 +56,6 @@ Setting = Literal["fixed", "statistical"]
 _LEVELS = ("marginals", "pairs", "triples")
 _MOST_POINTS = 2000
 _TAIL_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
-# Thresholds between two counts: shares are multiples of one user, and k users are not exposed.
-_BETWEEN = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,7 +330,8 @@ class Knowledge:
             names = [sharpened_composition]
             names += [theorem2_composition, theorem3_composition] if beaten else []
             distributions = [self._distribution((api,)) for api in apis]
-            bounds = [name(distributions, threshold=self.cell * _BETWEEN) for name in names]
+            threshold = observed_threshold(self.study.k, self.users)
+            bounds = [name(distributions, threshold=threshold) for name in names]
             found += map(_promise_of, bounds)
         return found
 
@@ -342,17 +343,15 @@ class Knowledge:
             for one in self.counts
             if set(one) <= set(apis)
         }
-        singles: dict[tuple[int, ...], SizedTails] = {
-            part: tails for part, tails in known.items() if len(part) == 1
-        }
-        overlaps = len(known) > len(singles)
+        overlaps = len(known) > len(apis)
         blocks = self.front(apis).exposure(self.cell)
         found = [Promise(upper=min(blocks, 1.0), rule="blocks" if overlaps else "top-r")]
         if overlaps:
-            found.append(_promise_of(join_size(known, self.cell, "join size")))
+            found.append(_promise_of(join_size(known, self.cell)))
             found.append(Promise(upper=self._joined(apis), rule="join"))
         if math.isinf(blocks):
-            found.append(_promise_of(join_size(singles, self.cell, "top-r")))
+            singles = [self.tails((api,)) for api in apis]
+            found.append(_promise_of(best_sizes(singles, self.cell)))
         return found
 
     def _joined(self, apis: ApiSet) -> float:

@@ -13,6 +13,8 @@ from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import histogram_guarantee, split_guarantee
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fpmonitor.release.partial_knowledge import HistogramGuarantee
     from fpmonitor.spectrum import CountSpectrum
 
@@ -83,6 +85,10 @@ def estimated_guarantee(
     limits of the common values and of absent, and the upper limits of the rare ones and of any
     value that nobody had: Clopper-Pearson limits and `unseen_limit`, together wrong with
     probability `alpha`.
+
+    Half of `alpha` limits the probability of all values but the `r` most frequent, for every `r`
+    at `alpha / (2 r (r + 1))`: the `r` values that most users have are at most as probable as the
+    `r` most probable ones, and at least as many users have them.
     """
     check_share("alpha", alpha)
     users = spectrum.users + absent
@@ -112,8 +118,8 @@ def _certified(
 ) -> HistogramGuarantee:
     users = spectrum.users + absent
     # Two limits of each value and of absent, and one of the values that nobody had.
-    each = alpha / (2 * (spectrum.support + 1) + 1)
-    counts = np.sort(spectrum.counts)
+    each = alpha / 2 / (2 * (spectrum.support + 1) + 1)
+    counts = np.repeat(spectrum.counts, spectrum.values)
     lowest = scipy.special.betaincinv(counts, users - counts + 1, each)
     highest = np.where(
         counts < users,
@@ -127,16 +133,28 @@ def _certified(
     rare = max(float(highest[-1]), unseen)
     best = split_guarantee(release_users, common=None, rare=rare, k=k, epsilon=epsilon, known=known)
     for place in np.unique(np.linspace(0, counts.size - 1, _MAX_SPLITS).astype(int)):
-        split = split_guarantee(
-            release_users,
-            common=min(float(lowest[place]), least_absent),
-            rare=max(float(highest[place - 1]), unseen) if place else unseen,
-            k=k,
-            epsilon=epsilon,
-            known=known,
-        )
-        best = min(best, split, key=lambda one: one.delta)
+        hidden = _mass_below(counts, int(place), users, alpha / 2)
+        for suppressed, least in ((False, least_absent), (True, hidden)):
+            split = split_guarantee(
+                release_users,
+                common=min(float(lowest[place]), least),
+                rare=max(float(highest[place - 1]), unseen) if place else unseen,
+                k=k,
+                epsilon=epsilon,
+                known=known,
+                suppressed=suppressed,
+            )
+            best = min(best, split, key=lambda one: one.delta)
     return best
+
+
+def _mass_below(counts: NDArray[np.int64], place: int, users: int, alpha: float) -> float:
+    """Lower limit of the probability of absent and all values but those from a place on."""
+    common, values = int(counts[place:].sum()), counts.size - place
+    if common == users:
+        return 0.0
+    level = alpha / (values * (values + 1))
+    return 1 - float(scipy.special.betaincinv(common + 1, users - common, 1 - level))
 
 
 def unseen_limit(users: int, alpha: float) -> float:

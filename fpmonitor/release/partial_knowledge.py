@@ -25,7 +25,7 @@ from fpmonitor.policy import MAX_K, MAX_POPULATION
 from fpmonitor.release.binomial import log_pmf, log_tail, tail_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -282,7 +282,14 @@ def poisson_binomial_delta(
 
 
 def split_guarantee(
-    users: int, *, common: float | None, rare: float | None, k: int, epsilon: float, known: int = 0
+    users: int,
+    *,
+    common: float | None,
+    rare: float | None,
+    k: int,
+    epsilon: float,
+    known: int = 0,
+    suppressed: bool = False,
 ) -> HistogramGuarantee:
     """Guarantee of the truncated histogram for a given split into rare and common values.
 
@@ -294,6 +301,9 @@ def split_guarantee(
         Lower limit of the probabilities of common values, and of absent, at most 1/2.
     rare
         Upper limit of the probabilities of rare values.
+    suppressed
+        Whether `common` is the lower limit of the probability of absent and all rare values
+        together, rather than of absent alone.
 
     Raises
     ------
@@ -305,6 +315,12 @@ def split_guarantee(
     Partial knowledge, Theorem 5, sharpened: two common values need no detour over absent, so
     epsilon is not doubled; a rare value goes to a common one over absent, at
     `delta_2 + e^epsilon delta_1`.
+
+    Absent values and rare ones together hide as absent ones do: let the record be that of a random
+    user without a common value. Given how many of the others have this common value or none, such
+    a record and a common one differ as in `pair_delta`, since the published rare counts depend on
+    the number of users without a common value alone. Neither it nor the rare record passes the
+    threshold, but with probability `delta_1` each: `delta_2 + 2 e^epsilon delta_1`.
     """
     check_epsilon(epsilon)
     by_numbers = (
@@ -312,6 +328,7 @@ def split_guarantee(
     )
     by_rarity = 0.0 if rare is None else threshold_delta(users, rare, k, known=known)
     both = common is not None and rare is not None
+    passing = math.exp(epsilon) * by_rarity * (2 if suppressed else 1)
     return HistogramGuarantee(
         epsilon=epsilon,
         common_from=common,
@@ -319,7 +336,7 @@ def split_guarantee(
         common_common=by_numbers,
         rare_absent=by_rarity,
         rare_rare=2 * by_rarity,
-        rare_common=by_numbers + math.exp(epsilon) * by_rarity if both else 0.0,
+        rare_common=by_numbers + passing if both else 0.0,
     )
 
 
@@ -333,9 +350,9 @@ def histogram_guarantee(
     users, k, epsilon, known
         As in `split_guarantee`.
     probabilities
-        float64, shape (values,): of every value, together at most 1; what is missing is absent,
-        and hides common values only as well as its own probability can. If nothing is missing,
-        rare and common values cannot be told apart safely.
+        float64, shape (values,): of every value, together at most 1; what is missing is absent.
+        Common values are hidden only as well as the probability of absent, or of absent and all
+        rare values together, can.
 
     Raises
     ------
@@ -347,23 +364,34 @@ def histogram_guarantee(
     Partial knowledge, Theorem 5, as in `split_guarantee`. All splits are tried, or 200 evenly
     spaced ones: each is valid.
     """
-    shares = np.unique(np.asarray(probabilities, dtype=np.float64))
-    total = math.fsum(np.asarray(probabilities, dtype=np.float64))
+    shares, times = np.unique(np.asarray(probabilities, dtype=np.float64), return_counts=True)
+    total = math.fsum(shares * times)
     if not (shares.size and shares[0] >= 0 and total <= 1 + 1e-9):
         raise PolicyError("probabilities", "must be at least one, not negative, of sum at most 1")
     absent = max(1 - total, 0.0)
+    hidden = absent + np.append(0.0, np.cumsum(shares * times))
     places = np.unique(np.linspace(0, shares.size - 1, _MAX_SPLITS).astype(int))
     best = split_guarantee(
         users, common=None, rare=float(shares[-1]), k=k, epsilon=epsilon, known=known
     )
     for place in places:
         rare = float(shares[place - 1]) if place else None
-        common = float(shares[place])
-        if rare is not None or absent > 0:
-            common = min(common, absent)  # absent is a value of the record, or the way to one
-        split = split_guarantee(users, common=common, rare=rare, k=k, epsilon=epsilon, known=known)
-        best = min(best, split, key=lambda one: one.delta)
-        if best.delta <= min(split.rare_rare, 1.0):
+        splits = []
+        for suppressed, least in ((False, absent), (True, float(hidden[place]))):
+            # Absent is a value of the record, or the way to one.
+            common = min(float(shares[place]), least if rare is not None or absent > 0 else 1.0)
+            split = split_guarantee(
+                users,
+                common=common,
+                rare=rare,
+                k=k,
+                epsilon=epsilon,
+                known=known,
+                suppressed=suppressed,
+            )
+            splits.append(split)
+        best = min(best, *splits, key=lambda one: one.delta)
+        if best.delta <= min(splits[0].rare_rare, 1.0):
             break  # from here on rare values alone cost more
     return best
 
@@ -444,19 +472,29 @@ def smallest_k(
     PolicyError
         A number is out of its range; the error names it.
     """
+
+    def reached(k: int) -> float:
+        return histogram_guarantee(users, probabilities, k=k, epsilon=epsilon, known=known).delta
+
+    return least_threshold(reached, users, delta)
+
+
+def least_threshold(reached: Callable[[int], float], users: int, delta: float) -> int | None:
+    """Smallest threshold at which a delta that falls with it is at most `delta`, or None.
+
+    Raises
+    ------
+    PolicyError
+        `delta` outside (0, 1).
+    """
     if not 0 < delta < 1:
         raise PolicyError("delta", f"must lie strictly between 0 and 1, got {delta}")
-
-    def holds(k: int) -> bool:
-        guarantee = histogram_guarantee(users, probabilities, k=k, epsilon=epsilon, known=known)
-        return guarantee.delta <= delta
-
     low, high = 1, min(users, MAX_K)
-    if high < 2 or not holds(high):
+    if high < 2 or reached(high) > delta:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        low, high = (low, middle) if reached(middle) <= delta else (middle, high)
     return high
 
 

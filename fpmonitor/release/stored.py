@@ -20,6 +20,7 @@ from fpmonitor.release.histogram import (
     make_release,
     read_values,
 )
+from fpmonitor.release.partial_knowledge import least_threshold
 from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, QueryVerdict
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.answers import add_answered, read_answered
@@ -161,19 +162,85 @@ def guarantee_histogram(
     InputError, PolicyError, UnknownNameError, UndecidableError
         A number out of range, an API never observed, nobody with a value.
     """
-    wanted = _columns(apis)
-    values = read_values(database, take_snapshot(database, window), wanted, transforms or {})
-    present = values.filter(~pl.all_horizontal(pl.all().is_null()))
-    groups = present.group_by(wanted).len()["len"].to_numpy()
+    spectrum, absent = _histogram(database, apis, window, transforms)
     return estimated_guarantee(
-        CountSpectrum.from_counts(groups),
-        len(values) - len(present),
-        release_users=len(values) if users is None else users,
+        spectrum,
+        absent,
+        release_users=spectrum.users + absent if users is None else users,
         k=k,
         epsilon=epsilon,
         known=known,
         alpha=alpha,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallestThresholds:
+    """Smallest k that makes the histogram of some APIs private; null where none does.
+
+    Attributes
+    ----------
+    k_estimated, k_certified
+        By `EstimatedGuarantee.estimated`, and by `certified`.
+    """
+
+    k_estimated: int | None
+    k_certified: int | None
+
+
+def smallest_thresholds(
+    database: Database,
+    apis: Sequence[str],
+    *,
+    epsilon: float,
+    delta: float,
+    window: Window | None = None,
+    transforms: Mapping[str, Transform] | None = None,
+    users: int | None = None,
+    known: int = 0,
+    alpha: float = 0.05,
+) -> SmallestThresholds:
+    """Find the smallest k that makes the histogram of some APIs (epsilon, delta)-private.
+
+    Parameters
+    ----------
+    delta
+        Wanted, in (0, 1).
+    database, apis, epsilon, window, transforms, users, known, alpha
+        As in `guarantee_histogram`; so are the errors.
+    """
+    spectrum, absent = _histogram(database, apis, window, transforms)
+    among = spectrum.users + absent if users is None else users
+
+    def guarantee(k: int) -> EstimatedGuarantee:
+        return estimated_guarantee(
+            spectrum,
+            absent,
+            release_users=among,
+            k=k,
+            epsilon=epsilon,
+            known=known,
+            alpha=alpha,
+        )
+
+    return SmallestThresholds(
+        k_estimated=least_threshold(lambda k: guarantee(k).estimated.delta, among, delta),
+        k_certified=least_threshold(lambda k: guarantee(k).certified.delta, among, delta),
+    )
+
+
+def _histogram(
+    database: Database,
+    apis: Sequence[str],
+    window: Window | None,
+    transforms: Mapping[str, Transform] | None,
+) -> tuple[CountSpectrum, int]:
+    """Users by value of some APIs, and users without any."""
+    wanted = _columns(apis)
+    values = read_values(database, take_snapshot(database, window), wanted, transforms or {})
+    present = values.filter(~pl.all_horizontal(pl.all().is_null()))
+    groups = present.group_by(wanted).len()["len"].to_numpy()
+    return CountSpectrum.from_counts(groups), len(values) - len(present)
 
 
 @dataclass(frozen=True, slots=True)

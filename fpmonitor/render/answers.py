@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.curve import CurveReport
     from fpmonitor.answers.demand import DemandLine
     from fpmonitor.answers.exposure import BoundsReport, EntropyLine, ExposureReport
-    from fpmonitor.answers.rank import Ranking
+    from fpmonitor.answers.rank import RankedSet, Ranking
     from fpmonitor.answers.trend import TrendReport
     from fpmonitor.answers.trust import TrustLevel
     from fpmonitor.render.tables import Cell
@@ -32,6 +32,11 @@ _SHOWN_COHORTS = 20
 _SHOWN_VALUES = 3
 _SMALLEST_P = 1e-99
 _INTERVAL = ("lower", "upper", "width")
+_WHOLE = 99.5  # factors are whole numbers from here on
+_OFF_BY = (
+    "`off by`: how far it overstates the group of the median user, of the worst 5 % of the users, "
+    "of the worst 1 %."
+)
 # Members of an exposure that CSV can hold one of, and the options that ask for them.
 _DETAILS = {"bounds": "bounds", "trust": "trust", "entropies": "entropies", "cohorts": "given"}
 
@@ -65,8 +70,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
         ),
         caption=(
             f"{limits(population=first.population, users=first.users, delta=first.delta)} "
-            "`n/2^H`: group size by the entropy reading; `off by`: how far it overstates the "
-            "group of a typical user."
+            f"`n/2^H`: group size by the entropy reading. {_OFF_BY}"
         ),
         columns=[
             *columns("text", "API set"),
@@ -74,7 +78,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             *columns("share", "observed", "plug-in", "unbiased", "lower", "upper"),
             *columns("decimal", "bits"),
             *columns("decimal", "n/2^H", digits=0),
-            *columns("right", "off by"),
+            *columns("right", "off by", "worst 5 %", "worst 1 %"),
         ],
         rows=list(map(_exposure_row, reports)),
     )
@@ -121,8 +125,17 @@ def _exposure_row(report: ExposureReport) -> tuple[Cell, ...]:
         report.upper,
         report.entropy_bits,
         report.naive_group_size,
-        f"{report.misleading_factor:.2g}×",
+        *_factors(report),
     )
+
+
+def _factors(line: ExposureReport | RankedSet) -> tuple[Cell, ...]:
+    factors = (
+        line.misleading_factor,
+        line.misleading_factor_worst_5,
+        line.misleading_factor_worst_1,
+    )
+    return tuple(f"{factor:.2g}×" if factor < _WHOLE else f"{factor:,.0f}×" for factor in factors)
 
 
 def _detail_tables(report: ExposureReport) -> Iterator[Table]:
@@ -146,7 +159,8 @@ def _bounds_table(of: str, report: BoundsReport) -> Table:
         title=f"Bounds: {of}",
         caption=(
             f"Possible values: {support}. Theorem 6: no estimator of the whole curve has a "
-            f"worst-case error below {'–' if floor is None else f'{floor:.2g}'}."
+            f"worst-case error below {'–' if floor is None else f'{floor:.2g}'}, however large "
+            "the sample."
         ),
         columns=[
             *columns("text", "bound", ("of", "concerns")),
@@ -227,7 +241,7 @@ def ranking(found: Ranking) -> Output:
             line.place_by_entropy,
             f"{line.places_apart:+d}" if line.places_apart else "0",
             line.naive_group_size,
-            f"{line.misleading_factor:.2g}×",
+            *_factors(line),
         )
         for line in found.sets[:_SHOWN_SETS]
     ]
@@ -239,8 +253,8 @@ def ranking(found: Ranking) -> Output:
         caption=(
             f"{found.users:,} observed users. Exposure: {basis}. Of {found.pairs:,} pairs of "
             f"sets that differ, entropy orders {found.disagreeing_pairs:,} the other way. "
-            "`places`: how much higher the set ranks by exposure than by entropy. `off by`: "
-            "how far n/2^H overstates the group of a typical user."
+            "`places`: how much higher the set ranks by exposure than by entropy. `n/2^H`: "
+            f"group size by the entropy reading. {_OFF_BY}"
         ),
         columns=[
             *columns("text", "API set"),
@@ -250,7 +264,7 @@ def ranking(found: Ranking) -> Output:
             *columns("count", "place"),
             *columns("right", "places"),
             *columns("decimal", "n/2^H", digits=0),
-            *columns("right", "off by"),
+            *columns("right", "off by", "worst 5 %", "worst 1 %"),
         ],
         rows=rows + _more(len(found.sets)),
     )

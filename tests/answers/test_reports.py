@@ -55,6 +55,11 @@ def monitor(path: Path) -> Iterator[Monitor]:
         yield monitor
 
 
+def spectrum_of(monitor: Monitor, api: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    told = monitor.population().sample(Question(K), [[api]]).told([api]).most
+    return told.counts, told.counts * told.values
+
+
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     capsys.readouterr()
     assert run(arguments) == 0
@@ -70,7 +75,29 @@ def test_bounds_stand_side_by_side_and_say_why_they_are_vacuous(monitor: Monitor
         assert line["width"] == line["upper"] - line["lower"]
         assert bool(line["reason"]) == (line["width"] == 1)
     assert content["bounds"][0]["upper"] == content["upper"]
-    assert content["theorem6_floor"] == 1 / (16 * content["values"])
+    assert content["theorem6_floor"] == 1 / 32
+
+
+def test_the_entropy_reading_is_held_against_the_groups_of_the_worst_users(
+    monitor: Monitor, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half of the users are in groups of 3,000 while the worst 1 % are nearly alone."""
+    [report] = monitor.exposure([["rare"]], k=K)
+    sizes = np.sort(np.repeat(*spectrum_of(monitor, "rare")))
+    share = sizes / USERS
+    naive = USERS / 2 ** -np.mean(np.log2(share))
+    for place, member in ((0.5, ""), (0.05, "_worst_5"), (0.01, "_worst_1")):
+        factor = naive / sizes[int(place * USERS)]
+        assert report.to_json()[f"misleading_factor{member}"] == pytest.approx(factor)
+        [line] = monitor.rank([["rare"]], k=K).rows()
+        assert line[f"misleading_factor{member}"] == pytest.approx(factor)
+    assert report.misleading_factor < 1
+    assert report.misleading_factor_worst_1 > 100
+    for command in ("exposure", "rank"):
+        shown = printed(
+            capsys, command, "--apis=rare", "--k=10", "--db", str(path), "--format=table"
+        )
+        assert f"{report.misleading_factor_worst_1:,.0f}×" in shown
 
 
 def test_a_declared_support_sharpens_the_bounds_of_the_paper(monitor: Monitor) -> None:
@@ -101,6 +128,24 @@ def test_less_knowledge_never_promises_more_about_the_observed_users(monitor: Mo
     assert levels[1]["entropy_upper_bits"] >= report.entropy_bits - 1e-9
     assert levels[2]["upper"] == report.upper
     assert all(level["upper"] >= report.empirical / 2 for level in levels)
+
+
+def test_marginals_promise_what_the_curator_of_a_study_promises(monitor: Monitor) -> None:
+    """Exposed joint values have at most k - 1 users: top-r pays (k - 1) / m for each, not k / m."""
+    [report] = monitor.exposure([["colour", "depth"]], k=K, trust="marginals")
+    sample = monitor.population().sample(Question(K), [["colour"], ["depth"]])
+    tails = []
+    for api in ("colour", "depth"):
+        told = sample.told([api]).most
+        counts = np.sort(np.repeat(told.counts, told.values))[::-1]
+        tails.append(1 - np.cumsum(counts) / USERS)
+    least = min(
+        first + second + (K - 1) / USERS * (i + 1) * (j + 1)
+        for i, first in enumerate(tails[0])
+        for j, second in enumerate(tails[1])
+    )
+    assert report.trust[0].observed_rule == "top-r"
+    assert report.trust[0].observed_upper == pytest.approx(least, rel=1e-8)
 
 
 def test_trust_ends_at_the_level_that_is_asked_for(monitor: Monitor) -> None:

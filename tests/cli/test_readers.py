@@ -177,6 +177,21 @@ def test_what_is_certified_is_never_better_than_what_is_estimated(
     assert found.certified.delta >= found.estimated.delta - 1e-12
 
 
+def test_a_histogram_without_absent_values_is_certified(
+    db: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everybody has a user agent: the rare ones together hide those who lack a common one."""
+    arguments = ["--apis", "Navigator.userAgent", "--epsilon", "1", "--format", "json", "--db", db]
+    assert run(["audit", "smallest-k", "--delta", "0.01", *arguments]) == 0
+    least = json.loads(capsys.readouterr().out)
+    assert 2 < least["k_estimated"] <= least["k_certified"]
+    for which in ("estimated", "certified"):
+        for k, reached in ((least[f"k_{which}"], True), (least[f"k_{which}"] - 1, False)):
+            assert run(["audit", "histogram", "--k", str(k), *arguments]) == 0
+            delta = json.loads(capsys.readouterr().out)[f"delta_{which}"]
+            assert (delta <= 0.01) == reached
+
+
 def test_bad_laws_are_refused() -> None:
     with pytest.raises(PolicyError, match="alpha"):
         estimated_guarantee(

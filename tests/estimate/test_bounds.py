@@ -201,8 +201,10 @@ def test_bounds_tighten_with_more_users() -> None:
     assert gamma_dkw(10_000, 0.05) == pytest.approx(gamma_dkw(100, 0.05) / 10)
 
 
-def test_the_floor_of_theorem_6_is_a_sixteenth_of_one_value() -> None:
-    assert theorem6_floor(2) == 1 / 32
+@pytest.mark.parametrize("support", [2, 5, 5000])
+def test_no_support_makes_the_floor_of_theorem_6_lower(support: int) -> None:
+    """The worst of many values is at least as bad as the worst of two."""
+    assert theorem6_floor(support) == 1 / 32
     with pytest.raises(InputError, match="support"):
         theorem6_floor(1)
 

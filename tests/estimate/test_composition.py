@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -26,10 +26,16 @@ from fpmonitor.estimate.composition import (
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.spectrum import CountSpectrum
 
+if TYPE_CHECKING:
+    from fpmonitor.estimate.allocation import Pieces
+
 REFERENCE = json.loads(
     (Path(__file__).parents[2] / "fixtures" / "reference" / "exposure.json").read_text("utf-8")
 )
 ROUNDING = 1e-11
+ADULT_RACE = [271, 311, 1039, 3124, 27816]
+ADULT_SEX = [10771, 21790]
+ADULT_WORKCLASS = [7, 14, 960, 1116, 1298, 1836, 2093, 2541, 22696]
 
 
 def law(name: str) -> np.ndarray:
@@ -59,6 +65,16 @@ def pair_laws(joint: np.ndarray) -> dict[tuple[int, int], MarginalDistribution]:
     }
 
 
+def at(pieces: Pieces, t: float) -> float:
+    """Value of a function of a threshold; everybody is exposed above its last piece."""
+    piece = int(np.searchsorted(pieces.highest, math.log(t)))
+    if piece == pieces.highest.size:
+        return 1.0 if pieces.growth == "odds" else 1 + float(pieces.weight[0]) * t
+    weight = pieces.weight[piece]
+    growth = t / (1 - t) if pieces.growth == "odds" and weight else t
+    return float(pieces.offset[piece] + weight * growth)
+
+
 def random_joint(rng: np.random.Generator, most_apis: int = 3) -> np.ndarray:
     shape = rng.integers(1, 6, rng.integers(1, most_apis + 1))
     return rng.dirichlet(np.full(shape.prod(), rng.choice([0.05, 0.3, 1, 5]))).reshape(shape)
@@ -72,22 +88,24 @@ def random_threshold(rng: np.random.Generator, joint: np.ndarray) -> float:
 def test_slack_of_one_api_matches_the_reference() -> None:
     for case in REFERENCE["composition_slack"]:
         one = MarginalDistribution.from_probabilities(law(case["law"]))
-        t, tolerance = np.array([case["t"]]), case["tolerance"]
-        assert one.exposure(t)[0] == pytest.approx(case["exposure"], abs=tolerance)
-        theorem2 = one.exposure(t)[0] + case["t"] * one.support
+        t, tolerance = case["t"], case["tolerance"]
+        assert at(one.pieces(), t) == pytest.approx(case["exposure"], abs=tolerance)
+        theorem2 = at(one.pieces(weight=one.support), t)
         assert theorem2 == pytest.approx(case["theorem_2"], abs=tolerance)
-        assert one.sharpened_slack(t)[0] == pytest.approx(case["sharpened"], abs=tolerance)
+        sharpened = at(one.sharpened_pieces(), t)
+        assert sharpened == pytest.approx(case["sharpened"], abs=tolerance)
         p = law(case["law"])
         direct = np.minimum(p, case["t"] * (1 - p) / (1 - case["t"])).sum()
-        assert one.sharpened_slack(t)[0] == pytest.approx(direct, abs=1e-12)
+        assert sharpened == pytest.approx(direct, abs=1e-12)
 
 
 def test_one_value_of_probability_t_carries_exactly_t() -> None:
     case = REFERENCE["lemma_11"]
     one = MarginalDistribution.from_probabilities([case["p"], 1 - case["p"]])
     rest = case["q"] * case["p"] / (1 - case["q"])
-    slack = one.sharpened_slack(np.array([case["q"]]))[0]
-    assert slack - rest == pytest.approx(case["bound"], abs=case["tolerance"])
+    assert at(one.sharpened_pieces(), case["q"]) - rest == pytest.approx(
+        case["bound"], abs=case["tolerance"]
+    )
 
 
 def test_sharpened_slack_never_falls_below_the_joint_exposure() -> None:
@@ -99,8 +117,8 @@ def test_sharpened_slack_never_falls_below_the_joint_exposure() -> None:
         t = random_threshold(rng, joint)
         split = t ** rng.uniform(0, 1)
         exposed = joint[joint < t * (1 - 1e-12)].sum()
-        bound = first.exposure(np.array([split])) + second.sharpened_slack(np.array([t / split]))
-        worst = max(worst, exposed - bound[0])
+        bound = at(first.pieces(), split) + at(second.sharpened_pieces(), t / split)
+        worst = max(worst, exposed - bound)
     case = REFERENCE["composition_violation"]
     assert worst <= case["value"] + case["tolerance"]
     assert worst > -1e-3
@@ -148,51 +166,112 @@ def test_thresholds_multiply_to_the_asked_one_and_give_the_bound(rule: Any) -> N
     bound = rule(laws, threshold=0.01)
     t = bound.parameters["t"]
     assert math.prod(t) == pytest.approx(0.01, rel=1e-9)
-    assert math.prod(t) >= 0.01
     slack = [
-        one.sharpened_slack(np.array([x]))[0]
-        if rule is sharpened_composition
-        else one.exposure(np.array([x]))[0] + x * one.support
+        at(
+            one.sharpened_pieces()
+            if rule is sharpened_composition
+            else one.pieces(weight=one.support),
+            x,
+        )
         for one, x in zip(laws, t, strict=True)
     ]
-    spared = [one.exposure(np.array([x]))[0] for one, x in zip(laws, t, strict=True)]
+    spared = [at(one.pieces(), x) for one, x in zip(laws, t, strict=True)]
     assert bound.upper == pytest.approx(min(spared[0] + slack[1], slack[0] + spared[1]))
 
 
-def test_theorem_2_and_3_find_the_best_of_a_fine_grid() -> None:
+def slack_at(rule: Any, p: np.ndarray, t: float) -> float:
+    """What one API adds to a bound, from its definition."""
+    if rule is sharpened_composition:
+        return float(np.minimum(p, t * (1 - p) / (1 - t)).sum()) if t < 1 else 1.0
+    return float(p[p < t].sum() + t * p.size)
+
+
+@pytest.mark.parametrize("rule", [theorem2_composition, sharpened_composition])
+def test_two_apis_reach_the_least_of_all_thresholds(rule: Any) -> None:
+    """The spared API exposes least for its slack at one of its own probabilities."""
     rng = np.random.default_rng(5)
+    for _ in range(60):
+        laws = [rng.dirichlet(np.full(size, 0.4)) for size in rng.integers(1, 7, 2)]
+        threshold = float(10 ** rng.uniform(-4, -0.5))
+        least = min(
+            spared[spared < t].sum() + slack_at(rule, other, threshold / t)
+            for spared, other in (laws, laws[::-1])
+            for t in [*spared[spared >= threshold], 1.0]
+        )
+        got = rule([*map(MarginalDistribution.from_probabilities, laws)], threshold=threshold)
+        assert got.upper == pytest.approx(min(least, 1), abs=2e-12)
+
+
+def test_three_apis_are_never_above_a_fine_grid_of_thresholds() -> None:
+    rng = np.random.default_rng(15)
     for _ in range(20):
-        first, second = single_laws(rng.dirichlet(np.full(20, 0.4)).reshape(4, 5))
-        threshold = float(rng.choice([0.05, 0.01, 0.001]))
-        t = threshold ** np.linspace(0, 1, 20_001)
-        pivots = (
-            first.exposure(t) + second.exposure(threshold / t) + threshold / t * second.support,
-            second.exposure(t) + first.exposure(threshold / t) + threshold / t * first.support,
-        )
-        best = min(float(pivot.min()) for pivot in pivots)
-        got = theorem2_composition([first, second], threshold=threshold).upper
-        assert got <= min(best, 1) + 2e-3
-        coarse = t[::200]
-        factor = threshold / np.outer(coarse, coarse)
-        total = first.exposure(coarse)[:, None] + second.exposure(coarse)[None, :] + factor
-        best = float(total[factor <= 1].min())
-        assert theorem3_composition([first, second], threshold=threshold).upper <= best + 0.02
+        laws = [rng.dirichlet(np.full(size, 0.4)) for size in rng.integers(2, 6, 3)]
+        threshold = float(10 ** rng.uniform(-6, -2))
+        grid = threshold ** np.linspace(0, 1, 41)
+        for rule in (theorem2_composition, sharpened_composition):
+            slack = [[slack_at(rule, law, t) for t in grid] for law in laws[1:]]
+            least = min(
+                laws[0][laws[0] < grid[40 - i - j] * (1 - 1e-9)].sum() + slack[0][i] + slack[1][j]
+                for i in range(41)
+                for j in range(41 - i)
+            )
+            got = rule([*map(MarginalDistribution.from_probabilities, laws)], threshold=threshold)
+            assert got.upper <= least + 1e-12
 
 
-def test_top_r_finds_the_best_of_all_sizes() -> None:
+def test_theorem_3_and_top_r_are_the_least_of_all_choices() -> None:
     rng = np.random.default_rng(6)
-    for _ in range(100):
-        laws = single_laws(rng.dirichlet(np.full(60, 0.3)).reshape(3, 4, 5))
-        threshold = float(10 ** rng.uniform(-4, -1))
-        tails = [one.tails() for one in laws]
-        best = min(
-            sum(tail.tails[r - 1] for tail, r in zip(tails, sizes, strict=True))
-            + threshold * math.prod(sizes)
-            for sizes in itertools.product(*(range(1, tail.sizes.size + 1) for tail in tails))
+    for _ in range(150):
+        laws = [rng.dirichlet(np.full(size, 0.3)) for size in (3, 4, 5)]
+        threshold = float(10 ** rng.uniform(-4, -0.5))
+        spectra = [MarginalDistribution.from_probabilities(law) for law in laws]
+        thresholds = [t for t in itertools.product(*laws) if math.prod(t) >= threshold]
+        theorem_3 = min(
+            (
+                sum(law[law < t].sum() for law, t in zip(laws, chosen, strict=True))
+                + threshold / math.prod(chosen)
+                for chosen in thresholds
+            ),
+            default=1.0,
         )
-        got = top_r_composition(laws, threshold=threshold)
-        assert got.upper <= 1.05 * min(best, 1)
-        assert got.upper >= min(best, 1) - 1e-12
+        got = theorem3_composition(spectra, threshold=threshold).upper
+        assert got == pytest.approx(min(theorem_3, 1), abs=2e-12)
+        kept = min(
+            sum(np.sort(law)[::-1][r:].sum() for law, r in zip(laws, sizes, strict=True))
+            + threshold * math.prod(sizes)
+            for sizes in itertools.product(*(range(1, law.size + 1) for law in laws))
+        )
+        got = top_r_composition(spectra, threshold=threshold).upper
+        assert got == pytest.approx(min(kept, 1), abs=2e-12)
+
+
+def test_adult_marginals_reach_the_least_bounds() -> None:
+    """Counts of the 32,561 rows of the UCI Adult data; the least bounds by full search."""
+    counts = {
+        "race": ADULT_RACE,
+        "sex": ADULT_SEX,
+        "workclass": ADULT_WORKCLASS,
+    }
+    laws = {
+        name: MarginalDistribution.from_spectrum(CountSpectrum.from_counts(values))
+        for name, values in counts.items()
+    }
+    users = sum(ADULT_SEX)
+    two = theorem2_composition([laws["race"], laws["workclass"]], threshold=1000 / users)
+    assert two.upper == pytest.approx(0.533683, abs=1e-6)
+    three = theorem3_composition([laws["sex"], laws["race"]], threshold=2 / users)
+    assert three.upper == pytest.approx(0.022310, abs=1e-6)
+
+
+def test_many_equal_apis_are_searched_in_no_time() -> None:
+    """Without an order among equal APIs, each of their permutations would be searched."""
+    laws = [MarginalDistribution.from_probabilities([0.99, 0.007, 0.003])] * 20
+    kept = min(
+        ones * 0.01 + twos * 0.003 + 1e-5 * 2**twos * 3**threes
+        for ones, twos in itertools.product(range(21), repeat=2)
+        if (threes := 20 - ones - twos) >= 0
+    )
+    assert top_r_composition(laws, threshold=1e-5).upper == pytest.approx(kept, abs=2e-12)
 
 
 def test_made_up_columns_show_what_each_rule_can_do() -> None:
@@ -210,14 +289,14 @@ def test_two_by_two_example_where_the_slack_of_theorem_2_is_needed() -> None:
     exposed = joint[joint < 0.1].sum()
     assert exposed == pytest.approx(case["exposure"], abs=case["tolerance"])
     laws = single_laws(joint)
-    assert all(one.exposure(np.array([0.5]))[0] == 0 for one in laws)
+    assert all(at(one.pieces(), 0.5) == 0 for one in laws)
     assert all(bound.upper >= exposed for bound in composition_bounds(laws, threshold=0.1))
 
 
 def test_an_api_rounded_above_certainty_subtracts_nothing() -> None:
     almost = MarginalDistribution.from_probabilities([1 + 4e-16])
-    t = 1 - 2.0 ** -np.arange(1, 54)
-    assert (almost.sharpened_slack(t) >= 0).all()
+    assert (almost.sharpened_pieces().weight >= 0).all()
+    assert (almost.sharpened_pieces().highest <= 0).all()
 
 
 def test_one_api_alone_is_its_own_exposure() -> None:

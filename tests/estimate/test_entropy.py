@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.errors import InputError, PolicyError
-from fpmonitor.estimate.composition import MarginalDistribution
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
     best_entropy_polynomial,
@@ -28,6 +27,7 @@ from fpmonitor.estimate.entropy import (
     miller_madow_entropy_bits,
     min_entropy_bits,
     misleading_factor,
+    misleading_factors,
     mutual_information_bits,
     naive_group_size,
     normalised_entropy,
@@ -81,6 +81,9 @@ def test_the_naive_reading_flatters_when_a_few_users_are_alone() -> None:
     assert naive_group_size(entropy_bits(spectrum), spectrum.users) > 500
     assert misleading_factor(spectrum, share=0.05) > 500
     assert misleading_factor(spectrum) < 1
+    median, worst_5, worst_1 = misleading_factors(spectrum, least=9)
+    assert median == misleading_factor(spectrum)
+    assert worst_5 == worst_1 == pytest.approx(misleading_factor(spectrum, share=0.05) / 9)
 
 
 def test_miller_madow_adds_half_a_value_per_user() -> None:
@@ -254,9 +257,8 @@ def test_exposure_curve_and_its_entropy_bound_match_the_reference() -> None:
     for case in REFERENCE["exposure_curve"]:
         p = law(case["law"])
         t, tolerance = case["threshold"], 1e-9
-        marginal = MarginalDistribution.from_probabilities(p)
-        exposure = marginal.exposure(np.array([t, np.nextafter(t, 1)]))
-        assert exposure.tolist() == pytest.approx([case["below"], case["up_to"]], abs=tolerance)
+        exposure = [p[p < threshold].sum() for threshold in (t, np.nextafter(t, 1))]
+        assert exposure == pytest.approx([case["below"], case["up_to"]], abs=tolerance)
         bound = exposure_bound_from_entropy(true_bits(p), t)
         assert bound == pytest.approx(min(case["entropy_bound"], 1), abs=tolerance)
         assert exposure[1] <= bound + tolerance
@@ -281,8 +283,8 @@ def test_the_extremal_law_reaches_the_bound_it_was_made_for() -> None:
     most = (rare_bits + math.log2(math.e) / math.e) * math.log(2)
     assert most == pytest.approx(case["entropy_bound_nats"], abs=case["tolerance"])
     assert nats <= most
-    marginal = MarginalDistribution.from_probabilities(extremal.probabilities)
-    assert marginal.exposure(np.array([case["threshold"]]))[0] == case["below"] == 0
+    below = extremal.probabilities < case["threshold"]
+    assert extremal.probabilities[below].sum() == case["below"] == 0
     assert exposure_bound_from_entropy(rare_bits, case["threshold"]) == pytest.approx(
         extremal.exposure
     )

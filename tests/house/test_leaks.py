@@ -503,6 +503,8 @@ NO_USERS = {
         "tests",
         "entropy_bits",
         "misleading_factor",
+        "misleading_factor_worst_5",
+        "misleading_factor_worst_1",
         "rejected",
     ),
     *("scripts", "sites", "support", "bits", "naive_group_size", "duplicates", "utility", "value"),

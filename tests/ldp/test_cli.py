@@ -13,7 +13,8 @@ from fpmonitor.cli import run
 
 MEMBERS = [
     *("ldp", "average_privacy", "worst_case_privacy", "asymptotic_utility", "participation"),
-    *("entropy_given_p", "distribution_utility", "tally_utility", "digit_utility"),
+    *("entropy_given_p", "rank", "classes", "distribution_utility_limit", "tally_utility_limit"),
+    *("distribution_utility", "tally_utility", "digit_utility"),
 ]
 GRR = ["--mechanism", "grr", "--values", "3", "--epsilon", "1"]
 
@@ -66,6 +67,25 @@ def test_a_matrix_is_read_with_reports_as_rows(
     assert found["average_privacy"] == pytest.approx(0.8223660582029575, abs=1e-9)
     assert found["ldp"] is None  # infinite
     assert found["worst_case_privacy"] == 0
+
+
+def test_utilities_of_a_matrix_with_classes_tend_to_their_limits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Remark 7.9: value 0 is told apart from the others; exact figures by enumeration."""
+    path = tmp_path / "classes.csv"
+    path.write_text(f"1,0,0\n0,{2 / 3},{1 / 3}\n0,{1 / 3},{2 / 3}\n")
+    arguments = ("--mechanism", str(path), "--prior", "dirichlet:1,1,1", "--quiet", "--users")
+    for users, tally_utility in ((60, 0.584110), (300, 0.611)):
+        found = metrics(capsys, *arguments, str(users))
+        assert found["tally_utility"] == pytest.approx(tally_utility, abs=0.03)
+    assert (found["rank"], found["classes"]) == (3, 2)
+    assert found["distribution_utility_limit"] == 1
+    assert found["tally_utility_limit"] == 0.75
+    path.write_text("1,0,0\n0,1,1\n")
+    found = metrics(capsys, "--mechanism", str(path))
+    assert (found["rank"], found["classes"]) == (2, 2)
+    assert (found["distribution_utility_limit"], found["tally_utility_limit"]) == (0.5, 0.5)
 
 
 def test_a_mechanism_that_merges_values_has_no_asymptotic_utility(

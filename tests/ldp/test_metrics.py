@@ -290,12 +290,15 @@ def test_quasi_monte_carlo_states_its_error() -> None:
 
 
 def test_a_remark_of_the_paper_a_mixture_may_tell_more_than_both_parts() -> None:
-    first = StochasticMatrix(np.array([[1, 0, 0], [0, 0.6, 0.4], [0, 0.4, 0.6]]))
+    first = StochasticMatrix(np.array([[3, 0, 0], [0, 2, 1], [0, 1, 2]]) / 3)
     second = StochasticMatrix(first.matrix()[::-1, ::-1])
-    prior = DirichletPrior.jeffreys(3)
+    prior = DirichletPrior((1.0, 1.0, 1.0))
     both = mixture([first, second], [1, 1])
     assert average_privacy(both, prior) == pytest.approx(average_privacy(first, prior))
-    assert utility(both, prior) > utility(first, prior) + 0.1
+    # As printed in Remark 7.9.
+    assert utility(first, prior) == pytest.approx(-0.98709, abs=5e-6)
+    assert utility(second, prior) == pytest.approx(-0.98709, abs=5e-6)
+    assert utility(both, prior) == pytest.approx(-0.69123, abs=5e-6)
 
 
 def random_matrix(data: st.DataObject, reports: int, values: int) -> StochasticMatrix:

@@ -159,6 +159,19 @@ def test_the_guarantee_of_a_law_covers_every_pair_of_values(epsilon: float) -> N
         assert enumerated_delta(8, law, 3, pair, epsilon) <= guarantee.delta * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_rare_values_hide_common_ones_where_nobody_lacks_a_value(epsilon: float) -> None:
+    """The number of users is known, and so is how many are suppressed: by exact enumeration."""
+    for law in ([0.02, 0.07, 0.41, 0.5], [0.004, 0.003, 0.293, 0.7], [0.05, 0.95]):
+        for users, k in ((6, 3), (7, 4)):
+            guarantee = histogram_guarantee(users, law, k=k, epsilon=epsilon)
+            pairs = itertools.combinations(range(len(law)), 2)
+            exact = max(enumerated_delta(users, [*law, 0.0], k, pair, epsilon) for pair in pairs)
+            assert exact <= guarantee.delta * (1 + 1e-9)
+    law = [*np.full(50, 0.002), 0.4, 0.5]
+    assert histogram_guarantee(10_000, law, k=60, epsilon=1.0).delta < 1e-6
+
+
 def test_the_count_of_one_value_alone_understates_the_histogram() -> None:
     assert count_delta(20, 0.3, 1.0) < enumerated_delta(20, [0.3, 0.4, 0.3], 1, (0, 1), 1.0)
 
