@@ -264,6 +264,30 @@ class AveragedScore:
         rounded: NDArray[np.float64] = critical + base.sign * _LIMIT_ROUNDING * np.abs(critical)
         return rounded
 
+    def to_json(self) -> dict[str, object]:
+        """Tell all that the theorem needs: numbers without loss."""
+        base = self.base
+        return {
+            "sign": base.sign,
+            "k": base.k,
+            "population": base.population,
+            "budget": base.budget,
+            "users": self.users,
+            "mean": base.mean,
+            "starts": base.starts.tolist(),
+            "phi": base.weights.tolist(),
+            "slope": base.slope,
+            "intercept": base.intercept,
+            "clock": {
+                "shares": self.clock.shares.tolist(),
+                "weights": self.clock.weights.tolist(),
+                "log_factor": self.clock.log_factor,
+            },
+            "weights": self.weights.tolist(),
+            "scale": self.scale,
+            "charge": self.charge,
+        }
+
     def limit(self, score: float, log_term: float) -> float:
         """Upper (sign -1) or lower (sign +1) confidence limit of the exposure, a share."""
         base = self.base

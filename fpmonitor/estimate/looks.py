@@ -59,6 +59,8 @@ class Criteria:
         The same by weights that need not be monotone, in place of `block`, which then always holds.
     allowing, blocking
         The scores of which the tests are made; None for users too few for any base.
+    delta, universe
+        Tolerated probability of error, and the number of APIs that may be asked for.
     """
 
     allow: Criterion
@@ -66,6 +68,48 @@ class Criteria:
     refute: Refutation | None
     allowing: AveragedScore | None
     blocking: AveragedScore | None
+    delta: float
+    universe: int
+
+    def proofs(self, candidates: int) -> dict[str, dict[str, object]]:
+        """Tell all from which a stranger can prove the limits again, for JSON.
+
+        By `allow` and `block`; empty where nothing is certified. With the spectrum of a set they
+        give its verdict: docs/certificate.md.
+
+        Parameters
+        ----------
+        candidates
+            Number of APIs of the largest set whose limit is told.
+        """
+        if self.allowing is None or self.blocking is None:
+            return {}
+        blocking = self.block if self.refute is None else self.refute
+        largest = min(LARGEST_BLOCKED, self.universe, candidates)
+        block_limit = blocking.limits[1] if isinstance(blocking, Criterion) else blocking.limit
+        return {
+            name: {
+                **certified.to_json(),
+                "delta": self.delta,
+                "bases": BASES,
+                "universe": self.universe,
+                "largest": min(LARGEST_BLOCKED, self.universe),
+                "limits": limits,
+            }
+            for name, certified, limits in (
+                (
+                    "allow",
+                    self.allowing,
+                    {str(s): float(self.allow.limits[s]) for s in range(1, candidates + 1)},
+                ),
+                (
+                    "block",
+                    self.blocking,
+                    {str(s): float(block_limit) for s in range(1, largest + 1)},
+                ),
+            )
+            if not math.isinf(certified.charge)
+        }
 
 
 def decision_criteria(
@@ -128,6 +172,8 @@ def decision_criteria(
             refute=None,
             allowing=None,
             blocking=None,
+            delta=delta,
+            universe=universe,
         )
     design = float(allow_terms[min(_DESIGN_SIZE, middle)])
     question = (position, k, population, budget)
@@ -145,6 +191,8 @@ def decision_criteria(
         refute=None if below.monotone else Refutation(blocking.weights, limit, largest),
         allowing=allowing,
         blocking=blocking,
+        delta=delta,
+        universe=universe,
     )
 
 
