@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
 
 THINNING_SHARE = 0.1  # of delta, spent on the thinning
+_FREE_FROM = 2.0  # times the mean number of kept users
 _ROUNDING = 1e-9
 
 
@@ -111,7 +112,14 @@ def certificate(
         mean=laws.mean,
         delta=delta,
         from_above=sharpest_bound(laws, sign=-1, budget=budget, log_term=log_term),
-        from_below=sharpest_bound(laws, sign=1, budget=budget, log_term=log_term, monotone=False),
+        from_below=sharpest_bound(
+            laws,
+            sign=1,
+            budget=budget,
+            log_term=log_term,
+            # Free weights are sharper only here, and only near the budget.
+            monotone=population <= _FREE_FROM * laws.mean,
+        ),
     )
 
 

@@ -31,6 +31,8 @@ class Criterion:
     limits
         float64, `limits[s]` is the limit of the score for sets of `s` APIs, non-increasing in `s`
         for a criterion that allows (score <= limit) and for one that blocks (score > limit).
+    largest
+        Larger sets are not tested by themselves, and always hold; None: there are none.
 
     Raises
     ------
@@ -40,6 +42,7 @@ class Criterion:
 
     weights: NDArray[np.float64]
     limits: NDArray[np.float64]
+    largest: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("weights", "limits"):
@@ -59,10 +62,35 @@ class Criterion:
 
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether the score of a set of `size` APIs is within its limit."""
-        return bool(self.score(spectrum) <= self.limits[size])
+        tested = self.largest is None or size <= self.largest
+        return not tested or bool(self.score(spectrum) <= self.limits[size])
 
 
 def score(weights: NDArray[np.float64], spectrum: CountSpectrum) -> float:
     """Sum over all users of `weights[c]`; counts beyond the end have the last weight."""
     weight = weights[np.minimum(spectrum.counts, weights.size - 1)]
     return float(weight @ (spectrum.counts * spectrum.values))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refutation:
+    """A test of single sets by a score that need not grow with the set.
+
+    Attributes
+    ----------
+    weights
+        float64, `weights[c]` is the weight of one user in a group of `c`; counts beyond the end
+        have the last weight.
+    limit
+        A tested set is above the budget when its score exceeds it.
+    largest
+        Sets of more APIs are not tested.
+    """
+
+    weights: NDArray[np.float64]
+    limit: float
+    largest: int
+
+    def refutes(self, spectrum: CountSpectrum, size: int) -> bool:
+        """Whether a set of `size` APIs is above the budget."""
+        return 0 < size <= self.largest and score(self.weights, spectrum) > self.limit

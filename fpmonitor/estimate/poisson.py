@@ -2,8 +2,8 @@
 
 After thinning, the count of a value with probability `p` is Poisson with mean `lambda = mu p`. The
 certificate needs the moment `E exp(t C h(C))` of its score for every `p` in (0, 1], next to the
-exposure probability `F(p)`. This module tabulates both on a grid of `p`, with margins for what
-lies between the grid points, always on the unfavourable side.
+exposure probability `F(p)`. This module tabulates what both need on a grid of `p`; `margins` proves
+what lies between the grid points.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.estimate.saddle_point import log_poisson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,12 +27,11 @@ _DANGEROUS = 1 - 1e-4  # exposure probabilities above this count as 1 in the cho
 _HARMLESS = 1e-3  # below this share of the budget as 0
 _FREE_BINS = 80
 _FLAT_BIN_RATIO = 1.1
-_COARSE_STEP = 0.1  # of ln p
-_ROOT_STEP = 0.05  # of sqrt(lambda), whose standard deviation is 0.5
-_MAX_ROOT_POINTS = 600
-_EXPOSURE_POINTS = 241
+_COARSE_STEP = 0.03  # of ln p
+_ROOT_STEP = 0.017  # of sqrt(lambda), whose standard deviation is 0.5
+_MAX_ROOT_POINTS = 1800
+_EXPOSURE_POINTS = 721
 _SMALLEST_STEP = 1e-9  # of ln p; closer grid points would make differences meaningless
-_ROUNDING = 1e-9  # relative, far above what the sums lose
 _TAIL_SDS = 6.0
 
 
@@ -47,8 +47,8 @@ class PoissonLaws:
     ----------
     mean
         `mu`, mean number of kept users.
-    population
-        `n`, users.
+    k, population
+        Anonymity threshold and `n`, users.
     means
         float64, shape (P,), increasing from 0 to `mu`: means `lambda = mu p`, users.
     exposure
@@ -65,6 +65,7 @@ class PoissonLaws:
     """
 
     mean: float
+    k: int
     population: int
     means: NDArray[np.float64]
     exposure: NDArray[np.float64]
@@ -72,35 +73,6 @@ class PoissonLaws:
     weight_of_atom: NDArray[np.intp]
     rates: NDArray[np.float64]
     starts: NDArray[np.int64]
-
-    def cumulants(self, scores: NDArray[np.float64], tilt: float) -> NDArray[np.float64]:
-        """Upper bound of `ln E exp(tilt * score) / lambda`, shape (P,), nats per kept user.
-
-        Parameters
-        ----------
-        scores
-            float64, shape (A,): score of a value at each atom; 0 for all other counts.
-        tilt
-            Any sign; `tilt * scores` at most 600.
-        """
-        excess = self.rates @ np.expm1(tilt * scores)
-        excess += _ROUNDING * np.abs(excess)
-        moment = np.maximum(self.means[1:] * excess[1:], _ROUNDING - 1)
-        cumulants: NDArray[np.float64] = np.append(excess[0], np.log1p(moment) / self.means[1:])
-        cumulants[:2] = cumulants[:2].max()  # for all smaller means, too
-        return cumulants
-
-    def between(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How far a smooth function may rise above its grid values nearby, shape (P,).
-
-        Twice what the parabola through each three neighbours allows.
-        """
-        position = np.log(self.means[1:])
-        step = np.diff(position)
-        slope = np.diff(values[1:]) / step
-        bend = 2 * np.abs(np.diff(slope)) / (step[:-1] + step[1:])
-        rise = 2 * bend * np.maximum(step[:-1], step[1:]) ** 2 / 8
-        return np.pad(rise, (2, 1), mode="edge")
 
     def weight_by_count(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weight of one user for each count 0, 1, ..., from the free weights, shape (W,)."""
@@ -130,6 +102,7 @@ def poisson_laws(*, mean: float, k: int, population: int, budget: float) -> Pois
     weight = np.maximum(np.arange(low.size) - max(flat_bins - 1, 0), 0)
     return PoissonLaws(
         mean=mean,
+        k=k,
         population=population,
         means=means,
         exposure=exposure_probability(means / mean, k=k, population=population),
@@ -140,10 +113,12 @@ def poisson_laws(*, mean: float, k: int, population: int, budget: float) -> Pois
     )
 
 
-def useful_mean(mean: float, *, k: int, population: int, budget: float) -> float:
+def useful_mean(
+    mean: float, *, k: int, population: int, budget: float, largest_count: float = MAX_COUNT
+) -> float:
     """Mean number of users worth keeping: `mean`, or less where more would not sharpen anything."""
     harmless = _exposure_quantile(_HARMLESS * budget, k, population)
-    return min(mean, float(USERS_PER_MEMBER) * population, MAX_COUNT / harmless)
+    return min(mean, float(USERS_PER_MEMBER) * population, largest_count / harmless)
 
 
 def _exposure_quantile(exposure: float, k: int, population: int) -> float:
@@ -209,7 +184,7 @@ def _bin_rates(
     The bin keeps its probability and its mean count.
     """
     column = means[1:, np.newaxis]
-    at_low = np.exp(scipy.special.xlogy(low - 1, column) - column - scipy.special.gammaln(low + 1))
+    at_low = np.exp(log_poisson(low, column)) / column
     at_high = np.zeros_like(at_low)
     wide = high > low
     first, last = low[wide], high[wide]

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 
 def factorial_remainder(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -38,3 +38,17 @@ def deviance(
     far = ~(np.abs(v) < 0.1)
     deviance[far] = scipy.special.xlogy(x[far], x[far] / mean[far]) - difference[far]
     return np.where(x == 0, mean, deviance)
+
+
+def log_poisson(count: ArrayLike, mean: ArrayLike) -> NDArray[np.float64]:
+    """`ln P(Poisson(mean) = count)`, float64, of the shape that both together have; means > 0."""
+    counts, means = (np.array(part, float) for part in np.broadcast_arrays(count, mean))
+    return -deviance(counts, means, counts - means) - factorial_remainder(counts)
+
+
+def log_binomial(hits: ArrayLike, trials: ArrayLike, probability: ArrayLike) -> NDArray[np.float64]:
+    """`ln P(Bin(trials, probability) = hits)`, float64; probabilities strictly within (0, 1)."""
+    x, n, p = (np.array(part, float) for part in np.broadcast_arrays(hits, trials, probability))
+    distance = x - n * p
+    remainder = factorial_remainder(n) - factorial_remainder(x) - factorial_remainder(n - x)
+    return remainder - deviance(x, n * p, distance) - deviance(n - x, n * (1 - p), -distance)

@@ -21,7 +21,7 @@ from fpmonitor.estimate.certificate import (
     certificate,
     decision_criteria,
 )
-from fpmonitor.estimate.chernoff import Sign, TailBound, sharpest_bound
+from fpmonitor.estimate.chernoff import TailBound, sharpest_bound
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.poisson import poisson_laws, useful_mean
 from fpmonitor.estimate.thinning import thinning_mean
@@ -29,6 +29,8 @@ from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from fpmonitor.estimate.margins import Sign
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "certificate.py"
 SIZES = [  # users, k, population, budget

@@ -1,0 +1,356 @@
+"""The certificate without a draw: its average over all thinnings, valid at every number of users.
+
+Fix a mean `s` and a score `phi` before the first user. Let `R_m` be the sum over `r <= m` of
+`P(Poisson(s) = r)` times the average of `exp(sign phi)` over all subsets of `r` of the `m` users.
+Read backwards in `m` it is a nonnegative supermartingale, so that, with probability at least
+`1 - level`, `ln R_m < W(Q) + ln(1 / level)` for all `m` at once (Ville's inequality). A mixture of
+binomial thinnings bounds `ln R_m` by a sum over values, which is what is computed here. Proofs:
+docs/certificate.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from fpmonitor.estimate.margins import Cells
+from fpmonitor.estimate.programme import best_line, envelope, sharpest_weights
+from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from fpmonitor.estimate.margins import Sign
+    from fpmonitor.estimate.poisson import PoissonLaws
+
+_REACH = 3.5  # of the clock, in standard deviations of the arrival of a user
+_STEP = 0.9  # of the clock, in standard deviations of the thinning
+_SMALLEST_SHARE = 0.05  # with fewer users kept, one share alone costs next to nothing
+_CLOCK_ROUNDING = 1e-9  # of a logarithm, far above what the sums lose
+_TAIL = 30.0  # nats: larger groups have a smaller chance to be thinned below the last free count
+_MOST_COUNTS = 200_000  # of a table of weights
+_STEP_ROUNDING = 1e-15  # relative, of a moment with each count
+_WEIGHT_UNIT = 2.0**-24  # sums of such weights are exact for 5 * 10^8 users, in any order
+_LIMIT_ROUNDING = 1e-9
+_LARGEST_EXPONENT = 600.0
+_LINE_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Clock:
+    """Binomial thinnings whose mixture, times a factor, is nowhere above the Poisson distribution.
+
+    `factor * sum_i weights[i] P(Bin(m, shares[i]) = r) <= P(Poisson(s) = r)` for every `r <= m`.
+
+    Attributes
+    ----------
+    shares
+        float64, shape (I,), in (0, 1): chance of a user to be kept.
+    weights
+        float64, shape (I,), adding up to 1.
+    log_factor
+        Natural logarithm of the factor, negative.
+    """
+
+    shares: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    log_factor: float
+
+
+@lru_cache(maxsize=64)
+def clock(users: int, mean: float) -> Clock:
+    """Thinnings of `users` users that stand for Poisson(`mean`) users, `mean < users`.
+
+    When users arrive as a Poisson process, the time of the next arrival has a gamma distribution,
+    and the exact mixture over it has no loss at all; a few times stand for all.
+    """
+    share = mean / users
+    width = _STEP * math.sqrt(users * (1 - share))
+    reach = _REACH * math.sqrt(users)
+    times = np.arange(users - reach, users + reach, width)
+    times = times[times > mean + width / 4]
+    if share < _SMALLEST_SHARE or not times.size:
+        times = np.array([float(users)])
+    log_weights = users * np.log(times / users) - (times - users)
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    shares = mean / times
+    return Clock(
+        shares=shares, weights=weights, log_factor=_log_factor(users, mean, shares, weights)
+    )
+
+
+def _log_factor(
+    users: int, mean: float, shares: NDArray[np.float64], weights: NDArray[np.float64]
+) -> float:
+    """Least `ln` of Poisson over mixture.
+
+    The ratio of each binomial to the Poisson probability of `r` grows by the factor
+    `(m - r) f / ((1 - f) s)` from `r` to `r + 1`, which falls with `r`: outside the range of the
+    peaks all ratios fall, so the mixture's ratio is largest within.
+    """
+    peaks = np.clip(users - mean * (1 - shares) / shares, 0, users)
+    kept = np.arange(
+        max(math.floor(peaks.min()) - 1, 0), min(math.ceil(peaks.max()) + 1, users) + 1
+    )
+    largest = -math.inf
+    for part in np.array_split(kept, max(kept.size // 20_000, 1)):
+        r, f = (array.copy() for array in np.broadcast_arrays(part[:, np.newaxis] * 1.0, shares))
+        left = users - r
+        ratio = factorial_remainder(np.array([float(users)])) - factorial_remainder(left)
+        ratio += deviance(r, np.full_like(r, mean), r - mean)
+        ratio -= deviance(r, users * f, r - users * f)
+        ratio -= deviance(left, users * (1 - f), users * f - r)
+        totals = scipy.special.logsumexp(ratio, axis=1, b=weights)
+        largest = max(largest, float(totals.max()))
+    return -largest - _CLOCK_ROUNDING
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Base:
+    """A score and the bound of its moment: fixed before the first user, used at every look.
+
+    `ln E exp(sign phi(C)) <= p W(F(p))` for `C ~ Poisson(mean p)` and all `p` in (0, 1], with
+    `phi(c) = weights[j] c` for `starts[j] <= c < starts[j + 1]` and 0 from the last start on.
+
+    Attributes
+    ----------
+    sign
+        -1: certifies exposures from above. +1: from below.
+    monotone
+        Whether the score grows with the API set.
+    k, population, budget
+        The question.
+    mean
+        `s`, mean number of users of a thinning.
+    starts
+        int64, shape (W + 1,), from 1.
+    weights
+        float64, shape (W,), nats per user.
+    exposures, bounds
+        float64: vertices of `W`, nats, on the side where it falls (sign -1) or rises (sign +1).
+    slope, intercept
+        Line `slope F + intercept` above `W` that touches it at the budget, nats.
+    """
+
+    sign: Sign
+    monotone: bool
+    k: int
+    population: int
+    budget: float
+    mean: float
+    starts: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    exposures: NDArray[np.float64]
+    bounds: NDArray[np.float64]
+    slope: float
+    intercept: float
+
+    @property
+    def bound(self) -> float:
+        """`W` at the budget, nats."""
+        return self.slope * self.budget + self.intercept
+
+    def phi(self) -> NDArray[np.float64]:
+        """Tilted score of one value by its count 0, 1, ..., up to the last start."""
+        by_count = np.repeat(self.weights, np.diff(self.starts))
+        phi = np.zeros(int(self.starts[-1]) + 1)
+        phi[1:-1] = by_count * np.arange(1, self.starts[-1])
+        return phi
+
+
+def design_base(
+    laws: PoissonLaws,
+    *,
+    sign: Sign,
+    budget: float,
+    log_term: float,
+    share: float,
+    monotone: bool,
+) -> Base:
+    """Design the base that decides exposures nearest to the budget; it depends on no data.
+
+    Parameters
+    ----------
+    laws
+        Distributions of the counts of Poisson(`laws.mean`) users.
+    sign
+        -1 for an upper limit, +1 for a lower limit.
+    budget
+        `Q*`, a share of the users.
+    log_term
+        `ln(1 / level)`, nats, at which it is sharpest.
+    share
+        `laws.mean` by the users in the middle of its use, in (0, 1).
+    monotone
+        Whether the score must grow with the API set.
+    """
+    # Averaging over thinnings takes this share of the variance away.
+    weights = sharpest_weights(
+        laws, sign=sign, budget=budget, log_term=log_term / share, monotone=monotone
+    )
+    largest = np.abs(weights * (laws.starts[1:] - 1)).max()
+    weights = weights * min(_LARGEST_EXPONENT / largest, 1.0)
+    cells = Cells.of(laws)
+    exposure, bounds = cells.exposure[sign], laws.mean * cells.bounds(weights, sign)
+    slope, intercept = best_line(exposure, bounds, sign, budget)
+    corners, values = envelope(exposure, bounds, sign)
+    return Base(
+        sign=sign,
+        monotone=monotone,
+        k=laws.k,
+        population=laws.population,
+        budget=budget,
+        mean=laws.mean,
+        starts=laws.starts,
+        weights=weights,
+        exposures=corners,
+        bounds=values,
+        slope=slope,
+        intercept=intercept + _LINE_ROUNDING * (abs(intercept) + abs(slope)),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class AveragedScore:
+    """A base at one number of users: weights by count, and the scores that certify.
+
+    Attributes
+    ----------
+    base
+        Score and bound.
+    users
+        `m`, observed users.
+    clock
+        Thinnings.
+    weights
+        float64: weight of one user by the count of its value, at most 1; the last, 0, holds for all
+        larger counts.
+    scale
+        Nats by a unit of the score.
+    charge
+        What the larger counts may add to the tilted score, and rounding, all together, nats;
+        infinite where the table would be too long, which certifies nothing.
+    """
+
+    base: Base
+    users: int
+    clock: Clock
+    weights: NDArray[np.float64]
+    scale: float
+    charge: float
+
+    def critical(self, log_term: ArrayLike, exposure: float | None = None) -> NDArray[np.float64]:
+        """Score at which an exposure is ruled out, at most (sign -1) or at least (sign +1).
+
+        Parameters
+        ----------
+        log_term
+            `ln(1 / level)`, nats, any shape.
+        exposure
+            That is ruled out; the budget when left out.
+        """
+        base = self.base
+        bound = base.bound
+        if exposure is not None:
+            bound = float(np.interp(exposure, base.exposures, base.bounds))
+        price = np.asarray(log_term, dtype=np.float64) - self.clock.log_factor + self.charge
+        critical = base.sign * (bound + price) / self.scale
+        rounded: NDArray[np.float64] = critical + base.sign * _LIMIT_ROUNDING * np.abs(critical)
+        return rounded
+
+    def to_json(self) -> dict[str, object]:
+        """Tell all that the theorem needs: numbers without loss."""
+        base = self.base
+        return {
+            "sign": base.sign,
+            "k": base.k,
+            "population": base.population,
+            "budget": base.budget,
+            "users": self.users,
+            "mean": base.mean,
+            "starts": base.starts.tolist(),
+            "phi": base.weights.tolist(),
+            "slope": base.slope,
+            "intercept": base.intercept,
+            "clock": {
+                "shares": self.clock.shares.tolist(),
+                "weights": self.clock.weights.tolist(),
+                "log_factor": self.clock.log_factor,
+            },
+            "weights": self.weights.tolist(),
+            "scale": self.scale,
+            "charge": self.charge,
+        }
+
+    def limit(self, score: float, log_term: float) -> float:
+        """Upper (sign -1) or lower (sign +1) confidence limit of the exposure, a share."""
+        base = self.base
+        nats = base.sign * self.scale * score
+        nats -= _LIMIT_ROUNDING * abs(nats) + log_term - self.clock.log_factor + self.charge
+        order = slice(None, None, base.sign)
+        if nats > base.bounds.max():  # no exposure explains so much
+            return 0.0 if base.sign < 0 else 1.0
+        limit = float(np.interp(nats, base.bounds[order], base.exposures[order]))
+        return min(max(limit, 0.0), 1.0)  # corrected exposures may be a little outside
+
+
+def averaged(base: Base, *, users: int) -> AveragedScore:
+    """Score of a base for a number of users, above its mean.
+
+    For `f` of the thinnings `phi_f(c) = sign ln E exp(sign phi(Bin(c, f)))`; the mean over the
+    thinnings is on the safe side of `ln R_m` by Jensen's inequality. Weights that must not increase
+    take the least such function above (sign -1), or the greatest one below (sign +1).
+    """
+    thinnings = clock(users, base.mean)
+    phi = base.phi()
+    least = float(thinnings.shares.min())
+    end = int(base.starts[-1])
+    counts = math.ceil((end + _TAIL + math.sqrt(_TAIL**2 + 2 * _TAIL * end)) / least)
+    known = min(counts, _MOST_COUNTS, users + 1)
+    charge: float = users * known * _STEP_ROUNDING
+    if known <= min(counts - 1, users):  # counts that are possible, but not in the table
+        charge, known = math.inf, 2
+    elif counts <= users:
+        charge += users / counts * -math.log1p(-math.exp(-_TAIL))
+    table = _mean_over_thinnings(base.sign * phi, thinnings, known)
+    by_user = base.sign * table[1:] / np.arange(1, known)
+    if base.monotone:
+        by_user = np.maximum(by_user, 0)
+        if base.sign < 0:
+            by_user = np.maximum.accumulate(by_user[::-1])[::-1]
+        else:
+            by_user = np.minimum.accumulate(by_user)
+    scale = np.abs(by_user).max()
+    units = by_user / scale / _WEIGHT_UNIT
+    weights = (np.ceil(units) if base.sign < 0 else np.floor(units)) * _WEIGHT_UNIT
+    return AveragedScore(
+        base=base,
+        users=users,
+        clock=thinnings,
+        weights=np.concatenate([weights[:1], weights, [0.0]]),
+        scale=float(scale),
+        charge=charge,
+    )
+
+
+def _mean_over_thinnings(
+    exponents: NDArray[np.float64], thinnings: Clock, counts: int
+) -> NDArray[np.float64]:
+    """`sum_i w_i ln E exp(exponents[Bin(c, f_i)])` for `c` below `counts`; 0 beyond the exponents.
+
+    By the mean over the fate of one user more: all terms are positive, so nothing is lost.
+    """
+    moments = np.tile(np.exp(exponents), (thinnings.shares.size, 1))
+    share = thinnings.shares[:, np.newaxis]
+    table = np.empty((counts, thinnings.shares.size))
+    for count in range(counts):
+        table[count] = moments[:, 0]
+        moments[:, :-1] = (1 - share) * moments[:, :-1] + share * moments[:, 1:]
+    means: NDArray[np.float64] = np.log(table) @ thinnings.weights
+    return means

@@ -1,0 +1,342 @@
+"""What is certified at any look, whichever APIs are chosen after looking.
+
+A sequence of bases, fixed before the first user, serves growing numbers of users; each has its
+share of delta, and holds at every number of users that it serves. So a statement made here stays
+valid when it is asked for again and again while users come in, until it pleases. The levels of the
+sets count all sets of all APIs that may ever be asked for; which candidates are named changes
+neither weights nor limits. Theorems and proofs: docs/certificate.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.estimate.averaging import averaged, design_base
+from fpmonitor.estimate.criterion import Criterion, Refutation, score
+from fpmonitor.estimate.poisson import poisson_laws, useful_mean
+from fpmonitor.estimate.thinning import check_users
+from fpmonitor.policy import check_share, check_threshold
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fpmonitor.estimate.averaging import AveragedScore, Base
+    from fpmonitor.estimate.margins import Sign
+    from fpmonitor.spectrum import CountSpectrum
+
+BASES = 42  # from 23 users to half a billion; the last one serves all that come after
+UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
+LARGEST_BLOCKED = 3  # APIs of the sets that are found above the budget by themselves
+_FIRST_MEAN, _RATIO = 20.0, 1.5
+_LARGEST_SHARE = 0.9  # of the users, that a base keeps when its turn begins
+_MIDDLE_SHARE = _LARGEST_SHARE / math.sqrt(_RATIO)
+_DESIGN_SIZE = 3  # APIs of the sets that are decided sharpest
+_FREE_FROM = 2.0  # times the mean of a base: free weights block larger populations far better
+_LARGEST_COUNT = 3000  # of a value at the threshold among the users of a base
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Criteria:
+    """Tests of API sets on spectra of all observed users.
+
+    With probability at least `1 - delta`, no set that `allow` holds for is above the budget, at any
+    look and for any choice among the universe. With probability at least `1 - delta`, no set is
+    within the budget that holds a set for which `block` does not hold or which `refute` refutes.
+
+    Attributes
+    ----------
+    allow
+        A set is certified within the budget when its score is at most the limit of its size.
+    block
+        A set is certified above the budget when its score exceeds the limit.
+    refute
+        The same by weights that need not be monotone, in place of `block`, which then always holds.
+    allowing, blocking
+        The scores of which the tests are made; None for users too few for any base.
+    delta, universe
+        Tolerated probability of error, and the number of APIs that may be asked for.
+    """
+
+    allow: Criterion
+    block: Criterion
+    refute: Refutation | None
+    allowing: AveragedScore | None
+    blocking: AveragedScore | None
+    delta: float
+    universe: int
+
+    def proofs(self, candidates: int) -> dict[str, dict[str, object]]:
+        """Tell all from which a stranger can prove the limits again, for JSON.
+
+        By `allow` and `block`; empty where nothing is certified. With the spectrum of a set they
+        give its verdict: docs/certificate.md.
+
+        Parameters
+        ----------
+        candidates
+            Number of APIs of the largest set whose limit is told.
+        """
+        if self.allowing is None or self.blocking is None:
+            return {}
+        blocking = self.block if self.refute is None else self.refute
+        largest = min(LARGEST_BLOCKED, self.universe, candidates)
+        block_limit = blocking.limits[1] if isinstance(blocking, Criterion) else blocking.limit
+        return {
+            name: {
+                **certified.to_json(),
+                "delta": self.delta,
+                "bases": BASES,
+                "universe": self.universe,
+                "largest": min(LARGEST_BLOCKED, self.universe),
+                "limits": limits,
+            }
+            for name, certified, limits in (
+                (
+                    "allow",
+                    self.allowing,
+                    {str(s): float(self.allow.limits[s]) for s in range(1, candidates + 1)},
+                ),
+                (
+                    "block",
+                    self.blocking,
+                    {str(s): float(block_limit) for s in range(1, largest + 1)},
+                ),
+            )
+            if not math.isinf(certified.charge)
+        }
+
+
+def decision_criteria(
+    *,
+    users: int,
+    k: int,
+    population: int,
+    budget: float,
+    delta: float,
+    universe: int = UNIVERSE,
+) -> Criteria:
+    """Criteria for all sets of the APIs that may ever be asked for, at every look.
+
+    The empty set, which one value of all users describes, is always allowed.
+
+    Parameters
+    ----------
+    users
+        `m`, observed users, at least 2.
+    k, population
+        Anonymity threshold and `n`, users.
+    budget
+        `Q*`, the largest tolerated exposure, in (0, 1).
+    delta
+        Tolerated probability that any allowed set is above the budget, ever; and of the same size,
+        that any blocked set is within it; in (0, 1).
+    universe
+        `D`, number of APIs that may be asked for, at least 1. For a question that was fixed before
+        the data were seen, the number of its candidates.
+
+    Raises
+    ------
+    PolicyError
+        An argument is out of its range; the error names it.
+
+    Notes
+    -----
+    An allowed set above the budget has a subset that is minimal among the sets above the budget,
+    and is allowed too. Those minimal sets form an antichain, so by the inequality of Lubell (1966),
+    Yamamoto and Meshalkin their `1 / C(D, size)` add up to at most 1: it suffices to test a set
+    at `delta / C(D, size)`. The limits must not increase with the size, so the largest binomial
+    coefficient up to the size stands there. Blocking is a union over all sets of a few APIs; what
+    holds a set above the budget is above it.
+    """
+    _check(users, k, population, budget, delta)
+    if universe < 1:
+        raise PolicyError("universe", f"must be at least one API, got {universe}")
+    sizes, middle = np.arange(universe + 1), universe // 2
+    allow_terms = np.array(
+        [_log_term(delta) + _log_choose(universe, min(size, middle)) for size in sizes.tolist()]
+    )
+    largest = min(LARGEST_BLOCKED, universe)
+    small = sum(math.comb(universe, size) for size in range(1, largest + 1))
+    block_term = _log_term(delta) + math.log(small)
+    position = base_of(users)
+    if position is None:
+        return Criteria(
+            allow=_criterion(np.ones(2), np.full(sizes.size, -1.0), users),
+            block=_criterion(np.ones(2), np.full(sizes.size, float(users)), users),
+            refute=None,
+            allowing=None,
+            blocking=None,
+            delta=delta,
+            universe=universe,
+        )
+    design = float(allow_terms[min(_DESIGN_SIZE, middle)])
+    question = (position, k, population, budget)
+    above, below = (
+        _base(*question, sign=-1, log_term=design),
+        _base(*question, sign=1, log_term=block_term),
+    )
+    allowing, blocking = averaged(above, users=users), averaged(below, users=users)
+    limit = float(blocking.critical(block_term))
+    limits = np.full(sizes.size, limit if below.monotone else float(users))
+    weights = blocking.weights if below.monotone else np.ones(2)
+    return Criteria(
+        allow=_criterion(allowing.weights, allowing.critical(allow_terms), users),
+        block=_criterion(weights, limits, users, largest),
+        refute=None if below.monotone else Refutation(blocking.weights, limit, largest),
+        allowing=allowing,
+        blocking=blocking,
+        delta=delta,
+        universe=universe,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Limits:
+    """Confidence limits of the statistical exposure `Q(n, k)` of one API set, at every look.
+
+    Each of the two limits is ever wrong with probability at most `delta`.
+
+    Attributes
+    ----------
+    users
+        `m`, observed users.
+    delta
+        Tolerated probability of error, for each limit.
+    above, below
+        Scores that the limits come from; None for users too few for any base.
+    """
+
+    users: int
+    delta: float
+    above: AveragedScore | None
+    below: AveragedScore | None
+
+    def upper(self, spectrum: CountSpectrum) -> float:
+        """Upper limit of the exposure, a share in [0, 1], from the spectrum of all users.
+
+        Raises
+        ------
+        InputError
+            The spectrum is not of so many users.
+        """
+        return self._limit(self.above, spectrum, otherwise=1.0)
+
+    def lower(self, spectrum: CountSpectrum) -> float:
+        """Lower limit of the exposure, a share in [0, 1], from the spectrum of all users.
+
+        Raises
+        ------
+        InputError
+            The spectrum is not of so many users.
+        """
+        return min(self._limit(self.below, spectrum, otherwise=0.0), self.upper(spectrum))
+
+    def _limit(
+        self, averaged_score: AveragedScore | None, spectrum: CountSpectrum, *, otherwise: float
+    ) -> float:
+        if spectrum.users != self.users:
+            raise InputError(
+                f"spectrum: has {spectrum.users} users, the certificate is for {self.users}"
+            )
+        if averaged_score is None:
+            return otherwise
+        points = score(averaged_score.weights, spectrum)
+        return averaged_score.limit(points, _log_term(self.delta))
+
+
+def exposure_limits(
+    *, users: int, k: int, population: int, delta: float, budget: float = 0.05
+) -> Limits:
+    """Limits for one API set, fixed before the data are seen.
+
+    Parameters
+    ----------
+    users
+        `m`, observed users, at least 2.
+    k, population
+        Anonymity threshold and `n`, users.
+    delta
+        Tolerated probability that a limit is ever wrong, in (0, 1).
+    budget
+        Exposure near which the limits are sharpest, in (0, 1). They hold everywhere.
+
+    Raises
+    ------
+    PolicyError
+        An argument is out of its range; the error names it.
+    """
+    _check(users, k, population, budget, delta)
+    position = base_of(users)
+    above, below = (
+        None
+        if position is None
+        else averaged(
+            _base(position, k, population, budget, sign=sign, log_term=_log_term(delta)),
+            users=users,
+        )
+        for sign in (-1, 1)
+    )
+    return Limits(users=users, delta=delta, above=above, below=below)
+
+
+def base_of(users: int) -> int | None:
+    """Position of the base that serves a number of users; None for too few."""
+    ratio = _LARGEST_SHARE * users / _FIRST_MEAN
+    return None if ratio < 1 else min(math.floor(math.log(ratio) / math.log(_RATIO)), BASES - 1)
+
+
+@lru_cache(maxsize=64)
+def _base(
+    position: int, k: int, population: int, budget: float, *, sign: Sign, log_term: float
+) -> Base:
+    """Design a base; it follows from the question alone."""
+    full = _FIRST_MEAN * _RATIO**position
+    mean = useful_mean(
+        full, k=k, population=population, budget=budget, largest_count=_LARGEST_COUNT
+    )
+    return design_base(
+        poisson_laws(mean=mean, k=k, population=population, budget=budget),
+        sign=sign,
+        budget=budget,
+        log_term=log_term,
+        share=_MIDDLE_SHARE * mean / full,
+        monotone=sign < 0 or population <= _FREE_FROM * mean,
+    )
+
+
+def _criterion(
+    weights: NDArray[np.float64],
+    limits: NDArray[np.float64],
+    users: int,
+    largest: int | None = None,
+) -> Criterion:
+    """Limits of the score, none below -1 (never) or above the number of users (always).
+
+    No score exceeds the number of users, because no weight exceeds 1.
+    """
+    limits = np.clip(limits, -1, users)
+    limits[0] = users
+    return Criterion(weights, limits, largest)
+
+
+def _check(users: int, k: int, population: int, budget: float, delta: float) -> None:
+    check_users(users)
+    check_threshold(k, population)
+    check_share("budget", budget)
+    check_share("delta", delta)
+
+
+def _log_term(delta: float) -> float:
+    """`ln(1 / delta)` for the share of delta that a base has."""
+    return math.log(BASES) - math.log(delta)
+
+
+def _log_choose(total: int, size: int) -> float:
+    """Natural logarithm of a binomial coefficient."""
+    return math.log(math.comb(total, size))

@@ -1,0 +1,149 @@
+"""What lies between the grid points of `poisson`, proved: the corners of one cell cover it.
+
+A cell is the interval between two neighbouring means `x < y` of the grid. If the moment and the
+exposure, each corrected as here, satisfy `K <= a T + b lambda` at both ends of a cell, with
+`K = ln E f(C)`, `T = lambda F` and `a` of the sign of the bound, then they satisfy it without
+correction at every mean between. Lemma and proof: docs/certificate.md, "Between the grid points".
+The tabulated probabilities are taken to be right to a relative 1e-9, `F` to an absolute one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+
+from fpmonitor.estimate.saddle_point import log_binomial, log_poisson
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fpmonitor.estimate.poisson import PoissonLaws
+
+Sign = Literal[-1, 1]
+
+ACCURACY = 1e-9  # of tabulated probabilities (relative) and of F (absolute)
+_UNDERFLOW = 1e-300
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Cells:
+    """The cells of a grid, and what the corrections need of each.
+
+    Attributes
+    ----------
+    laws
+        Distributions of the counts at the grid points.
+    exposure
+        For each sign, float64, shape (P,): corrected exposures; may leave [0, 1], and must.
+    counts
+        int64, shape (B,): counts `c` at which `f(c + 2) - 2 f(c + 1) + f(c)` may be negative.
+    weight_at
+        intp, shape (3, B): index of the free weight of `c`, `c + 1` and `c + 2`.
+    probabilities
+        float64, shape (P - 1, B): Poisson probabilities of these counts at the positive means.
+    """
+
+    laws: PoissonLaws
+    exposure: dict[Sign, NDArray[np.float64]]
+    counts: NDArray[np.int64]
+    weight_at: NDArray[np.intp]
+    probabilities: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, laws: PoissonLaws) -> Self:
+        """Prepare the cells of a grid."""
+        # Within a bin f is geometric, hence convex: only steps of the weight bend it downwards.
+        counts = np.unique(np.concatenate([laws.starts[1:] - 2, laws.starts[1:] - 1]))
+        counts = counts[counts >= 0]
+        weight_at = [
+            np.maximum(np.searchsorted(laws.starts, counts + step, side="right") - 1, 0)
+            for step in range(3)
+        ]
+        return cls(
+            laws=laws,
+            exposure={-1: _corrected_exposure(laws, -1), 1: _corrected_exposure(laws, 1)},
+            counts=counts,
+            weight_at=np.array(weight_at),
+            probabilities=np.exp(log_poisson(counts, laws.means[1:, np.newaxis])),
+        )
+
+    def bounds(self, weights: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:
+        """Corrected `ln E f(C) / lambda`, nats per user, shape (P,); row 0 is the first cell.
+
+        Parameters
+        ----------
+        weights
+            float64, shape (W,): free weights times the tilt; `f(c) = exp(sign weight(c) c)`.
+        sign
+            -1 for an upper limit, +1 for a lower limit.
+        """
+        laws, means = self.laws, self.laws.means[1:]
+        excess = np.expm1(sign * laws.atoms * weights[laws.weight_of_atom])
+        rate = laws.rates[1:] @ excess + ACCURACY * (laws.rates[1:] @ np.abs(excess))
+        rise = self._rise(weights, sign)
+        low, high = (
+            np.log1p(np.maximum(means * rate, ACCURACY - 1)[part] + rise)
+            for part in (slice(None, -1), slice(1, None))
+        )
+        # how far the logarithm of a chord may be above the chord of the logarithms
+        apart = np.abs(high - low)
+        bend = np.minimum(np.expm1(np.minimum(apart, 8)) ** 2 / 8, apart)
+        bounds = np.full(laws.means.size, -np.inf)
+        bounds[1:-1] = (low + bend) / means[:-1]
+        bounds[2:] = np.maximum(bounds[2:], (high + bend) / means[1:])
+        bounds[0] = self._first_cell(excess)
+        return bounds
+
+    def _first_cell(self, excess: NDArray[np.float64]) -> float:
+        """Bound for all means up to the first: `ln E f <= E f - 1`, term by term."""
+        laws, smallest = self.laws, self.laws.means[1]
+        single = laws.atoms == 1
+        largest = float(excess[single].max())
+        several = laws.rates[1] @ np.where(single, 0, np.maximum(excess, 0))
+        first = largest if largest > 0 else largest * np.exp(-smallest)
+        return float(first + (1 + ACCURACY) * several * np.exp(smallest)) + 1e-15
+
+    def _rise(self, weights: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:
+        """How far `E f(C)` may rise above its chord in each cell, shape (P - 2,)."""
+        tilted = np.append(weights, 0.0)
+        f = [
+            np.exp(sign * tilted[self.weight_at[step]] * (self.counts + step)) for step in range(3)
+        ]
+        concave = np.maximum(2 * f[1] - f[0] - f[2], 0)
+        dents = np.log(np.maximum((1 + ACCURACY) * self.probabilities @ concave, _UNDERFLOW))
+        means = self.laws.means[1:]
+        # e^lambda times the mean of the dents is log-convex in ln lambda.
+        between = np.maximum(dents[:-1], dents[1:]) + means[1:] * np.diff(np.log(means)) ** 2 / 8
+        most = math.log(max(float(concave.max()), _UNDERFLOW))
+        rise: NDArray[np.float64] = np.diff(means) ** 2 / 8 * np.exp(np.minimum(between, most))
+        return rise
+
+
+def _corrected_exposure(laws: PoissonLaws, sign: Sign) -> NDArray[np.float64]:
+    """`F` moved to the unfavourable side by what `lambda F` may be beyond its chords, shape (P,).
+
+    `(p F)'' = (k - 1) b (n p - k) / (p (1 - p))`, `b` the probability of `k - 1` hits in `n - 1`.
+    """
+    n, k, means, exposure = laws.population, laws.k, laws.means[1:], laws.exposure[1:]
+    p = np.minimum(means / laws.mean, 1.0)
+    low, high = p[:-1], p[1:]
+    # lambda F is concave below k/n, where it may be above a chord, and convex beyond.
+    pull = np.maximum(k - n * low if sign < 0 else n * high - k, 0)
+    slack = means[1:] * np.maximum(exposure[:-1] - exposure[1:], 0)  # F does not increase
+    peak = np.clip((k - 1) / (n - 1), low, high)
+    smooth = (pull > 0) & (high < 1) & (peak > 0)
+    at = peak[smooth]
+    edge = np.maximum(1 / (low * (1 - low)), 1 / np.where(high < 1, high * (1 - high), 1))[smooth]
+    second = (k - 1) * np.exp(log_binomial(k - 1, n - 1, at)) * pull[smooth] * edge
+    curved = laws.mean * (high - low)[smooth] ** 2 / 8 * second * (1 + 1e-6)
+    slack[smooth] = np.minimum(slack[smooth], curved)
+    slack[pull == 0] = 0
+    margin = np.zeros(means.size)
+    margin[:-1] = slack / means[:-1]
+    margin[1:] = np.maximum(margin[1:], slack / means[1:])
+    corrected = exposure - sign * (margin + ACCURACY)
+    first = 1 + ACCURACY if sign < 0 else corrected[0]  # of all smaller means
+    return np.append(first, corrected)

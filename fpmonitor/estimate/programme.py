@@ -1,0 +1,295 @@
+"""The sharpest weights of a score: a convex programme, solved by an interior-point method.
+
+With tilted weights `w`, `phi(c) = w(c) c`, and a line `(a, b)` in units of the price of one user,
+the certified share of the budget under a reference law is the ratio of `N = a Q* + b + 1` to the
+mean tilted score `D`, under the conditions `ln E exp(sign phi(C)) / lambda <= a F + b` at every
+grid point, which are convex. The ratio is raised step by step (Dinkelbach 1967) within a
+primal-dual method with slack variables (Wright 1997, "Primal-Dual Interior-Point Methods").
+
+Only sharpness rests on this module: whatever it returns, the bound is proved for it afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fpmonitor.estimate.margins import Sign
+    from fpmonitor.estimate.poisson import PoissonLaws
+
+_EVERY = 3  # of the grid points; the bound takes all of them
+_LARGEST_SCORE = 60.0  # tilted, of one value
+_LARGEST_EXPONENT = 600.0
+_MOST_STEPS = 200
+_GAP, _VIOLATION = 5e-3, 0.02  # in prices
+_TO_THE_BORDER = 0.995
+_SHORTER, _MOST_SHORTENINGS = 0.6, 25
+_RAREST_MEMBER = 1e-3  # the reference law starts at this many users of the population
+_RARE_SHARE = 1e-3  # share of the reference law on values that no two users share
+
+
+def sharpest_weights(
+    laws: PoissonLaws, *, sign: Sign, budget: float, log_term: float, monotone: bool
+) -> NDArray[np.float64]:
+    """Tilted free weights that decide exposures nearest to the budget, shape (W,).
+
+    Parameters
+    ----------
+    laws
+        Distributions of the counts.
+    sign
+        -1 for an upper limit, +1 for a lower limit.
+    budget
+        `Q*`, a share of the users.
+    log_term
+        `ln(1 / level)`, nats.
+    monotone
+        Whether the weights must not be negative nor increase with the count.
+    """
+    programme = _Programme(laws, sign, budget, log_term / laws.mean, monotone)
+    weights = programme.solve()
+    return np.maximum(np.minimum.accumulate(weights), 0) if monotone else weights
+
+
+def reference_law(laws: PoissonLaws) -> NDArray[np.float64]:
+    """Shares of users with values at the means of the grid, log-uniform, shape (P,)."""
+    rarest = _RAREST_MEMBER * laws.mean / laws.population
+    shares = np.gradient(np.log(laws.means[1:])) * (laws.means[1:] >= rarest)
+    return np.append(_RARE_SHARE, (1 - _RARE_SHARE) * shares / shares.sum())
+
+
+class _State(NamedTuple):
+    """Values at one point: what each condition has left, and the moments of all grid points."""
+
+    left: NDArray[np.float64]
+    moments: NDArray[np.float64]
+    powers: NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class _Programme:
+    """Unknowns are the parameters of the weights, and `a` and `b` in prices."""
+
+    laws: PoissonLaws
+    sign: Sign
+    budget: float
+    price: float
+    monotone: bool
+    basis: NDArray[np.float64] = field(init=False)
+    start: NDArray[np.float64] = field(init=False)
+    mean_score: NDArray[np.float64] = field(init=False)
+    rows: NDArray[np.float64] = field(init=False)
+    offset: NDArray[np.float64] = field(init=False)
+    member: NDArray[np.float64] = field(init=False)
+    rates: NDArray[np.float64] = field(init=False)
+    means: NDArray[np.float64] = field(init=False)
+    exposure: NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        laws = self.laws
+        chosen = np.unique(np.append(np.arange(0, laws.means.size, _EVERY), laws.means.size - 1))
+        self.rates, self.means = laws.rates[chosen], laws.means[chosen]
+        self.exposure = laws.exposure[chosen]
+        size = laws.starts.size - 1
+        self.member = (laws.weight_of_atom[:, np.newaxis] == np.arange(size)).astype(np.float64)
+        by_weight = (reference_law(laws) @ laws.rates * laws.atoms) @ self.member
+        first = np.interp(laws.starts[:-1], laws.means, laws.exposure)
+        first[0] = 1.0
+        ends = (laws.starts[1:] - 1).astype(np.float64)
+        weights = self._best_tilt(first, by_weight) * first
+        largest = max(_LARGEST_SCORE, 2 * float(np.abs(weights * ends).max()))
+        unit = float(weights[0])
+        # Monotone weights by their drops: by the weights themselves Newton's method stalls.
+        if self.monotone:
+            self.basis = np.triu(np.ones((size, size))) * unit
+            weights = np.maximum.accumulate(weights[::-1])[::-1]
+            weights = weights + 1e-3 * unit * np.linspace(1, 0.5, size)
+            shape = np.eye(size)
+        else:
+            self.basis = np.diag(unit * ends[0] / ends)
+            shape = np.empty((0, size))
+        box = (ends / largest)[:, np.newaxis] * self.basis
+        points = self.means.size
+        self.rows = np.zeros((points + len(shape) + 2 * size + 1, size + 2))
+        self.rows[:points, size], self.rows[:points, size + 1] = self.exposure, 1.0
+        self.rows[points:-1, :size] = np.vstack([shape, -box, box])
+        self.rows[-1, size] = self.sign
+        self.offset = np.zeros(len(self.rows))
+        self.offset[-1 - 2 * size : -1] = 1.0
+        self.mean_score = by_weight @ self.basis / self.price
+        parameters = np.linalg.solve(self.basis, weights)
+        self.start = self._with_line(np.concatenate([parameters, [0.0, 0.0]]))
+
+    def _best_tilt(self, weights: NDArray[np.float64], by_weight: NDArray[np.float64]) -> float:
+        """Tilt of given weights with the best certified share, without margins."""
+        best, chosen = -np.inf, 1.0
+        mean = float(by_weight @ weights)
+        for tilt in np.geomspace(1e-3, 8, 40):
+            exponents = self.sign * tilt * self.laws.atoms * weights[self.laws.weight_of_atom]
+            if np.abs(exponents).max() > _LARGEST_EXPONENT:
+                break
+            level = self._level(self.rates @ np.expm1(exponents))
+            share = -(level + self.price) / (tilt * mean)
+            if share > best:
+                best, chosen = share, float(tilt)
+        return chosen
+
+    def _level(self, rate: NDArray[np.float64]) -> float:
+        """Least `a Q* + b` over the lines above all grid points, nats per user."""
+        moment = np.maximum(self.means[1:] * rate[1:], 1e-9 - 1)
+        bounds = np.append(rate[0], np.log1p(moment) / self.means[1:])
+        slope, intercept = best_line(self.exposure, bounds, self.sign, self.budget)
+        return slope * self.budget + intercept
+
+    def _with_line(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Take the best line for the weights of `x`, strictly above all grid points."""
+        points, size = self.means.size, x.size - 2
+        bounds = -self.state(x).left[:points]
+        slope, _ = best_line(self.exposure, bounds, self.sign, self.budget)
+        x[size] = self.sign * max(self.sign * slope, 1e-6)
+        x[size + 1] = float((bounds - x[size] * self.exposure).max()) + 0.1
+        return x
+
+    def state(self, x: NDArray[np.float64]) -> _State:
+        """Evaluate all conditions."""
+        size, points = x.size - 2, self.means.size
+        weights = self.basis @ x[:size]
+        exponents = self.sign * self.laws.atoms * weights[self.laws.weight_of_atom]
+        exponents = np.minimum(exponents, _LARGEST_EXPONENT)
+        rate = self.rates @ np.expm1(exponents)
+        moment = np.maximum(self.means * rate, 1e-9 - 1)
+        bounds = np.append(rate[0], np.log1p(moment[1:]) / self.means[1:]) / self.price
+        left = self.offset + self.rows @ x
+        left[:points] -= bounds
+        return _State(left, 1 + moment, np.exp(exponents))
+
+    def gradient(self, state: _State) -> NDArray[np.float64]:
+        """Gradients of all bounds at the grid points by the parameters, in prices, shape (P, W)."""
+        by_atom = self.rates * (self.sign * self.laws.atoms * state.powers)
+        by_weight = by_atom @ self.member / state.moments[:, np.newaxis]
+        gradient: NDArray[np.float64] = by_weight @ self.basis / self.price
+        return gradient
+
+    def curvature(
+        self, state: _State, dual: NDArray[np.float64], gradient: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Sum of the second derivatives of the bounds, weighted by `dual`, shape (W, W)."""
+        second = self.rates * (self.laws.atoms**2 * state.powers)
+        diagonal = (dual / state.moments) @ second @ self.member / self.price
+        outer = (gradient * (dual * self.means * self.price)[:, np.newaxis]).T @ gradient
+        curvature: NDArray[np.float64] = (self.basis.T * diagonal) @ self.basis - outer
+        return curvature
+
+    def achieved(self, x: NDArray[np.float64], state: _State) -> float:
+        """Ratio that is sought, once `b` is raised until all conditions hold."""
+        score = float(self.mean_score @ x[:-2])
+        if score <= 0:
+            return self.sign * np.inf
+        cost = x[-2] * self.budget + x[-1] + 1 - min(float(state.left[: self.means.size].min()), 0)
+        return float(self.sign * cost / score)
+
+    def solve(self) -> NDArray[np.float64]:
+        """Tilted weights of the best feasible point on the way."""
+        points = self.means.size
+        x = self.start
+        state = self.state(x)
+        slack = state.left.copy()  # linear conditions stay strictly satisfied
+        slack[:points] = np.maximum(slack[:points], 1.0)
+        dual = 1 / slack
+        best, kept, centring = self.achieved(x, state), x, 0.2
+        rows = self.rows.copy()
+        for _ in range(_MOST_STEPS):
+            gradient = self.gradient(state)
+            rows[:points, :-2] = -gradient
+            miss, gap = state.left - slack, float(dual @ slack)
+            if gap < _GAP and np.abs(miss).max() < _VIOLATION:
+                break
+            cost = np.append(-self.sign * best * self.mean_score, [self.budget, 1.0])
+            target = centring * gap / slack.size
+            matrix = (rows * (dual / slack)[:, np.newaxis]).T @ rows
+            matrix[:-2, :-2] += self.curvature(state, dual[:points], gradient)
+            move = _solved(matrix, rows.T @ ((target - dual * miss) / slack) - cost)
+            if move is None:
+                break
+            slack_move = rows @ move + miss
+            dual_move = (target - dual * slack - dual * slack_move) / slack
+            length = min(_length(slack, slack_move), _length(dual, dual_move))
+            allowed = 1.5 * np.abs(miss).max() + 0.1 + 0.3 * gap
+            for _ in range(_MOST_SHORTENINGS):  # where the curvature is too strong, go less far
+                state = self.state(x + length * move)
+                missed = np.abs(state.left - slack - length * slack_move).max()
+                if missed <= allowed:
+                    break
+                length *= _SHORTER
+            x = x + length * move
+            slack, dual = slack + length * slack_move, dual + length * dual_move
+            centring = 0.1 if length > 0.7 else 0.3 if length > 0.2 else 0.7
+            if np.abs(state.left - slack).max() > 0.3 * float(dual @ slack) + 0.03:
+                centring = 1.0  # first back to the conditions
+            achieved = self.achieved(x, state)
+            if self.sign * (best - achieved) > 0:
+                best, kept = achieved, x
+        return self.basis @ kept[:-2]
+
+
+def _length(values: NDArray[np.float64], moves: NDArray[np.float64]) -> float:
+    """How much of a move keeps positive values positive."""
+    down = moves < 0
+    return min(1.0, _TO_THE_BORDER * float((-values[down] / moves[down]).min(initial=np.inf)))
+
+
+def _solved(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Solve a symmetric system that may be nearly singular; None if it holds no numbers."""
+    if not np.isfinite(matrix).all():
+        return None
+    scale = 1 / np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+    scaled = matrix * scale[:, np.newaxis] * scale
+    scaled[np.diag_indices(scale.size)] += 1e-13
+    try:
+        factor = scipy.linalg.cho_factor(scaled, check_finite=False)
+        solution = scipy.linalg.cho_solve(factor, scale * right, check_finite=False)
+    except np.linalg.LinAlgError:
+        solution = np.linalg.lstsq(scaled, scale * right, rcond=1e-14)[0]
+    moved: NDArray[np.float64] = scale * solution
+    return moved
+
+
+def best_line(
+    exposure: NDArray[np.float64], bounds: NDArray[np.float64], sign: Sign, budget: float
+) -> tuple[float, float]:
+    """Line `a F + b` above all points that is least at the budget, with `a` of the sign `sign`."""
+    x, y = envelope(exposure, bounds, sign)
+    right = int(np.searchsorted(x, budget, side="right"))
+    if x.size == 1 or not 0 < right < x.size:
+        return 0.0, float(y.max())
+    slope = float(y[right] - y[right - 1]) / float(x[right] - x[right - 1])
+    slope = sign * max(sign * slope, 0.0)
+    return slope, float((bounds - slope * exposure).max())
+
+
+def envelope(
+    exposure: NDArray[np.float64], bound: NDArray[np.float64], sign: Sign
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Vertices of the least concave function above the points, on one side of its maximum."""
+    corners: list[tuple[float, float]] = []
+    order = np.lexsort((bound, exposure))
+    for x, y in zip(exposure[order].tolist(), bound[order].tolist(), strict=True):
+        while corners and (corners[-1][0] == x or (len(corners) > 1 and _below(corners, x, y))):
+            corners.pop()
+        corners.append((x, y))
+    vertices = np.array(corners)
+    top = int(np.argmax(vertices[:, 1]))
+    side = vertices[top:] if sign < 0 else vertices[: top + 1]
+    return side[:, 0], side[:, 1]
+
+
+def _below(corners: list[tuple[float, float]], x: float, y: float) -> bool:
+    """Whether the last corner lies on or below the line from the one before it to (x, y)."""
+    (x0, y0), (x1, y1) = corners[-2:]
+    return (y1 - y0) * (x - x0) <= (y - y0) * (x1 - x0)

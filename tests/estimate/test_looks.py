@@ -1,0 +1,367 @@
+"""What is certified holds at every look and for every choice, and follows from spectra alone."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.estimate.averaging import AveragedScore, Base, averaged, clock
+from fpmonitor.estimate.criterion import score
+from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.estimate.looks import BASES, Criteria, base_of, decision_criteria, exposure_limits
+from fpmonitor.estimate.margins import Cells
+from fpmonitor.estimate.poisson import poisson_laws, useful_mean
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fpmonitor.estimate.margins import Sign
+
+DELTA = 0.05
+RARE = 10**8  # a population in which no two users share what few have
+
+
+def small_base(h: list[float], sign: Sign, mean: float) -> Base:
+    """Base of any weights; its bound is not asked for."""
+    return Base(
+        sign=sign,
+        monotone=True,
+        k=2,
+        population=10,
+        budget=0.1,
+        mean=mean,
+        starts=np.arange(1, len(h) + 2),
+        weights=np.array(h),
+        exposures=np.array([0.0, 1.0]),
+        bounds=np.array([0.0, 0.0]),
+        slope=0.0,
+        intercept=0.0,
+    )
+
+
+def average_over_subsets(counts: list[int], exponents: NDArray[np.float64], mean: float) -> float:
+    """`R_m` by the polynomial whose coefficients add up all subsets of each size."""
+    polynomial = np.array([1.0])
+    for count in counts:
+        kept = np.arange(count + 1)
+        terms = special.comb(count, kept) * np.exp(exponents[np.minimum(kept, exponents.size - 1)])
+        polynomial = np.convolve(polynomial, terms)
+    users = sum(counts)
+    sizes = np.arange(users + 1)
+    return float(stats.poisson.pmf(sizes, mean) @ (polynomial / special.comb(users, sizes)))
+
+
+def one_user_less(counts: list[int]) -> list[tuple[float, list[int]]]:
+    return [
+        (count / sum(counts), [c - (i == place) for i, c in enumerate(counts) if c > (i == place)])
+        for place, count in enumerate(counts)
+    ]
+
+
+def random_case(rng: np.random.Generator) -> tuple[Sign, list[float], list[int], float]:
+    sign: Sign = -1 if rng.random() < 0.5 else 1
+    h = np.sort(rng.random(rng.integers(2, 6)))[::-1] * rng.choice([0.1, 1.0, 3.0])
+    counts = rng.integers(1, 7, rng.integers(2, 7)).tolist()
+    return sign, h.tolist(), counts, float(rng.uniform(0.1, 0.95) * sum(counts))
+
+
+def test_the_average_never_grows_in_the_mean_when_a_user_is_taken_away() -> None:
+    rng = np.random.default_rng(1)
+    without_smoothing = 0
+    for _ in range(400):
+        sign, h, counts, mean = random_case(rng)
+        exponents = sign * small_base(h, sign, mean).phi()
+        now = average_over_subsets(counts, exponents, mean)
+        before = sum(
+            share * average_over_subsets(less, exponents, mean)
+            for share, less in one_user_less(counts)
+        )
+        assert before <= now * (1 + 1e-12)
+
+        def plain(sizes: list[int], by_count: NDArray[np.float64] = exponents) -> float:
+            return math.exp(sum(by_count[min(size, by_count.size - 1)] for size in sizes))
+
+        expected = sum(share * plain(less) for share, less in one_user_less(counts))
+        without_smoothing += expected > plain(counts) * (1 + 1e-12)
+    assert without_smoothing > 100  # what the average is needed for
+
+
+def test_the_sum_over_values_is_on_the_safe_side_of_the_average() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(400):
+        sign, h, counts, mean = random_case(rng)
+        if mean < 1:
+            continue
+        base = small_base(h, sign, mean)
+        certified = averaged(base, users=sum(counts))
+        points = score(certified.weights, CountSpectrum.from_counts(counts))
+        bound = certified.clock.log_factor + sign * certified.scale * points - certified.charge
+        exact = math.log(average_over_subsets(counts, sign * base.phi(), mean))
+        assert bound <= exact
+        assert bound > exact - 1 - abs(exact)
+
+
+@pytest.mark.parametrize(
+    ("users", "mean"), [(30, 20.0), (500, 300.5), (5_000, 4_400.0), (5_000, 30.0), (90_000, 8e4)]
+)
+def test_no_thinning_of_the_clock_is_more_likely_than_the_poisson_number(
+    users: int, mean: float
+) -> None:
+    thinnings = clock(users, mean)
+    kept = np.arange(users + 1)
+    mixture = stats.binom.pmf(kept[:, np.newaxis], users, thinnings.shares) @ thinnings.weights
+    poisson = stats.poisson.pmf(kept, mean)
+    assert thinnings.weights.sum() == pytest.approx(1, abs=1e-12)
+    assert np.all(mixture * math.exp(thinnings.log_factor) <= poisson * (1 + 1e-8) + 1e-300)
+    assert thinnings.log_factor > -0.1
+
+
+def moments_between(
+    cells: Cells, weights: NDArray[np.float64], sign: Sign, means: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """`ln E f(C) / lambda` by summing over every count."""
+    starts = cells.laws.starts
+    counts = np.arange(1, starts[-1])
+    excess = np.expm1(sign * counts * np.repeat(weights, np.diff(starts)))
+    moment = stats.poisson.pmf(counts, means[:, np.newaxis]) @ excess
+    logarithms: NDArray[np.float64] = np.log1p(np.maximum(moment, 1e-9 - 1))
+    return logarithms / means
+
+
+def test_bounds_of_any_weights_hold_between_the_grid_points_and_need_their_margins() -> None:
+    rng = np.random.default_rng(3)
+    exceeded = 0
+    for _ in range(25):
+        mean, k = 10 ** rng.uniform(1, 5), int(rng.choice([2, 5, 50]))
+        population = k + int(10 ** rng.uniform(1, 7))
+        budget = float(rng.choice([1e-3, 0.05, 0.5]))
+        mean = useful_mean(mean, k=k, population=population, budget=budget, largest_count=2_000)
+        laws = poisson_laws(mean=mean, k=k, population=population, budget=budget)
+        size = laws.starts.size - 1
+        shapes = [
+            np.sort(rng.random(size))[::-1],
+            rng.normal(size=size),
+            (-1.0) ** np.arange(size) * rng.random(size),
+        ]
+        sign: Sign = -1 if rng.random() < 0.5 else 1
+        weights = shapes[rng.integers(3)]
+        weights *= 10 ** rng.uniform(-2, 0.5) / np.abs(weights * laws.starts[1:]).max() * 10
+        cells = Cells.of(laws)
+        cell = rng.integers(1, laws.means.size - 1, 60)
+        inside = laws.means[cell] + np.diff(laws.means)[cell] * rng.random(60)
+        exact = moments_between(cells, weights, sign, inside)
+        exposure = exposure_probability(np.minimum(inside / mean, 1), k=k, population=population)
+        slack = []
+        for corrected, bounds in (
+            (cells.exposure[sign], cells.bounds(weights, sign)),
+            (laws.exposure, np.append(0, moments_between(cells, weights, sign, laws.means[1:]))),
+        ):
+            # lines through pairs of corners, raised above all of them
+            slopes = sign * np.abs(np.append(0, np.diff(bounds[::40]) / 0.01))
+            lines = [(slope, float((bounds - slope * corrected).max())) for slope in slopes]
+            slack.append(min(float((slope * exposure + top - exact).min()) for slope, top in lines))
+        assert slack[0] >= -1e-12 * np.abs(exact).max()
+        exceeded += slack[1] < -1e-12 * np.abs(exact).max()
+    assert exceeded > 3
+
+
+def criteria_of(users: int = 20_000, population: int = 20_000, universe: int = 1000) -> Criteria:
+    return decision_criteria(
+        users=users, k=10, population=population, budget=0.05, delta=DELTA, universe=universe
+    )
+
+
+@given(
+    counts=st.lists(st.integers(1, 300), min_size=1, max_size=30),
+    place=st.integers(0, 29),
+    part=st.floats(0.01, 0.99),
+    population=st.sampled_from([20_000, 10**6]),
+)
+@settings(deadline=None, max_examples=60)
+def test_splitting_a_group_never_lowers_the_score(
+    counts: list[int], place: int, part: float, population: int
+) -> None:
+    criteria = criteria_of(population=population)
+    whole = counts[place % len(counts)]
+    taken = max(1, min(whole - 1, round(whole * part)))
+    split = [*counts, taken] if whole > 1 else counts
+    if whole > 1:
+        split[place % len(counts)] = whole - taken
+    for criterion in (criteria.allow, criteria.block):
+        assert criterion.score(CountSpectrum.from_counts(split)) >= criterion.score(
+            CountSpectrum.from_counts(counts)
+        )
+
+
+def test_nothing_is_random_and_nobody_gains_by_asking_a_little_otherwise() -> None:
+    first, other = (
+        decision_criteria(users=30_000, k=10, population=30_000, budget=0.05, delta=delta)
+        for delta in (0.05, 0.05 + 4.3e-11)
+    )
+    for name in ("allow", "block"):
+        one, two = getattr(first, name), getattr(other, name)
+        assert np.allclose(one.limits, two.limits, rtol=1e-5)
+        assert np.allclose(one.weights, two.weights, atol=1e-5)
+
+
+def test_the_base_follows_from_the_number_of_users_alone_and_keeps_fewer() -> None:
+    numbers = np.unique(np.geomspace(2, 10**9, 2_000).astype(int)).tolist()
+    positions = [base_of(users) for users in numbers]
+    known = [position for position in positions if position is not None]
+    assert positions == [None] * (len(positions) - len(known)) + sorted(known)
+    assert set(known) == set(range(BASES))
+    for users in (23, 100, 5_000, 10**6):
+        allowing = decision_criteria(
+            users=users, k=3, population=10**6, budget=0.2, delta=DELTA
+        ).allowing
+        assert allowing is not None
+        assert allowing.base.mean <= 0.9 * users + 1e-9
+
+
+def test_limits_do_not_increase_with_the_size_and_leave_room_between() -> None:
+    criteria = criteria_of()
+    assert criteria.allow.limits.size == criteria.block.limits.size == 1001
+    assert np.all(np.diff(criteria.allow.limits) <= 0)
+    sparse = CountSpectrum.from_mapping({1: 2_000, 400: 45})  # exposure near 10 %
+    dense = CountSpectrum.from_mapping({1: 400, 400: 49})  # exposure near 2 %
+    for size in (1, 2, 3):
+        assert criteria.allow.holds(dense, size)
+        assert criteria.block.holds(dense, size)
+        assert not criteria.allow.holds(sparse, size)
+        assert not criteria.block.holds(sparse, size)
+    assert criteria.block.holds(sparse, 4)  # not tested by itself
+
+
+def test_free_weights_block_where_the_population_is_much_larger() -> None:
+    criteria = criteria_of(users=100_000, population=10**6)
+    assert criteria.refute is not None
+    sparse = CountSpectrum.from_mapping({1: 8_000, 9_200: 10})  # exposure near 8 %
+    dense = CountSpectrum.from_mapping({1: 4_000, 9_600: 10})
+    assert criteria.refute.refutes(sparse, 1)
+    assert not criteria.refute.refutes(sparse, 4)
+    assert not criteria.refute.refutes(dense, 1)
+    assert criteria.block.holds(sparse, 1)
+
+
+@pytest.mark.parametrize("users", [2, 22])
+def test_too_few_users_prove_nothing(users: int) -> None:
+    criteria = decision_criteria(users=users, k=2, population=100, budget=0.5, delta=0.3)
+    alike = CountSpectrum.from_counts([users])
+    assert criteria.allow.holds(alike, 0)
+    assert not criteria.allow.holds(alike, 1)
+    assert criteria.block.holds(CountSpectrum.from_mapping({1: users}), 1)
+    limits = exposure_limits(users=users, k=2, population=100, delta=0.3)
+    assert (limits.lower(alike), limits.upper(alike)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("users", 1), ("k", 1), ("population", 4), ("delta", 1.0), ("budget", 0.0), ("universe", 0)],
+)
+def test_bad_arguments_are_named(argument: str, value: float) -> None:
+    question = {"users": 100, "k": 5, "population": 100, "budget": 0.1, "delta": 0.05}
+    with pytest.raises(PolicyError) as caught:
+        decision_criteria(**{**question, argument: value})  # type: ignore[arg-type]
+    assert caught.value.argument == argument
+
+
+def test_limits_are_those_of_the_criterion_turned_round() -> None:
+    limits = exposure_limits(users=50_000, k=10, population=50_000, delta=DELTA)
+    for rare in (0, 500, 2_500, 10_000, 50_000):
+        spectrum = CountSpectrum.from_mapping(
+            {c: n for c, n in ((1, rare), (50_000 - rare, 1)) if c and n}
+        )
+        lower, upper = limits.lower(spectrum), limits.upper(spectrum)
+        assert lower <= rare / 50_000 <= upper
+        assert upper - lower < 0.05
+    with pytest.raises(InputError, match="users"):
+        limits.upper(CountSpectrum.from_counts([49_999]))
+
+
+def certified_share(certified: AveragedScore, log_term: float) -> float:
+    """Certified share of the budget, for log-uniform values between 1e-9 and 1."""
+    base = certified.base
+    p = np.geomspace(1e-9, 1, 1001)
+    exposure = exposure_probability(p, k=base.k, population=base.population).mean()
+    changes = np.flatnonzero(np.diff(certified.weights)) + 1
+    drops = -np.diff(certified.weights)[changes - 1]
+    means = certified.users * p[:, np.newaxis]
+    below = np.where(changes > 1, special.pdtr(np.maximum(changes - 2, 0), means), 0)
+    mean = float((below @ drops).mean()) + certified.weights[-1]
+    critical = float(certified.critical(log_term))
+    return float(critical / certified.users * exposure / mean / base.budget)
+
+
+@pytest.mark.parametrize(
+    ("size", "universe", "least"),
+    [
+        ((10**4, 10**4, 10), 1, (0.83,)),
+        ((10**5, 10**5, 10), 1, (0.935,)),
+        ((10**5, 10**6, 50), 1, (0.885,)),
+        ((10**4, 10**4, 10), 1000, (0.75, 0.69, 0.635)),
+        ((10**5, 10**5, 10), 1000, (0.915, 0.89, 0.87)),
+        ((10**6, 10**6, 10), 1000, (0.963, 0.957, 0.951)),
+        ((10**5, 10**6, 50), 1000, (0.867, 0.845, 0.825)),
+    ],
+)
+def test_the_documented_share_of_the_budget_is_certified_at_every_look(
+    size: tuple[int, int, int], universe: int, least: tuple[float, ...]
+) -> None:
+    users, population, k = size
+    criteria = decision_criteria(
+        users=users, k=k, population=population, budget=0.05, delta=DELTA, universe=universe
+    )
+    assert criteria.allowing is not None
+    log_term = math.log(BASES / DELTA)
+    shares = [
+        certified_share(criteria.allowing, log_term + math.log(math.comb(universe, apis)))
+        for apis in (1, 3, 5)[: len(least)]
+    ]
+    assert all(share >= bound for share, bound in zip(shares, least, strict=True)), shares
+
+
+def scores(certified: AveragedScore, rare: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Scores of APIs by which `rare` users differ from all others, who are alike."""
+    rest, weights = certified.users - rare, certified.weights
+    points: NDArray[np.float64] = rare * weights[1]
+    return points + weights[np.minimum(rest, weights.size - 1)] * rest
+
+
+def test_the_best_looking_of_200_apis_is_not_wrongly_allowed() -> None:
+    users, budget = 2_000, 0.05
+    rare = np.random.default_rng(5).binomial(users, 1.002 * budget, (4_000, 200)).min(axis=1)
+    chosen, fixed = (
+        decision_criteria(
+            users=users, k=10, population=RARE, budget=budget, delta=DELTA, universe=universe
+        )
+        for universe in (1000, 1)
+    )
+    assert chosen.allowing is not None
+    assert fixed.allowing is not None
+    one_look = fixed.allowing.critical(-math.log(DELTA))
+    assert np.mean(scores(fixed.allowing, rare) <= one_look) > DELTA
+    assert np.mean(scores(chosen.allowing, rare) <= chosen.allow.limits[1]) < 0.002
+
+
+def test_looking_until_it_pleases_does_not_help() -> None:
+    rng = np.random.default_rng(6)
+    rare, before = np.zeros(4_000, dtype=int), 0
+    ever = np.zeros(rare.size, dtype=bool)
+    for users in np.unique(np.geomspace(100, 30_000, 40).astype(int)).tolist():
+        rare += rng.binomial(users - before, 0.3003, rare.size)
+        before = users
+        criteria = decision_criteria(
+            users=users, k=10, population=RARE, budget=0.3, delta=DELTA, universe=1
+        )
+        certified = criteria.allowing
+        assert certified is not None
+        ever |= scores(certified, rare) <= criteria.allow.limits[1]
+    assert ever.mean() < 0.02
