@@ -137,20 +137,6 @@ def encode_batch(ask: bytes, batch_id: bytes, frames: Sequence[bytes]) -> bytes:
     return b"".join((BATCH_MAGIC, ask, batch_id, struct.pack(">I", len(frames)), *frames))
 
 
-def decode_frame(data: bytes) -> HpkeCiphertext:
-    """Return the frame that fills the bytes.
-
-    Raises
-    ------
-    WireError
-        The bytes are cut short, or something follows.
-    """
-    reader = _Reader(data)
-    frame = reader.frame()
-    reader.end()
-    return frame
-
-
 def decode_configs(data: bytes) -> tuple[HpkeConfig, ...]:
     """Return the configurations of an `HpkeConfigList` that are for our algorithms.
 

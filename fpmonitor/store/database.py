@@ -240,10 +240,6 @@ class Database(Closing):
             self._fetch("SELECT 1 FROM duckdb_tables() WHERE table_name = $name", {"name": name})
         )
 
-    def checkpoint(self) -> None:
-        """Move what the log beside the file still holds into the file."""
-        self._execute("CHECKPOINT")
-
     def close(self) -> None:
         """Close the file."""
         with self._watched():

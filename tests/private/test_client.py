@@ -31,11 +31,11 @@ from fpmonitor.private.study import (
     first_ask,
 )
 from fpmonitor.private.tokens import fitting, is_report, token_of
-from fpmonitor.private.wire import decode_frame, decode_report, token_limit
+from fpmonitor.private.wire import decode_report, decode_uploads, token_limit
 
 if TYPE_CHECKING:
     from fpmonitor.private.study import MechanismName
-    from fpmonitor.private.wire import Report, Upload
+    from fpmonitor.private.wire import HpkeCiphertext, Report, Upload
 
 APIS = ("a", "b", "c")
 SHUFFLER = KeyRing.generate("shuffler")
@@ -273,9 +273,14 @@ def sealed(
     return seal_answers(study, ask, tokens, **keys, **how)
 
 
+def frame_of(inner: bytes) -> HpkeCiphertext:
+    """The frame in the layer of the shuffler."""
+    return next(decode_uploads(bytes(16) + inner)).sealed
+
+
 def opened(upload: Upload) -> Report:
     inner = open_sealed(upload.sealed, SHUFFLER.by_id(), "shuffler", upload.ask)
-    return decode_report(open_sealed(decode_frame(inner), CURATOR.by_id(), "curator", upload.ask))
+    return decode_report(open_sealed(frame_of(inner), CURATOR.by_id(), "curator", upload.ask))
 
 
 def test_each_set_is_one_message_that_only_its_recipient_reads() -> None:
@@ -290,11 +295,16 @@ def test_each_set_is_one_message_that_only_its_recipient_reads() -> None:
         inner = open_sealed(upload.sealed, SHUFFLER.by_id(), "shuffler", ask.id)
         assert b"secret" not in inner
         with pytest.raises(SealError):
-            open_sealed(decode_frame(inner), SHUFFLER.by_id(), "curator", ask.id)
+            open_sealed(frame_of(inner), SHUFFLER.by_id(), "curator", ask.id)
         with pytest.raises(SealError):
-            open_sealed(decode_frame(inner), CURATOR.by_id(), "analyst", ask.id)
+            open_sealed(frame_of(inner), CURATOR.by_id(), "analyst", ask.id)
         with pytest.raises(SealError):
-            open_sealed(decode_frame(inner), CURATOR.by_id(), "curator", b"0" * 16)
+            open_sealed(
+                frame_of(inner),
+                CURATOR.by_id(),
+                "curator",
+                b"0" * 16,
+            )
 
 
 @settings(max_examples=20, deadline=None)

@@ -51,7 +51,6 @@ from fpmonitor.private.tokens import token_of
 from fpmonitor.private.wire import (
     HpkeConfig,
     Report,
-    decode_frame,
     decode_report,
     decode_uploads,
     encode_configs,
@@ -172,7 +171,10 @@ class Parties:
             assert upload.ask == self.ask.id
             inner = open_sealed(upload.sealed, self.shuffler.by_id(), "shuffler", self.ask.id)
             report = open_sealed(
-                decode_frame(inner), self.recipient.by_id(), self.ask.recipient, self.ask.id
+                next(decode_uploads(bytes(16) + inner)).sealed,
+                self.recipient.by_id(),
+                self.ask.recipient,
+                self.ask.id,
             )
             assert len(report) == self.study.report_bytes
             yield decode_report(report)
@@ -630,7 +632,7 @@ def test_the_first_key_for_our_algorithms_is_taken_from_a_list(tmp_path: Path) -
     page = run(tmp_path, rotated.call(recipientKeys=keys), {"m1": 1})
     [upload] = decode_uploads(base64.b64decode(page["posts"][0]["body"]))
     inner = open_sealed(upload.sealed, rotated.shuffler.by_id(), "shuffler", rotated.ask.id)
-    assert decode_frame(inner).config_id == 2
+    assert next(decode_uploads(bytes(16) + inner)).sealed.config_id == 2
     assert rotated.answers(page["posts"]) == {0: ("=1",)}
 
 
@@ -904,7 +906,9 @@ def test_hpke_core_opens_what_python_seals(
     ]
     messages = []
     for report in reports:
-        frame = decode_frame(seal(report, config, "curator", ask).encode())
+        frame = next(
+            decode_uploads(bytes(16) + seal(report, config, "curator", ask).encode())
+        ).sealed
         assert frame.config_id == key_id
         parts = (frame.encapsulated, frame.payload, info_of("curator", ask, key_id))
         messages.append(dict(zip(("enc", "ct", "info"), map(in_base64, parts), strict=True)))

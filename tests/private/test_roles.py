@@ -236,10 +236,12 @@ def test_who_is_passed_on_first_and_in_which_order_is_random(opened: Opened) -> 
 
 def inner_of(upload: Upload) -> HpkeCiphertext:
     from fpmonitor.private.keys import open_sealed  # noqa: PLC0415 -- here only
-    from fpmonitor.private.wire import decode_frame  # noqa: PLC0415
+    from fpmonitor.private.wire import decode_uploads  # noqa: PLC0415
 
     keys = RINGS["shuffler"].by_id()
-    return decode_frame(open_sealed(upload.sealed, keys, "shuffler", upload.ask))
+    return next(
+        decode_uploads(bytes(16) + open_sealed(upload.sealed, keys, "shuffler", upload.ask))
+    ).sealed
 
 
 # ---- What is refused
