@@ -87,7 +87,11 @@ def tables(users: int, rounds: int) -> dict[str, object]:
         "local suppression": lambda: release("cells"),
         "rows of all users": lambda: group_of_users(table, values),
         "audit, 1,000 runs": lambda: audit_release(
-            groups, words, weights, rng=np.random.default_rng(0)
+            groups,
+            words,
+            weights,
+            distribution="the shares of the users",
+            rng=np.random.default_rng(0),
         ),
     }
     figures = {name: seconds(action, rounds) for name, action in actions.items()}

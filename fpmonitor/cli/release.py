@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
+import polars as pl
 import typer
 
 from fpmonitor.cli.context import open_database
@@ -15,12 +16,13 @@ from fpmonitor.cli.options import FORMAT, QUIET, split_names
 from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.cli.readers import Reader, queries
 from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
-from fpmonitor.errors import PolicyError
+from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
 from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
 from fpmonitor.release.singling_out import baseline as fixed_baseline
 from fpmonitor.release.singling_out import dp_bound
 from fpmonitor.release.stored import (
+    attack_records,
     attack_release,
     guarantee_histogram,
     release_users,
@@ -41,6 +43,14 @@ RELEASE_USERS = Annotated[
         help="Number of users in the release.",
         show_default="the observed users",
     ),
+]
+WEIGHT = Annotated[
+    float | None,
+    typer.Option("--weight", "-w", help="Largest weight of a predicate.", show_default="1/(100 n)"),
+]
+CONTROL = Annotated[
+    Path | None,
+    typer.Option("--control", help="Database of other users, for the weights of predicates."),
 ]
 ALPHA = Annotated[
     float,
@@ -285,6 +295,32 @@ def baseline(
     shown.show(store.members(answer))
 
 
+@audit.command("pseudonymous")
+def pseudonymous(
+    *,
+    apis: Annotated[str, typer.Option("--apis", help="Columns of the table, separated by commas.")],
+    weight: WEIGHT = None,
+    control: CONTROL = None,
+    what_if: WHAT_IF = None,
+    users: StoredUsers,
+    shown: Shown,
+) -> None:
+    """Attack a table of all records under pseudonyms: how many users it singles out at once."""
+    with (
+        open_database(users.db) as database,
+        nullcontext() if control is None else open_database(control) as others,
+    ):
+        found = attack_records(
+            database,
+            split_names(apis),
+            window=users.window,
+            transforms=transforms_of(what_if),
+            weight=weight,
+            control=others,
+        )
+    shown.show(store.members(asdict(found)))
+
+
 @audit.command("singling-out")
 def singling_out(
     *,
@@ -292,18 +328,20 @@ def singling_out(
         Path, typer.Option("--release", help="Table written by `fpmonitor release`.")
     ],
     users: StoredUsers,
-    weight: Annotated[
-        float | None,
-        typer.Option(
-            "--weight", "-w", help="Largest weight of a predicate.", show_default="1/(100 n)"
-        ),
-    ] = None,
+    weight: WEIGHT = None,
     trials: Annotated[
         int, typer.Option("--trials", help="Number of runs of the attack.", min=1)
     ] = 1000,
-    control: Annotated[
-        Path | None,
-        typer.Option("--control", help="Database of other users, for the weights of predicates."),
+    control: CONTROL = None,
+    distribution: Annotated[
+        str | None,
+        typer.Option(
+            "--distribution",
+            help="Of a fresh record: product (independent APIs), or a CSV or Parquet file with "
+            "a column for each API and `weight`.",
+            show_default="shares of the users",
+            metavar="product|FILE",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random draws.", min=0)] = 0,
     shown: Shown,
@@ -322,5 +360,28 @@ def singling_out(
             trials=trials,
             seed=seed,
             control=others,
+            distribution=_distribution(distribution),
         )
     shown.show(store.attacks(outcome))
+
+
+def _distribution(name: str | None) -> Literal["product"] | pl.DataFrame | None:
+    """Distribution that an option names.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read.
+    """
+    if name is None or name == "product":
+        return "product" if name else None
+    try:
+        if name.endswith(".parquet"):
+            return pl.read_parquet(name, glob=False)
+        return pl.read_csv(name, infer_schema=False, glob=False)
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"distribution {name}: not readable ({reason})",
+            hint="product, or a CSV or Parquet file",
+        ) from error

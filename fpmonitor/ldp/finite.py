@@ -79,15 +79,15 @@ class ReportsInformation:
     exact: bool
 
     def distribution_utility(self, prior: DirichletPrior) -> float:
-        """`U^distr = I(Y; P) / I(X; P)`, a share ("LDP metrics", Definition 6.1)."""
+        """`U^distr = I(Y; P) / I(X; P)`, a share ("LDP metrics", Definition 4.3)."""
         return self.of_distribution / prior.distribution_information(self.users)
 
     def tally_utility(self, prior: DirichletPrior) -> float:
-        """`U^tally = I(Y; T) / H(T)`, a share ("LDP metrics", section 6)."""
+        """`U^tally = I(Y; T) / H(T)`, a share ("LDP metrics", Definition 4.3)."""
         return self.of_tally / prior.tally_entropy(self.users)
 
     def digit_utility(self, prior: DirichletPrior) -> float:
-        """`U^digit = (I(Y; P) - h(P)) / (a - 1)`, nats ("LDP metrics", Definition 6.4).
+        """`U^digit = (I(Y; P) - h(P)) / (a - 1)`, nats ("LDP metrics", Definition 4.6).
 
         The distribution is known to an accuracy of about `exp(-U^digit)` in each coordinate; Remark
         6.9(2) lacks the sign.

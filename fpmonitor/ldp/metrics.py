@@ -66,7 +66,7 @@ def average_privacy(mechanism: Mechanism, prior: DirichletPrior) -> float:
 
     Notes
     -----
-    "LDP metrics", Definition 5.1.
+    "LDP metrics", Definition 4.1.
     """
     share = 1 - report_information(mechanism, prior) / prior.value_entropy_given_distribution
     return min(max(share, 0.0), 1.0)
@@ -121,7 +121,7 @@ def participation(utility: Expectation, prior: DirichletPrior) -> Expectation:
 
     Notes
     -----
-    "LDP metrics", section 8.
+    "LDP metrics", Definition 6.10.
     """
     factor = math.exp(2 * (utility.value - prior.truthful_utility))
     return Expectation(min(factor, 1.0), 2 * factor * utility.standard_error)

@@ -97,8 +97,8 @@ class DirichletPrior:
 
         Notes
         -----
-        "LDP metrics", Corollary 6.8. It has the lower bound of `truthful_utility_floor`; the paper
-        says that there is none.
+        "LDP metrics", section 6.2 and (10.1). It has the lower bound of `truthful_utility_floor`;
+        the paper says that there is none.
         """
         expected_logs = scipy.special.digamma(self.parameters) - scipy.special.digamma(self.total)
         return float(-HALF_LOG_2_PI_E - expected_logs.sum() / (2 * (self.values - 1)))

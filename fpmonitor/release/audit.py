@@ -10,8 +10,11 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError
+from fpmonitor.policy import check_share
 from fpmonitor.release.attacks import AttackResult, attack_counts, attack_groups, hash_shares
+from fpmonitor.release.histogram import group_of_users, with_absent
 from fpmonitor.release.singling_out import best_baseline
+from fpmonitor.results import Result
 from fpmonitor.store.snapshot import read_codes
 
 if TYPE_CHECKING:
@@ -19,9 +22,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from fpmonitor.release.histogram import Release
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot
 
+WEIGHT = "weight"
+_COUNT = "users with the value"
+_SMALLEST = 1e-300
 _QUANTILES = (0.0, 0.5, 1.0)
 _HEADROOM_BITS = 7  # counts compose to a predicate of weight 2^-7 / n, with the baseline 0.8 %
 
@@ -34,6 +41,8 @@ class ReleaseAudit:
     ----------
     users
         `n`, users that the release was made of.
+    distribution
+        Of a fresh record, which weights of predicates are probabilities of.
     weight
         Largest weight of a predicate that counts as low.
     baseline
@@ -47,6 +56,7 @@ class ReleaseAudit:
     """
 
     users: int
+    distribution: str
     weight: float
     baseline: float
     low_weight_share: float
@@ -67,7 +77,8 @@ class ReleaseAudit:
             "To single somebody out is to find a description that fits exactly one of the "
             f"{self.users:,} users, without being so common that it would fit one by luck. A "
             f"description that fits one person in {1 / self.weight:,.0f} fits exactly one of these "
-            f"users by luck with a probability of {100 * self.baseline:.2g} %. With the release in "
+            f"users by luck with a probability of {100 * self.baseline:.2g} %. How common a "
+            f"description is was measured by {self.distribution}. With the release in "
             f"hand, {100 * release.success:.3g} % of the attempts succeeded (between "
             f"{100 * release.lower:.3g} and {100 * release.upper:.3g} %). {verdict}"
         )
@@ -77,6 +88,7 @@ class ReleaseAudit:
         least, median, largest = self.predicate_weights
         return {
             "users": self.users,
+            "distribution": self.distribution,
             "weight": self.weight,
             "baseline": self.baseline,
             "low_weight_share": self.low_weight_share,
@@ -92,6 +104,7 @@ def audit_release(
     words: NDArray[np.uint64],
     group_weights: NDArray[np.float64],
     *,
+    distribution: str,
     weight: float | None = None,
     trials: int = 1000,
     rng: np.random.Generator,
@@ -107,6 +120,8 @@ def audit_release(
         uint64, same shape: a word per user that equal records share.
     group_weights
         float64, shape (rows,): probability that a fresh record belongs to the row.
+    distribution
+        What that probability was taken from.
     weight
         Limit of the weight of a predicate; `1 / (100 n)` when left out.
     trials
@@ -147,6 +162,7 @@ def audit_release(
     least, median, largest = np.quantile(predicates, _QUANTILES)
     return ReleaseAudit(
         users=users,
+        distribution=distribution,
         weight=limit,
         baseline=best_baseline(users, limit),
         low_weight_share=float(np.mean(unconstrained * sizes[filled] >= 1)),
@@ -178,6 +194,118 @@ def weights_of_rows(groups: NDArray[np.int64], rows: int) -> NDArray[np.float64]
     counts = np.bincount(groups[groups >= 0], minlength=rows)
     weights: NDArray[np.float64] = (counts + 1) / (len(groups) + 1)
     return weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsAudit(Result):
+    """How many users a table of their records under pseudonyms singles out, all at once.
+
+    Attributes
+    ----------
+    apis
+        Columns of the table.
+    users
+        `n`, users with a row.
+    distribution
+        Of a fresh record, which weights of predicates are probabilities of.
+    weight, baseline
+        Largest weight of a predicate, and its largest success without the table.
+    isolated
+        Share of the users whom the predicate "has these values" isolates, and is of low weight.
+    """
+
+    apis: tuple[str, ...]
+    users: int
+    distribution: str
+    weight: float
+    baseline: float
+    isolated: float
+
+
+def audit_records(
+    present: pl.DataFrame,
+    weights: NDArray[np.float64],
+    *,
+    distribution: str,
+    weight: float | None = None,
+) -> RecordsAudit:
+    """Single users out by the rows of a table of their records under pseudonyms.
+
+    Parameters
+    ----------
+    present
+        A row for each user, a text column for each API.
+    weights
+        float64, shape (users,): probability that a fresh record has the values of the row.
+    distribution, weight
+        As in `audit_release`.
+
+    Notes
+    -----
+    Singling out, Claim 4.8: a function of each record that has enough bits, published in any order,
+    gives a predicate for each record at once. In print the bits are `x_i[j]` for `x_j[i]`.
+    """
+    users = len(present)
+    limit = 1 / (100 * users) if weight is None else weight
+    check_share("weight", limit)
+    alone = present.select(pl.len().over(present.columns) == 1).to_series().to_numpy()
+    return RecordsAudit(
+        apis=tuple(present.columns),
+        users=users,
+        distribution=distribution,
+        weight=limit,
+        baseline=best_baseline(users, limit),
+        isolated=float(np.mean(alone & (weights <= limit))),
+    )
+
+
+def product_weights(rows: pl.DataFrame, values: pl.DataFrame) -> NDArray[np.float64]:
+    """Probability of each row of a table for a record of independent values.
+
+    Parameters
+    ----------
+    rows
+        A text column for each API; a suppressed cell, null, can be anything.
+    values
+        Of the users whose shares are the probabilities, as in `histogram.group_of_users`; a value
+        that nobody has counts as that of one more user.
+    """
+    users = with_absent(values)
+    weights = np.ones(len(rows))
+    for api in values.columns:
+        counts = users.group_by(api).len(_COUNT)
+        joined = rows.select(api).join(counts, on=api, how="left", maintain_order="left")
+        shares = joined[_COUNT].fill_null(1).to_numpy() / (len(users) + 1)
+        weights *= np.where(rows[api].is_null().to_numpy(), 1.0, shares)
+    return weights
+
+
+def weights_by_table(release: Release, records: pl.DataFrame) -> NDArray[np.float64]:
+    """Probability of each row of a release for a distribution that is given as a table.
+
+    Parameters
+    ----------
+    release
+        The release.
+    records
+        A text column for each of its APIs, null where absent, and `weight`.
+
+    Raises
+    ------
+    InputError
+        A column is missing, or weights are negative or all zero.
+    """
+    apis = release.manifest.policy.apis
+    if missing := sorted({*apis, WEIGHT} - set(records.columns)):
+        raise InputError(f"distribution: no column {missing[0]!r}", hint="a column for each API")
+    weights = records[WEIGHT].cast(pl.Float64, strict=False).fill_null(-1.0).to_numpy()
+    # Not a number fails every comparison.
+    if not (len(weights) and (weights >= 0).all() and 0 < weights.sum() < math.inf):
+        raise InputError("distribution: weights must be numbers of at least 0, not all 0")
+    groups = group_of_users(release, records.select(pl.col(apis).cast(pl.String)))
+    hit = groups >= 0
+    sums = np.bincount(groups[hit], weights=weights[hit], minlength=len(release.table))
+    return np.asarray(np.maximum(sums / weights.sum(), _SMALLEST), dtype=np.float64)
 
 
 def record_words(database: Database, snapshot: Snapshot) -> NDArray[np.uint64]:

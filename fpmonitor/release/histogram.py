@@ -220,7 +220,7 @@ def make_release(
     check_share("budget", budget)
     if USERS in apis:
         raise InputError(f"an API called {USERS!r} cannot be released", hint="rename it on ingest")
-    present = _with_absent(values, apis)
+    present = with_absent(values)
     outcome, dropping = _suppress(present, apis, k, mechanism=mechanism, budget=budget)
     if not len(outcome.table):
         raise UndecidableError(
@@ -341,7 +341,7 @@ def group_of_users(release: Release, values: pl.DataFrame) -> NDArray[np.int64]:
     """
     groups = np.full(len(values), -1, dtype=np.int64)
     table = release.table.drop(USERS).with_row_index(_ROW)
-    users = _with_absent(values.with_row_index(_USER), values.columns)
+    users = with_absent(values.with_row_index(_USER), values.columns)
     for kept in release.manifest.patterns:
         starred = [api for api in values.columns if api not in kept]
         rows = table.filter(
@@ -357,8 +357,17 @@ def group_of_users(release: Release, values: pl.DataFrame) -> NDArray[np.int64]:
 _ROW, _USER = "row of the release", "row of the user"
 
 
-def _with_absent(users: pl.DataFrame, apis: Sequence[str]) -> pl.DataFrame:
-    """Users with a value of at least one API; a word where they lack others."""
+def with_absent(users: pl.DataFrame, apis: Sequence[str] | None = None) -> pl.DataFrame:
+    """Users with a value of at least one API (all columns by default); a word for those they lack.
+
+    Parameters
+    ----------
+    users
+        A row each; null where absent.
+    apis
+        The columns that are APIs.
+    """
+    apis = users.columns if apis is None else apis
     present = users.filter(pl.any_horizontal(pl.col(apis).is_not_null()))
     return present.with_columns(pl.col(apis).fill_null("(absent)"))
 

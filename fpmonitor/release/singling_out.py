@@ -54,7 +54,7 @@ def baseline(users: int, weight: float) -> float:
 
     Notes
     -----
-    Singling out, section 2.2.
+    Singling out, section 3.2.
     """
     check_release(users)
     check_probability("weight", weight)

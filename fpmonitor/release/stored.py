@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
 
-from fpmonitor.errors import InputError
-from fpmonitor.release.audit import ReleaseAudit, audit_release, record_words, weights_of_rows
+from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.release.audit import (
+    RecordsAudit,
+    ReleaseAudit,
+    audit_records,
+    audit_release,
+    product_weights,
+    record_words,
+    weights_by_table,
+    weights_of_rows,
+)
 from fpmonitor.release.estimated import EstimatedGuarantee, estimated_guarantee
 from fpmonitor.release.histogram import (
     Mechanism,
@@ -19,6 +28,7 @@ from fpmonitor.release.histogram import (
     group_of_users,
     make_release,
     read_values,
+    with_absent,
 )
 from fpmonitor.release.partial_knowledge import least_threshold
 from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, QueryVerdict
@@ -92,6 +102,7 @@ def attack_release(
     trials: int = 1000,
     seed: int = 0,
     control: Database | None = None,
+    distribution: Literal["product"] | pl.DataFrame | None = None,
 ) -> ReleaseAudit:
     """Attack a release of the users of a database, to see whether it singles them out.
 
@@ -107,6 +118,10 @@ def attack_release(
         Of the attacks' draws.
     control
         Other users, to estimate the weights of predicates from; these users by default.
+    distribution
+        Of a fresh record: `product` of the shares of the values of each API among the users that
+        weights are estimated from, or a table for `audit.weights_by_table`; the shares of whole
+        records by default, which are never below 1 in their number.
 
     Raises
     ------
@@ -122,13 +137,64 @@ def attack_release(
         others = read_values(
             control, take_snapshot(control), manifest.policy.apis, manifest.transforms
         )
+    source = "the users of the release" if control is None else "other users"
+    if isinstance(distribution, pl.DataFrame):
+        weights, source = weights_by_table(release, distribution), "the given distribution"
+    elif distribution == "product":
+        weights = product_weights(release.table, others)
+        source = f"the values of {source}, taken as independent"
+    else:
+        weights = weights_of_rows(group_of_users(release, others), len(release.table))
+        source = f"the shares of {source}"
     return audit_release(
         group_of_users(release, values),
         record_words(database, snapshot),
-        weights_of_rows(group_of_users(release, others), len(release.table)),
+        weights,
+        distribution=source,
         weight=weight,
         trials=trials,
         rng=np.random.default_rng(seed),
+    )
+
+
+def attack_records(
+    database: Database,
+    apis: Sequence[str],
+    *,
+    window: Window | None = None,
+    transforms: Mapping[str, Transform] | None = None,
+    weight: float | None = None,
+    control: Database | None = None,
+) -> RecordsAudit:
+    """Attack a table of the records of all users under pseudonyms, nothing withheld.
+
+    Parameters
+    ----------
+    database, window, transforms
+        As in `release_users`.
+    apis
+        Columns of the table.
+    weight
+        As in `release.audit.audit_records`.
+    control
+        Other users, whose shares of the values of each API are the weights; these by default.
+
+    Raises
+    ------
+    InputError, PolicyError, UnknownNameError, UndecidableError
+        A number out of range, an API never observed, nobody with a value.
+    """
+    wanted, maps = _columns(apis), transforms or {}
+    values = read_values(database, take_snapshot(database, window), wanted, maps)
+    present = with_absent(values)
+    if not len(present):
+        raise UndecidableError("no user has a value of these APIs")
+    others, source = values, "the values of these users, taken as independent"
+    if control is not None:
+        others = read_values(control, take_snapshot(control), wanted, maps)
+        source = "the values of other users, taken as independent"
+    return audit_records(
+        present, product_weights(present, others), distribution=source, weight=weight
     )
 
 

@@ -19,7 +19,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError, PolicyError, UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.attacks import attack_groups, expected_group_success
-from fpmonitor.release.audit import record_words, weights_of_rows
+from fpmonitor.release.audit import record_words, weights_by_table, weights_of_rows
 from fpmonitor.release.histogram import (
     group_of_users,
     make_release,
@@ -30,7 +30,7 @@ from fpmonitor.release.histogram import (
 )
 from fpmonitor.release.partial_knowledge import value_guarantee
 from fpmonitor.release.singling_out import baseline, best_baseline, dp_bound
-from fpmonitor.release.stored import attack_release, release_users
+from fpmonitor.release.stored import attack_records, attack_release, release_users
 from fpmonitor.release.suppression import drop_apis, suppress_cells
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
@@ -84,17 +84,21 @@ def words_of(database: Path) -> NDArray[np.uint64]:
         return record_words(opened, take_snapshot(opened))
 
 
-def weights_under(law: FixtureDistribution, release: Release) -> NDArray[np.float64]:
-    """Exact weight of each row of a release under the law of the logs."""
-    population = pl.DataFrame(
+def population_under(law: FixtureDistribution, apis: Sequence[str]) -> pl.DataFrame:
+    """Distinct browsers of the law of the logs, in texts."""
+    return pl.DataFrame(
         {
             api: pl.Series(api, [None, *law.values[api]], dtype=pl.String).gather(
                 law.rows[api].to_numpy()
             )
-            for api in release.manifest.policy.apis
+            for api in apis
         }
     )
-    groups = group_of_users(release, population)
+
+
+def weights_under(law: FixtureDistribution, release: Release) -> NDArray[np.float64]:
+    """Exact weight of each row of a release under the law of the logs."""
+    groups = group_of_users(release, population_under(law, release.manifest.policy.apis))
     weight = law.rows["weight"].cast(pl.Int64).to_numpy()
     inside = groups >= 0
     counts = np.bincount(groups[inside], weights=weight[inside], minlength=len(release.table))
@@ -285,6 +289,42 @@ def test_an_audit_says_what_it_found_in_numbers_and_words(database: Path) -> Non
     assert audit.attacks[2].singles_out, "disguised ones too"
     assert "20,000 users" in audit.in_plain_words
     assert audit.predicate_weights == pytest.approx((1 / 20_000,) * 3, rel=0.05)
+
+
+def test_the_failure_of_k_anonymity_shows_on_a_release_of_independent_values(
+    database: Path, fixture_law: FixtureDistribution
+) -> None:
+    """Shares of whole records are never below 1/n; of a product or a given law, rows can be."""
+    release = released(database, WIDE, k=2, mechanism="cells")
+    with Monitor(database) as monitor:
+        shares, product = (
+            attack_release(monitor.database, release, trials=1000, seed=1, distribution=law)
+            for law in (None, "product")
+        )
+    assert shares.low_weight_share == 0
+    assert not shares.attacks[0].singles_out
+    assert product.low_weight_share > 0.5
+    assert product.attacks[0].success == pytest.approx(product.low_weight_share / math.e, rel=0.5)
+    assert product.attacks[0].singles_out
+    assert "taken as independent" in product.in_plain_words
+    table = population_under(fixture_law, WIDE).with_columns(fixture_law.rows["weight"])
+    by_table = weights_by_table(release, table)
+    assert by_table == pytest.approx(np.maximum(weights_under(fixture_law, release), 1e-300))
+    with pytest.raises(InputError, match="weight"):
+        weights_by_table(release, table.with_columns(pl.lit("nan").alias("weight")))
+
+
+def test_records_under_pseudonyms_single_out_many_users_at_once(database: Path) -> None:
+    """Claim 4.8: each record with enough bits is its own predicate."""
+    with Monitor(database) as monitor:
+        few, many = (attack_records(monitor.database, apis) for apis in (APIS, WIDE))
+        values = read_values(monitor.database, take_snapshot(monitor.database), WIDE, {})
+    assert 0 < few.isolated < many.isolated
+    alone = values.fill_null("(absent)").group_by(WIDE).len().filter(pl.col("len") == 1)
+    assert many.isolated <= len(alone) / len(values)
+    assert many.isolated > 10 * many.baseline / len(values)
+    with pytest.raises(PolicyError, match="weight"), Monitor(database) as monitor:
+        attack_records(monitor.database, APIS, weight=2.0)
 
 
 def test_other_users_may_weigh_the_predicates(database: Path) -> None:
