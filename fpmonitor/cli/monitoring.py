@@ -38,6 +38,7 @@ from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
     VOLATILE,
+    note_coverage,
     view_of,
 )
 from fpmonitor.decide.decision import read_decision
@@ -171,7 +172,10 @@ def check(
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
     with open_monitor(db, snapshot=snapshot, engine=engine, window=Window(since, until)) as monitor:
-        report = monitor.check(read_decision(decision), horizon=horizon, by=by)
+        decided = read_decision(decision)
+        report = monitor.check(decided, horizon=horizon, by=by)
+        users, policy = monitor.population_as(decided, newest=by), decided.policy
+        note_coverage(users, policy.candidates, policy.k, missing=decided.missing, quiet=quiet)
     note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))
     return emit_check(report, decision, output_format, output)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fpmonitor.answers.counted import counted_exposures
 from fpmonitor.answers.decide import decide_sets
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
@@ -41,13 +42,13 @@ from fpmonitor.cli.views import (
     SOURCE,
     VOLATILE,
     WHAT_IF,
+    note_coverage,
     note_view,
     view_of,
 )
 from fpmonitor.decide.decision import Setting, read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.question import Question
-from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, decisions
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
@@ -131,17 +132,20 @@ def exposure(
     ) as monitor:
         users = monitor.population()
         note_view(users, k)
+        question = Question(k, population, delta, missing)
+        sets = [split_names(names) for names in apis]
+        note_coverage(users, {api for names in sets for api in names}, k, missing=missing)
         reports = report_exposures(
             users,
-            Question(k, population, delta, missing),
-            [split_names(names) for names in apis],
+            question,
+            sets,
             given=split_names(given),
             bounds=bounds,
             supports=support or (),
             trust=trust,
             entropies=entropies,
         )
-        ask(monitor, reader, query_limit, [name_exposure([*r.apis, *r.given], k) for r in reports])
+        ask(monitor, reader, query_limit, counted_exposures(reports, question))
     show(answers.exposures(reports), output_format, output)
 
 
@@ -240,6 +244,7 @@ def decide(
             progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
             known=known,
         )
+        note_coverage(users, decision.policy.candidates, k, missing=missing, quiet=quiet)
     emit_decision(decision, output_format, output, quiet=quiet)
     if not monitor.lost:
         return 0

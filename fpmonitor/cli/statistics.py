@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fpmonitor.answers.counted import counted_curve, counted_ranks
 from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.context import open_monitor
@@ -32,12 +33,12 @@ from fpmonitor.cli.views import (
     DROP_AUTOMATION,
     SOURCE,
     VOLATILE,
+    note_coverage,
     note_view,
     view_of,
 )
 from fpmonitor.errors import InputError
 from fpmonitor.question import Question
-from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers
 from fpmonitor.safe_files import read_text
 from fpmonitor.store.snapshot import Window
@@ -88,14 +89,17 @@ def rank(
     ) as monitor:
         users = monitor.population()
         note_view(users, k)
+        question = Question(k, population, delta, missing)
         ranking = rank_sets(
             users,
-            Question(k, population, delta, missing),
+            question,
             named,
             size=size,
             candidates=None if candidates is None else split_names(candidates),
         )
-        ask(monitor, reader, query_limit, [name_exposure(line.apis, k) for line in ranking.sets])
+        ask(monitor, reader, query_limit, counted_ranks(ranking, question))
+        ranked = {api for line in ranking.sets for api in line.apis}
+        note_coverage(users, ranked, k, missing=missing)
     show(answers.ranking(ranking), output_format, output)
 
 
@@ -140,12 +144,12 @@ def curve(
     ) as monitor:
         users = monitor.population()
         note_view(users, k)
+        question = Question(k, delta=delta, missing=missing)
         report = report_curve(
             users,
-            Question(k, delta=delta, missing=missing),
+            question,
             split_names(apis),
             show_counts_below_k=unsafe_counts,
         )
-        points = [name_exposure(report.apis, point.threshold) for point in report.points]
-        ask(monitor, reader, query_limit, points)
+        ask(monitor, reader, query_limit, counted_curve(report, question))
     show(answers.curve(report), output_format, output)
