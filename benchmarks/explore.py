@@ -64,7 +64,7 @@ def measure(
     start = time.perf_counter()
     rows = ThinnedRows.of(dict(zip(apis, codes, strict=True)), dropped).merged()
     question = Question(10, 10 * users)
-    sample = CertifiedSample(question, limits, rows, digest="", audience=Audience.OWNER)
+    sample = CertifiedSample(question, limits, rows, digest="", seal="", audience=Audience.OWNER)
     index = ExposureIndex(sample)
     held = time.perf_counter() - start
     sizes = np.linspace(1, APIS, sets).astype(int)

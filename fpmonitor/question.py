@@ -9,7 +9,7 @@ from typing import Literal, Self, get_args
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import check_share, check_threshold
 
-Missing = Literal["value", "drop"]
+Missing = Literal["value", "drop", "exposed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,13 @@ class Question:
         Tolerated probability that a limit fails, in (0, 1).
     missing
         `value`: an absent observation is a value like others; `drop`: only users with an
-        observation of every API that is asked for.
+        observation of every API that is asked for; `exposed`: who lacks a value of a set shares it
+        with nobody. Then, too, a larger set only splits groups.
 
     Raises
     ------
     PolicyError
-        A number is out of its range, or `missing` is neither word.
+        A number is out of its range, or `missing` is none of its words.
     """
 
     k: int

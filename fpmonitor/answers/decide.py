@@ -84,6 +84,7 @@ def decide_sets(
         policy,
         words=asked.user_hashes() if in_memory else None,
         digest=asked.digest,
+        seal=asked.seal,
         setting=setting,
         missing=question.missing,
         coverage=population.coverage(policy.candidates, question.k),

@@ -11,6 +11,7 @@ from fpmonitor.answers.cohorts import CohortReport, report_cohorts
 from fpmonitor.answers.sets import declared_supports, sorted_sets
 from fpmonitor.answers.trust import Knowledge, TrustLevel, parts_of, price_of_trust
 from fpmonitor.disclosure import smallest_told_group
+from fpmonitor.errors import InputError
 from fpmonitor.estimate.bounds import Interval, theorem5, theorem6_floor, theorem8
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
@@ -221,11 +222,16 @@ def report_exposures(
     PolicyError, UnknownNameError, UndecidableError
         A number out of range, an API never observed, fewer than k users.
     InputError
-        An empty set, or supports that do not fit.
+        An empty set, supports that do not fit, or cohorts where absent users count as exposed.
     """
     wanted = sorted_sets(sets)
     declared = declared_supports(supports, wanted)
     cohort = tuple(dict.fromkeys(given))
+    if cohort and question.missing == "exposed":
+        raise InputError(
+            "given: users who lack a given API are a cohort, which --missing exposed has not",
+            hint="ask with --missing value or drop",
+        )
     together = [tuple(sorted({*apis, *cohort})) for apis in wanted]
     sample = population.sample(question, [*together, cohort], given=cohort)
     sample.ask([*together, *parts_of(together, trust)])

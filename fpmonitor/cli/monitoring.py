@@ -24,7 +24,7 @@ from fpmonitor.cli.options import (
     split_names,
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
-from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users
+from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, StoreError
 from fpmonitor.logs import ColumnMap
@@ -150,7 +150,10 @@ def check(
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
     with users.open() as monitor:
-        report = monitor.check(read_decision(decision), horizon=horizon, by=by)
+        decided = read_decision(decision)
+        report = monitor.check(decided, horizon=horizon, by=by)
+        population, policy = monitor.population_as(decided, newest=by), decided.policy
+        note_coverage(population, policy.candidates, policy.k, missing=decided.missing, quiet=quiet)
     note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))
     return emit_check(report, decision, output_format, output)
 

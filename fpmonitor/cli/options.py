@@ -11,7 +11,7 @@ import typer
 
 import fpmonitor
 from fpmonitor.errors import InputError
-from fpmonitor.question import Question
+from fpmonitor.question import Missing, Question
 
 OutputFormat = Literal["table", "json", "csv"]
 
@@ -129,10 +129,11 @@ DELTA = Annotated[
     ),
 ]
 MISSING = Annotated[
-    Literal["value", "drop"],
+    Missing,
     typer.Option(
         "--missing",
-        help="Users without an observation of an API: count absence as a value, or drop them.",
+        help="Users without an observation of an API: count absence as a value, drop them, or "
+        "count them as exposed by it.",
         rich_help_panel="Question",
     ),
 ]

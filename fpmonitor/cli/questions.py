@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fpmonitor.answers.counted import counted_exposures
 from fpmonitor.answers.decide import decide_sets
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
@@ -15,10 +16,9 @@ from fpmonitor.answers.trust import Knowledge
 from fpmonitor.cli.options import COUNTER, QUIET, Asked, split_names
 from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.readers import Reader
-from fpmonitor.cli.users import TransformedUsers, note_view
+from fpmonitor.cli.users import TransformedUsers, note_coverage, note_view
 from fpmonitor.decide.decision import Setting, read_decision
 from fpmonitor.errors import InputError
-from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, decisions
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
@@ -80,19 +80,20 @@ def exposure(
     with users.open() as monitor:
         population = monitor.population()
         note_view(population, asked.k)
+        sets = [split_names(names) for names in apis]
+        named = {api for names in sets for api in names}
+        note_coverage(population, named, asked.k, missing=asked.missing)
         reports = report_exposures(
             population,
             asked.question,
-            [split_names(names) for names in apis],
+            sets,
             given=split_names(given),
             bounds=bounds,
             supports=support or (),
             trust=trust,
             entropies=entropies,
         )
-        reader.ask(
-            monitor, [name_exposure([*report.apis, *report.given], asked.k) for report in reports]
-        )
+        reader.ask(monitor, counted_exposures(reports, asked.question))
     shown.show(answers.exposures(reports))
 
 
@@ -180,6 +181,9 @@ def decide(
             forecast=forecast,
             progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
             known=known,
+        )
+        note_coverage(
+            population, decision.policy.candidates, asked.k, missing=asked.missing, quiet=quiet
         )
     answer = decisions.decision(decision)
     shown.show(answer)

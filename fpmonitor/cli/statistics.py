@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
+from fpmonitor.answers.counted import counted_curve, counted_ranks
 from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.options import DELTA, MISSING, UNSAFE_COUNTS, Asked, split_names
 from fpmonitor.cli.output import Shown
 from fpmonitor.cli.readers import Reader
-from fpmonitor.cli.users import ViewedUsers, note_view
+from fpmonitor.cli.users import ViewedUsers, note_coverage, note_view
 from fpmonitor.errors import InputError
 from fpmonitor.question import Question
-from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers
 from fpmonitor.safe_files import read_text
 
@@ -58,7 +58,9 @@ def rank(
             size=size,
             candidates=None if candidates is None else split_names(candidates),
         )
-        reader.ask(monitor, [name_exposure(line.apis, asked.k) for line in ranking.sets])
+        reader.ask(monitor, counted_ranks(ranking, asked.question))
+        ranked = {api for line in ranking.sets for api in line.apis}
+        note_coverage(population, ranked, asked.k, missing=asked.missing)
     shown.show(answers.ranking(ranking))
 
 
@@ -92,12 +94,12 @@ def curve(
     with users.open() as monitor:
         population = monitor.population()
         note_view(population, k)
+        question = Question(k, delta=delta, missing=missing)
         report = report_curve(
             population,
-            Question(k, delta=delta, missing=missing),
+            question,
             split_names(apis),
             show_counts_below_k=unsafe_counts,
         )
-        points = [name_exposure(report.apis, point.threshold) for point in report.points]
-        reader.ask(monitor, points)
+        reader.ask(monitor, counted_curve(report, question))
     shown.show(answers.curve(report))

@@ -11,19 +11,23 @@ import typer
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SNAPSHOT, UNTIL
 from fpmonitor.cli.output import note
+from fpmonitor.decide.guarantee import scarce
 from fpmonitor.disclosure import publishable_count
 from fpmonitor.population.views import View, Volatile
+from fpmonitor.render.numbers import percent
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import read_transforms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from fpmonitor.disclosure import Audience
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
+    from fpmonitor.question import Missing
     from fpmonitor.store.transforms import Transform
 
+_NOTED = 5
 
 VOLATILE = Annotated[
     Volatile,
@@ -144,6 +148,23 @@ def transforms_of(what_if: Path | None) -> Mapping[str, Transform]:
     return {} if what_if is None else read_transforms(what_if)
 
 
+def note_coverage(
+    population: Population, apis: Iterable[str], k: int, *, missing: Missing, quiet: bool = False
+) -> None:
+    """Note on stderr which APIs many users lack."""
+    said = {
+        "value": "the others count as if they shared one (--missing exposed: as exposed)",
+        "exposed": "the others count as exposed by it",
+        "drop": "the others are left out, and nothing is said of them",
+    }[missing]
+    lacked = scarce(population.coverage(apis, k))
+    for api, share in lacked[:_NOTED]:
+        having = f"fewer than {k}" if share is None else percent(share)
+        note(f"{api}: only {having} of the users have a value; {said}", quiet=quiet)
+    if len(lacked) > _NOTED:
+        note(f"... and {len(lacked) - _NOTED:,} more APIs that users lack", quiet=quiet)
+
+
 def note_view(population: Population, k: int) -> None:
     """Note on stderr who was excluded, what was transformed, and which sources are mixed."""
     view = population.view
@@ -160,7 +181,7 @@ def note_view(population: Population, k: int) -> None:
     if population.snapshot.values_are_digested:
         note("values are stored as digests: browsers and randomised values are not recognised")
     mixed = population.mixed_sources(k)
-    for api, sources in list(mixed.items())[:5]:
+    for api, sources in list(mixed.items())[:_NOTED]:
         note(f"{api}: values of {', '.join(sources)} are mixed; --source NAME selects one")
-    if len(mixed) > 5:
-        note(f"... and {len(mixed) - 5:,} more APIs with several sources")
+    if len(mixed) > _NOTED:
+        note(f"... and {len(mixed) - _NOTED:,} more APIs with several sources")

@@ -50,6 +50,10 @@ if TYPE_CHECKING:
 _KEY_SHIFT = 16  # keys are counted by their first bits, to find the last one kept
 
 
+# The halves of a user's hash, which no other user has, and their names beside codes.
+_OWN = (("high", "own_high"), ("low", "own_low"))
+
+
 class FolderSnapshot:
     """The snapshot in a folder: see `population.snapshot.Snapshot`.
 
@@ -73,6 +77,7 @@ class FolderSnapshot:
         self.manifest = self._manifest()
         self.apis: tuple[str, ...] = tuple(self.manifest.seen)
         self.users, self.digest = self.manifest.users, self.manifest.digest
+        self.key = self.manifest.key
         self.visits = self.manifest.visits
         self._columns: dict[str, NDArray[Any]] = {}
         self._has_told = False
@@ -362,6 +367,7 @@ class FolderQueries:
         self._thinning: Thinning | None = None
         self._known: dict[tuple[str, ...], CountSpectrum] = {}
         self.apis, self.users = snapshot.apis, snapshot.users
+        self._absent_alone = False
         self._define_changes()
         if recoding.dropped.any() or present:
             relation = f"({self._rows([])}) AS u"
@@ -429,6 +435,9 @@ class FolderQueries:
                 )
             texts[api] = text
         shown = [f"{texts[api]} AS {self._snapshot.column(api)}" for api in apis]
+        if self._absent_alone and apis:
+            lacking = " OR ".join(f"({texts[api]}) = {ABSENT}" for api in apis)
+            shown += [f"CASE WHEN {lacking} THEN u.{half} END AS {own}" for half, own in _OWN]
         conditions = [f"({texts[api]}) <> {ABSENT}" for api in self._present]
         users = self._snapshot.relation
         if self._has_groups:
@@ -451,6 +460,8 @@ class FolderQueries:
     def _relation(self, apis: Sequence[str]) -> tuple[str, list[str]]:
         """Users of a set of APIs as a relation, and its columns."""
         names = [self._snapshot.column(api) for api in apis]
+        if self._absent_alone and apis:
+            names += [own for _, own in _OWN]
         text = self._rows(apis)
         if self._thinning is not None:
             text = self._thinning.users(f"({text}) AS shown", names)
@@ -484,6 +495,12 @@ class FolderQueries:
         for api in apis:
             self._snapshot.column(api)
         other.apis = tuple(sorted(apis))
+        return other
+
+    def with_absent_alone(self) -> FolderQueries:
+        """Let who lacks a value of a set share it with nobody, in spectra of that set."""
+        other = copy.copy(self)
+        other._known, other._absent_alone = {}, True  # noqa: SLF001 -- its own class
         return other
 
     def users_of_apis(self) -> Mapping[str, int]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fpmonitor.cluster.engine import Engine
 
 Told = tuple[int, int | None, int | None, int, str, int]
-VERSION = 1
+VERSION = 2
 WORD_HALF = 1 << 32
 SEPARATOR, NO_TEXT = "\x1f", "\x1e"  # of a cell: status, separator, text
 _TOLD = {
@@ -78,6 +78,8 @@ class Manifest:
         What repeat visits say.
     part
         Ending of the folders of users and values.
+    key
+        Of the digest as it leaves: drawn when the folder is made.
     """
 
     version: int
@@ -87,11 +89,12 @@ class Manifest:
     seen: dict[str, int]
     repeats: tuple[Repeats, ...] = ()
     part: str = ""
+    key: str = ""
 
     @property
     def name(self) -> str:
-        """The name of the content: everything but where it lies."""
-        content = msgspec.json.encode(replace(self, part=""))
+        """The name of the content: everything but where it lies, and its key."""
+        content = msgspec.json.encode(replace(self, part="", key=""))
         return hashlib.sha256(content).hexdigest()[:24]
 
 
@@ -156,6 +159,7 @@ def take_snapshot(
         seen=dict(zip(cells.apis, cells.seen, strict=True)),
         repeats=repeats,
         part=secrets.token_hex(4),
+        key=secrets.token_hex(),
     )
     path = f"{folder.rstrip('/')}/{manifest.name}"
     known = find_manifest(engine, path)

@@ -54,6 +54,7 @@ def decide(
     *,
     words: NDArray[np.uint64] | None,
     digest: str,
+    seal: str,
     setting: Setting = "population",
     missing: Missing = "value",
     coverage: Mapping[str, float | None] | None = None,
@@ -82,6 +83,8 @@ def decide(
         source that thins its users itself.
     digest
         Digest of the data; with the policy it fixes the draw of the thinning.
+    seal
+        The digest as the decision may tell it.
     setting, missing, coverage
         See `Decision`; `missing` and `coverage` are noted only.
     weights
@@ -111,7 +114,7 @@ def decide(
     """
     started = time.perf_counter()
     must, never, weights = sorted(set(must)), set(never), weights or {}
-    proven = None if known is None else _proven(known, policy, setting, missing, digest)
+    proven = None if known is None else _proven(known, policy, setting, missing, seal)
     kept, allow, block = _tests(source, policy, words=words, digest=digest, setting=setting)
     borders = search(
         kept,
@@ -138,7 +141,7 @@ def decide(
         setting=setting,
         missing=missing,
         users=source.users,
-        digest=digest,
+        digest=seal,
         guarantee=guarantee(terms),
         coverage=coverage,
         allow=_without_empty(borders.allow),
@@ -160,7 +163,7 @@ def decide(
 
 
 def _proven(
-    known: Decision, policy: Policy, setting: Setting, missing: Missing, digest: str
+    known: Decision, policy: Policy, setting: Setting, missing: Missing, seal: str
 ) -> Borders:
     """Return what an earlier decision proves.
 
@@ -179,7 +182,7 @@ def _proven(
             ("candidates", set(known.policy.candidates), set(policy.candidates)),
             ("setting", known.setting, setting),
             ("missing", known.missing, missing),
-            ("data", known.digest, digest),
+            ("data", known.digest, seal),
         )
         if before != now
     ]

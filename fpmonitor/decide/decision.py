@@ -35,11 +35,11 @@ class Decision(Result):
         `population`: certified for a population of `policy.population`; `sample`: exact, for the
         observed users alone.
     missing
-        Whether absent was a value, or users lacking a candidate were left out.
+        Whether absent was a value, exposed its user, or users lacking a candidate were left out.
     users
         Observed users.
     digest
-        Digest of the data that was decided on.
+        Digest of the data that was decided on, keyed by whoever keeps them.
     guarantee
         What holds, in one sentence.
     allow, block, undecided

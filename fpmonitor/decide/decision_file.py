@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from fpmonitor.errors import InputError
+from fpmonitor.question import Missing  # noqa: TC001 -- msgspec reads it
 
 # not-a-number is within no limits
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
@@ -39,7 +40,7 @@ class DecisionFile(msgspec.Struct):
 
     policy: _Policy
     setting: Literal["population", "sample"]
-    missing: Literal["value", "drop"]
+    missing: Missing
     data: _Data
     guarantee: str
     allow: _Sets

@@ -53,6 +53,14 @@ def limits(*, population: int, users: int, delta: float) -> str:
     )
 
 
+def scarce(coverage: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
+    """APIs that too many users lack, and the share that has them, the rarest first."""
+    lacked = [
+        (api, share) for api, share in coverage.items() if share is None or share < FULL_COVERAGE
+    ]
+    return sorted(lacked, key=lambda entry: (entry[1] or 0, entry[0]))
+
+
 def _promise(terms: Terms) -> str:
     """Say the sentence that the theorem proves."""
     policy = terms.policy
@@ -74,37 +82,28 @@ def _promise(terms: Terms) -> str:
 
 def _absent(terms: Terms) -> str:
     """Say what absent counts as, where many lack a value or it does not count as one."""
-    if terms.missing == "value" and not _scarce(terms):
+    if terms.missing == "value" and not scarce(terms.coverage):
         return ""
     return {
         "value": "Users without a value of an API count as if they shared one.",
+        "exposed": "Users without a value of an API of a set count as exposed by it.",
         "drop": "Nothing is promised to users without a value of every candidate.",
     }[terms.missing]
 
 
 def _coverage(terms: Terms) -> str:
     """Name the candidates that many lack."""
-    scarce = _scarce(terms)
-    if not scarce:
+    lacked = scarce(terms.coverage)
+    if not lacked:
         return ""
     few = f"fewer than {terms.policy.k} users"
     named = [
         f"{api} ({few if share is None else f'{100 * share:.3g} %'})"
-        for api, share in scarce[:_NAMED]
+        for api, share in lacked[:_NAMED]
     ]
-    if len(scarce) > _NAMED:
-        named.append(f"{len(scarce) - _NAMED:,} more")
+    if len(lacked) > _NAMED:
+        named.append(f"{len(lacked) - _NAMED:,} more")
     return f"Not all users have a value of {', '.join(named)}."
-
-
-def _scarce(terms: Terms) -> list[tuple[str, float | None]]:
-    """Candidates that too many users lack, and the share that has them, the rarest first."""
-    scarce = [
-        (api, share)
-        for api, share in terms.coverage.items()
-        if share is None or share < FULL_COVERAGE
-    ]
-    return sorted(scarce, key=lambda entry: (entry[1] or 0, entry[0]))
 
 
 _CLAUSES = (_promise, _absent, _coverage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +49,7 @@ class DuckDBSource:
         self._snapshot = snapshot
         self._apis = snapshot.apis if apis is None else tuple(sorted(apis))
         self._dropped = np.empty(0, dtype=np.int64) if dropped is None else dropped
+        self._absent_alone = False
 
     @property
     def apis(self) -> tuple[str, ...]:
@@ -63,11 +65,21 @@ class DuckDBSource:
         """Keep the users that `dropped_positions` keeps of their hashes."""
         hashes = read_user_hashes(self._database, self._snapshot)
         dropped = dropped_positions(hashes, mean=mean, seed=seed)
-        return DuckDBSource(self._database, self._snapshot, dropped, self._apis)
+        other = copy.copy(self)
+        other._dropped = dropped  # noqa: SLF001 -- its own class
+        return other
 
     def selected(self, apis: Sequence[str]) -> DuckDBSource:
         """Restrict the APIs that may be asked for."""
-        return DuckDBSource(self._database, self._snapshot, self._dropped, apis)
+        other = copy.copy(self)
+        other._apis = tuple(sorted(apis))  # noqa: SLF001 -- its own class
+        return other
+
+    def with_absent_alone(self) -> DuckDBSource:
+        """Let who lacks a value of a set share it with nobody, in spectra of that set."""
+        other = copy.copy(self)
+        other._absent_alone = True  # noqa: SLF001 -- its own class
+        return other
 
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the tuples of the values of `apis`.
@@ -77,8 +89,11 @@ class DuckDBSource:
         UnknownNameError
             The snapshot lacks one of them.
         """
-        columns = ", ".join(self._snapshot.column(api) for api in sorted(set(apis)))
-        fragments = {"snapshot": self._snapshot.table, "columns": columns or "()"}
+        columns = [self._snapshot.column(api) for api in sorted(set(apis))]
+        if self._absent_alone and columns:
+            lacking = " OR ".join(f"{column} = {ABSENT}" for column in columns)
+            columns.append(f"CASE WHEN {lacking} THEN {self._snapshot.table}.rowid END")
+        fragments = {"snapshot": self._snapshot.table, "columns": ", ".join(columns) or "()"}
         if len(self._dropped):
             with self._database.frame("dropped", pl.DataFrame({"position": self._dropped})):
                 arrays = self._database.arrays("spectrum/of_set_without", fragments=fragments)

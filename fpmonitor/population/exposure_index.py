@@ -74,9 +74,9 @@ class ExposureIndex:
         return self.sample.users
 
     @property
-    def digest(self) -> str:
-        """Digest of the data."""
-        return self.sample.digest
+    def seal(self) -> str:
+        """Digest of the data, as decisions note it."""
+        return self.sample.seal
 
     def explore(self, apis: Sequence[str]) -> IndexedExposure:
         """Exposure of one set; the numbers are those of `answers.exposure`.

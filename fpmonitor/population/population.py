@@ -27,7 +27,7 @@ from fpmonitor.population.browsers import BrowserGroups, signs_of
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.recoding import ABSENT, Recoding
+from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
 from fpmonitor.population.sample import (
     CertifiedSample,
     ThinnedQueries,
@@ -41,6 +41,7 @@ from fpmonitor.population.views import View
 from fpmonitor.population.volatile import Volatility, volatility_of
 from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.store.digests import keyed_digest
 from fpmonitor.store.snapshot import Window
 from fpmonitor.vocabulary import known_apis
 
@@ -75,6 +76,7 @@ class Population:
         self.view = view or View()
         self.audience = audience
         self._present: tuple[str, ...] = ()
+        self._absent_alone = False
 
     # ---- Who they are
 
@@ -100,7 +102,14 @@ class Population:
             parts.append(self._recoding.description)
         if self._present:
             parts.append(f"present:{','.join(sorted(self._present))}")
+        if self._absent_alone:
+            parts.append("absent:alone")
         return "/".join(parts)
+
+    @property
+    def seal(self) -> str:
+        """The digest as it may leave, keyed: who knows all users but one cannot guess that one."""
+        return keyed_digest(self.digest, self.snapshot.key)
 
     @property
     def dropped(self) -> int:
@@ -150,15 +159,26 @@ class Population:
             An API that was never observed.
         """
         self.check_names(apis)
-        other = copy.copy(self)
-        for name in ("users", "digest", "_rows", "_queries"):
-            other.__dict__.pop(name, None)
+        other = self._copied()
         other._present = tuple(apis)  # noqa: SLF001 -- its own class
         if other.users == 0:
             raise UndecidableError(
                 f"no user has an observation of all {len(apis)} APIs",
                 hint="leave --missing at `value`, or name fewer APIs",
             )
+        return other
+
+    def with_absent_alone(self) -> Self:
+        """Return the same users, of whom who lacks a value of a set shares it with nobody."""
+        other = self._copied()
+        other._absent_alone = True  # noqa: SLF001 -- its own class
+        return other
+
+    def _copied(self) -> Self:
+        """Copy without what was found out about these users."""
+        other = copy.copy(self)
+        for name in ("users", "digest", "_rows", "_queries"):
+            other.__dict__.pop(name, None)
         return other
 
     def asked(self, question: Question, apis: Iterable[str]) -> Population:
@@ -173,6 +193,8 @@ class Population:
         """
         wanted = sorted(set(apis))
         self.check_names(wanted)
+        if question.missing == "exposed":
+            return self.with_absent_alone()
         return self.with_all(wanted) if question.missing == "drop" and wanted else self
 
     def check_names(self, apis: Iterable[str]) -> None:
@@ -194,7 +216,7 @@ class Population:
         """Count for each API the users with an observation of it."""
         if self._recoding.dropped.any() or self._present:
             if self.snapshot.in_memory(1):
-                return {api: int(np.count_nonzero(self.column(api) != ABSENT)) for api in self.apis}
+                return {api: int(np.count_nonzero(self._shown(api) != ABSENT)) for api in self.apis}
             return dict(self._queries.users_of_apis())
         counts = dict(self.snapshot.users_of_apis())
         for api, change in self._recoding.changes.items():
@@ -242,7 +264,11 @@ class Population:
     # ---- How they are counted
 
     def column(self, api: str) -> NDArray[np.integer[Any]]:
-        """Code of each user, 0 where absent."""
+        """Code of each user, 0 where absent, or where absent ones are alone a code of one's own."""
+        shown = self._shown(api)
+        return own_codes_of_absent(shown) if self._absent_alone else shown
+
+    def _shown(self, api: str) -> NDArray[np.integer[Any]]:
         self.check_names([api])
         shown = self._recoding.column(api, self.snapshot.codes([api])[0])
         return shown if self._rows is None else shown[self._rows]
@@ -299,6 +325,7 @@ class Population:
             limits,
             users._thinned(together, limits.mean, seed, given),  # noqa: SLF001 -- its own class
             digest=users.digest,
+            seal=users.seal,
             audience=self.audience,
         )
 
@@ -349,4 +376,5 @@ class Population:
 
     @cached_property
     def _queries(self) -> SpectrumQueries:
-        return self.snapshot.queries(self._recoding, self._present)
+        queries = self.snapshot.queries(self._recoding, self._present)
+        return queries.with_absent_alone() if self._absent_alone else queries

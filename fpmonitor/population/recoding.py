@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 ABSENT = 0
 
 
+def own_codes_of_absent(codes: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+    """Give each user who is absent a code that nobody else has, int64."""
+    absent = np.flatnonzero(codes == ABSENT)
+    own = codes.astype(np.int64)
+    own[absent] = own.max(initial=0) + 1 + np.arange(len(absent))
+    return own
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Recode:
     """What becomes of the codes of one API.

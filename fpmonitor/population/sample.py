@@ -63,8 +63,8 @@ class CertifiedSample:
         Certificate for this number of users and the question.
     source
         Spectra of the users, and of those that the thinning keeps.
-    digest
-        Digest of the data.
+    digest, seal
+        Digest of the data, and the same as it may leave.
     audience
         Whom the numbers are for.
     """
@@ -76,12 +76,14 @@ class CertifiedSample:
         source: ThinnedSource,
         *,
         digest: str,
+        seal: str,
         audience: Audience,
     ) -> None:
         self.question = question
         self.certificate = limits
         self.source = source
         self.digest = digest
+        self.seal = seal
         self.audience = audience
         self._known: dict[tuple[str, ...], Thinned] = {}
 

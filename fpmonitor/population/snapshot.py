@@ -6,7 +6,8 @@ written once on top of it. An implementation answers the members of the protocol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -69,6 +70,9 @@ class SpectrumQueries(Protocol):
     def selected(self, apis: Sequence[str]) -> SpectrumQueries:
         """Restrict the APIs that may be asked for."""
 
+    def with_absent_alone(self) -> SpectrumQueries:
+        """Let who lacks a value of a set share it with nobody, in spectra of that set."""
+
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the users with an observation of it, before any thinning."""
 
@@ -104,6 +108,10 @@ class Snapshot(Protocol):
     @property
     def digest(self) -> str:
         """Digest of the multiset of the rows' values, whatever their order and the users' names."""
+
+    @property
+    def key(self) -> str:
+        """Key of the digests that leave, a secret of whoever keeps the rows."""
 
     @property
     def values_are_digested(self) -> bool:
@@ -178,8 +186,8 @@ class MemorySnapshot:
         Reads what the codes of an API stand for: see `Snapshot.values`.
     hashes
         See `Snapshot.user_hashes`; without them no user can be thinned.
-    digest, values_are_digested
-        See `Snapshot`.
+    digest, values_are_digested, key
+        See `Snapshot`; a key of its own by default, so that nothing that leaves can be compared.
     """
 
     columns: Mapping[str, Codes]
@@ -187,6 +195,7 @@ class MemorySnapshot:
     hashes: NDArray[np.uint64] | None = None
     digest: str = ""
     values_are_digested: bool = False
+    key: str = field(default_factory=secrets.token_hex)
 
     @property
     def apis(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.population.memory import has_room_for
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import MemorySnapshot
-from fpmonitor.store.digests import values_are_digested
+from fpmonitor.store.digests import data_key, values_are_digested
 from fpmonitor.store.snapshot import read_codes, read_user_hashes, take_snapshot
 from fpmonitor.store.windows import read_window
 
@@ -67,6 +67,11 @@ class StoredSnapshot:
     def digest(self) -> str:
         """Digest of the rows' values."""
         return self.table.digest
+
+    @property
+    def key(self) -> str:
+        """Key of the digests that leave."""
+        return data_key(self.database)
 
     @property
     def values_are_digested(self) -> bool:

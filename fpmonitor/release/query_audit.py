@@ -109,9 +109,31 @@ class QueryAuditor:
         return len(self.answered.get((reader, data), ()))
 
 
-def name_exposure(apis: Iterable[str], k: int) -> str:
-    """Name the count of users of a set in groups of fewer than k."""
-    return f"users below {k} of {sorted(set(apis))}"
+def name_exposure(
+    apis: Iterable[str],
+    k: int,
+    *,
+    population: int | None = None,
+    missing: str = "value",
+    present: Iterable[str] = (),
+) -> str:
+    """Name what is told of the groups of a set: all that changes a figure is in the name.
+
+    Parameters
+    ----------
+    apis, k
+        The set, and the threshold of the count of users in smaller groups.
+    population
+        What estimates are for, which are figures of the users as well; None where none are told.
+    missing, present
+        How absent values count, and the APIs of which every user has a value where it is `drop`.
+    """
+    name = f"users below {k} of {sorted(set(apis))}"
+    if population is not None:
+        name += f" for {population}"
+    if missing != "value":
+        name += f" {missing} {sorted(set(present))}"
+    return name
 
 
 def digest_of(query: str) -> str:

@@ -34,7 +34,7 @@ from fpmonitor.release.partial_knowledge import least_threshold
 from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, QueryVerdict
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.answers import add_answered, read_answered
-from fpmonitor.store.digests import refuse_digests
+from fpmonitor.store.digests import data_key, keyed_digest, refuse_digests
 from fpmonitor.store.snapshot import Window, take_snapshot
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def release_users(
         read_values(database, snapshot, wanted, transforms),
         k=k,
         transforms=transforms,
-        digest=snapshot.digest,
+        digest=keyed_digest(snapshot.digest, data_key(database)),
         made=made or datetime.now(UTC),
         mechanism=mechanism,
         budget=budget,
@@ -131,7 +131,7 @@ def attack_release(
     snapshot = take_snapshot(database, window)
     manifest = release.manifest
     values = read_values(database, snapshot, manifest.policy.apis, manifest.transforms)
-    check_origin(release, values, snapshot.digest)
+    check_origin(release, values, keyed_digest(snapshot.digest, data_key(database)))
     others = values
     if control is not None:
         others = read_values(

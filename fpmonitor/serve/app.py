@@ -17,8 +17,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
+from fpmonitor.answers.counted import counted_answer
 from fpmonitor.errors import FpmonitorError, StoreError, UndecidableError, UnknownNameError
-from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.release.stored import count_answers
 from fpmonitor.serve.auth import ASK_FOR_TOKEN, AuthGuard, secret_of
 from fpmonitor.serve.dashboard import routes
@@ -232,7 +232,7 @@ class _Ask:
         if explorer.users < explorer.k:
             return refused(503, f"fewer than {explorer.k} users")
         found = await asyncio.to_thread(explorer.explore, apis)
-        refusal = await self._counted(request, list(found.apis), explorer.k)
+        refusal = await self._counted(request, counted_answer(found.apis, explorer))
         if refusal is not None:
             return refusal
         answer = {
@@ -249,8 +249,8 @@ class _Ask:
         }
         return JSONResponse(answer, headers=HEADERS)
 
-    async def _counted(self, request: Request, apis: list[str], k: int) -> Response | None:
-        """Count the answer for its reader; a refusal where it would be one too many."""
+    async def _counted(self, request: Request, name: str) -> Response | None:
+        """Count the answer of this name for its reader; refuse one too many."""
         limit = self._service.config.query_limit
         if limit is None:
             return None
@@ -260,7 +260,7 @@ class _Ask:
                 monitor.database,
                 monitor.population(),
                 reader,
-                [name_exposure(apis, k)],
+                [name],
                 limit=limit,
             )
         )

@@ -192,7 +192,7 @@ def _alerts_of_decision(
             alerts.append(
                 Alert("warn", "On today's users the recommended set would not be certified.")
             )
-    if explorer.digest != decision.digest:
+    if explorer.seal != decision.digest:
         alerts.append(
             Alert(
                 "note",

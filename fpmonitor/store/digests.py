@@ -1,8 +1,9 @@
-"""Values kept as keyed digests: chosen for a database before its first value, for all of them."""
+"""Keyed digests: of the data of a decision, and of values where a database keeps nothing else."""
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
 
 _DIGEST_BYTES = 16
 _KEY_BYTES = 32
+
+
+def keyed_digest(digest: str, key: str) -> str:
+    """Digest of a digest of data that may leave: without the key nobody can try out guesses."""
+    return hmac.new(key.encode(), digest.encode(), "sha256").hexdigest()
+
+
+def data_key(database: Database) -> str:
+    """Return the key of the digests of a database's data, which copies of the file share."""
+    return database.meta("user_key")
 
 
 def values_are_digested(database: Database) -> bool:

@@ -154,7 +154,8 @@ def test_github_commands_are_one_escaped_line_a_set(
     [line] = capsys.readouterr().out.splitlines()
     assert line.startswith("::error file=")
     assert line.endswith(
-        "::a,b: 1%25, c%0Ad exposes more than 5 %25 of the users to groups of fewer than 10"
+        "::a,b: 1%25, c%0Ad exposes more than 5 %25 of the users on average "
+        "to groups of fewer than 10"
     )
 
 

@@ -206,3 +206,49 @@ def test_the_command_tells_both_deltas(db: str, capsys: pytest.CaptureFixture[st
     assert 0 <= answer["delta_estimated"] <= answer["delta_certified"] <= 1
     assert answer["users"] == 20_000
     assert run(["audit", "histogram", *arguments, "--format", "table"]) == 0
+
+
+# ---- What changes a figure is another figure ----------------------------------------------------
+
+
+def answered(db: str, capsys: pytest.CaptureFixture[str], *options: str) -> int:
+    """Ask as ann, without a limit, and count what she has had by now."""
+    asked = ["exposure", "--apis", APIS[1], "--db", db, "--reader", "ann"]
+    assert run([*asked, "--query-limit", "1000", *options]) == 0
+    capsys.readouterr()
+    assert run(["audit", "queries", "--db", db, "--format", "json"]) == 0
+    [line] = json.loads(capsys.readouterr().out)
+    return int(line["answered"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--population", "30000"],
+        ["--missing", "drop"],
+        ["--drop-automation"],
+        ["--k", "11"],
+        ["--entropies"],
+        ["--trust", "joint"],
+    ],
+)
+def test_what_changes_a_figure_is_counted_once(
+    options: list[str], db: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = answered(db, capsys)
+    after = answered(db, capsys, *options)
+    assert after > before
+    assert answered(db, capsys, *options) == after
+    assert answered(db, capsys) == after
+
+
+def test_each_cohort_is_counted(db: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = answered(db, capsys)
+    asked = ["exposure", "--apis", APIS[1], "--given", APIS[0], "--db", db]
+    assert run([*asked, "--format", "json"]) == 0
+    [report] = json.loads(capsys.readouterr().out)
+    cohorts = len(report["cohorts"]) + (report["others"] is not None)
+    assert cohorts > 1
+    assert answered(db, capsys, "--given", APIS[0]) == before + 1 + 2 * cohorts
+    few = ["--reader", "eve", "--query-limit", str(2 * cohorts)]
+    assert run([*asked, *few]) == 1

@@ -1,0 +1,116 @@
+"""Absent values: who lacks one may count as exposed, in every engine and in every set."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpmonitor.cli import run
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.monitor import Monitor
+from fpmonitor.population.population import Population
+from fpmonitor.population.snapshot import MemorySnapshot
+from fpmonitor.question import Question
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+USERS, ASKED = 5000, 50
+EXPOSED = Question(2, missing="exposed")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everybody has one of three values; one user in fifty was asked for a value of its own."""
+    folder = tmp_path_factory.mktemp("absent")
+    with (folder / "log.jsonl").open("w") as lines:
+        for i in range(USERS):
+            own = {"Canvas.hash": f"h{i}"} if i % ASKED == 0 else {}
+            lines.write(json.dumps({"user": f"u{i}", "Screen.width": i % 3, **own}) + "\n")
+    with Monitor(folder / "d.duckdb", create=True) as monitor:
+        monitor.ingest([str(folder / "log.jsonl")])
+    return folder
+
+
+def test_an_api_that_few_were_asked_for_is_allowed_in_silence_no_longer(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = str(folder / "d.duckdb")
+    asked = ["decide", "--k", "10", "--budget", "0.05", "--db", db, "--format", "json"]
+    assert run(asked) == 0
+    printed = capsys.readouterr()
+    decision = json.loads(printed.out)
+    assert ["Canvas.hash", "Screen.width"] in decision["allow"]
+    assert "Canvas.hash: only 2 % of the users have a value" in printed.err
+    assert "Canvas.hash (2 %)" in decision["guarantee"]
+    assert run([*asked, "--missing", "exposed"]) == 0
+    decision = json.loads(capsys.readouterr().out)
+    assert decision["allow"] == [["Screen.width"]]
+    assert decision["block"] == [["Canvas.hash"]]
+    assert "count as exposed" in decision["guarantee"]
+
+
+def test_a_check_counts_absent_users_as_the_decision_did(folder: Path, tmp_path: Path) -> None:
+    db, out = str(folder / "d.duckdb"), str(tmp_path / "decision.json")
+    options = ["--budget", "0.05", "--db", db, "-o", out, "--quiet"]
+    assert run(["decide", *options, "--missing", "exposed"]) == 0
+    content = json.loads((tmp_path / "decision.json").read_text())
+    assert content["missing"] == "exposed"
+    assert run(["check", out, "--db", db]) == 0
+    content["allow"] = [["Canvas.hash"]]
+    (tmp_path / "decision.json").write_text(json.dumps(content | {"recommended": []}))
+    assert run(["check", out, "--db", db]) == 1
+
+
+def test_engines_count_absent_users_alike(folder: Path) -> None:
+    sets = [(), ("Canvas.hash",), ("Screen.width",), ("Canvas.hash", "Screen.width")]
+    with Monitor(folder / "d.duckdb") as monitor:
+        users = monitor.population().asked(Question(10, missing="exposed"), [])
+        for apis in sets:
+            rows = users.source(("Canvas.hash", "Screen.width"), "memory").spectrum(apis)
+            queries = users.source(("Canvas.hash", "Screen.width"), "duckdb").spectrum(apis)
+            assert rows.counts.tolist() == queries.counts.tolist(), apis
+            assert rows.values.tolist() == queries.values.tolist(), apis
+        alone = users.spectrum(["Canvas.hash"])
+        assert (alone.counts.tolist(), alone.values.tolist()) == ([1], [USERS])
+        assert users.users_of_apis()["Canvas.hash"] == USERS // ASKED
+        [report] = monitor.exposure([["Canvas.hash"]], k=10, missing="exposed")
+        assert report.empirical == report.upper == 1
+        with pytest.raises(InputError, match="given"):
+            monitor.exposure([["Canvas.hash"]], k=10, missing="exposed", given=["Screen.width"])
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=3, max_size=30),
+    st.integers(2, 4),
+)
+@settings(deadline=None)
+def test_a_larger_set_never_exposes_fewer(rows: list[list[int]], k: int) -> None:
+    table = np.array(rows, dtype=np.uint8)
+    columns = {name: table[:, i] for i, name in enumerate("abc")}
+    users = Population(MemorySnapshot(columns=columns, texts=lambda _api: {}))
+    alone = users.asked(EXPOSED, "abc")
+    for larger, smaller in (("ab", "a"), ("abc", "ab"), ("ac", "c")):
+        exposed = alone.spectrum(larger).users_below(k)
+        assert exposed >= alone.spectrum(smaller).users_below(k)
+        assert exposed >= (table[:, ["abc".index(api) for api in larger]] == 0).any(axis=1).sum()
+        assert exposed >= users.spectrum(larger).users_below(k)
+
+
+def test_a_law_with_values_kept_secret_is_never_more_exposing_than_with_their_users_alone() -> None:
+    """Sum of f(p) over a law is at most that over the values seen, and all users not seen."""
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        law = rng.dirichlet(np.full(rng.integers(2, 40), rng.choice([0.05, 1.0])))
+        seen = law * rng.random(law.size) ** rng.choice([0.1, 1, 5])
+        k, population = int(rng.integers(2, 12)), int(rng.integers(20, 2000))
+        truth, told = (
+            float(p @ exposure_probability(p, k=k, population=population)) for p in (law, seen)
+        )
+        assert truth <= told + (law - seen).sum() + 1e-12
