@@ -107,13 +107,7 @@ def plot(
 
 
 def check_image(output: Path) -> None:
-    """Refuse to draw what cannot be written.
-
-    Raises
-    ------
-    InputError
-        The file is neither SVG nor PNG by its name.
-    """
+    """Refuse a file that is neither SVG nor PNG by its name."""
     if output.suffix not in {".svg", ".png"}:
         raise InputError(f"{output}: not an .svg or .png file")
 
@@ -149,13 +143,7 @@ def _png(svg: str) -> bytes:
 
 
 def figure_of(monitor: Monitor, kind: Plot, apis: list[str] | None, asked: Exposure) -> Figure:
-    """Draw one figure of some API sets.
-
-    Raises
-    ------
-    InputError
-        One set is needed, and another number of sets is named.
-    """
+    """Draw one figure of some API sets; curve and trust need one set."""
     sets = [split_names(names) for names in apis or ()]
     users, question = monitor.population(), asked.question
     if kind == "entropy":

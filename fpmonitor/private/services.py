@@ -88,10 +88,8 @@ def shuffler_app(
 
     Parameters
     ----------
-    shuffler
-        The role.
     token
-        Token that the curator presents to add or close a request and to see the status.
+        What the curator presents to add or close a request and to see the status.
     keys
         File of its keys, which is read again whenever it was replaced.
     delivery
@@ -133,15 +131,8 @@ def shuffler_app(
 def recipient_app(recipient: Recipient, *, token: str, keys: Path | None = None) -> Starlette:
     """Return the application of the curator or the analyst.
 
-    Parameters
-    ----------
-    recipient
-        The role.
-    token
-        Token that the shuffler presents with its batches, and that adding a request or reading
-        the status requires.
-    keys
-        File of its keys, which is read again whenever it was replaced.
+    Adding a request, delivering a batch and reading the status require the token. `keys` is the
+    file of its keys, which is read again whenever it was replaced.
     """
     shared = _Shared(recipient, token)
     service = _RecipientService(recipient)
