@@ -165,7 +165,8 @@ def compare(
         Path, typer.Argument(help="Database, or decision file (.json).", metavar="BEFORE")
     ],
     after: Annotated[
-        Path, typer.Argument(help="Another one, or the same with --split.", metavar="AFTER")
+        Path,
+        typer.Argument(help="Another one, or the same database with --split.", metavar="AFTER"),
     ],
     apis: Annotated[
         list[str] | None,
@@ -211,6 +212,6 @@ def compare(
         later = report_exposures(observed, question, [apis for _, apis in shared])
     compared = [compare_sets(a, b) for (a, _), b in zip(shared, later, strict=True)]
     if len(shared) < len(earlier):
-        note(f"{len(earlier) - len(shared)} sets contain APIs that the second one never saw")
+        note(f"{len(earlier) - len(shared)} sets contain APIs never observed in the second one")
     compared.sort(key=lambda line: -abs(line.difference))
     shown.show(answers.comparison(compared, population=question.users, k=asked.k))
