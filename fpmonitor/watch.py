@@ -106,8 +106,6 @@ class Watch:
 
     Parameters
     ----------
-    settings
-        What is watched.
     deliver
         Deliver a notice, in this order; raise `DeliveryError` on failure.
     note

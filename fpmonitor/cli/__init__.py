@@ -104,7 +104,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     except Exception:  # noqa: BLE001 -- a bug must not exit 1, which means that a gate failed
         traceback.print_exc()
-        print("fpmonitor: this is a bug of fpmonitor; please report it", file=sys.stderr)
+        print("fpmonitor: this is a bug in fpmonitor; please report it", file=sys.stderr)
         return EXIT_BUG
     if outcome == EXIT_INTERRUPTED:
         print("fpmonitor: interrupted", file=sys.stderr)

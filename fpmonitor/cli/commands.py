@@ -152,14 +152,7 @@ DATABASE = (
 class LazyCommand(TyperCommand):
     """The line of a command in the help; loads the command itself to run it.
 
-    Parameters
-    ----------
-    entry
-        The command.
-    group
-        Names of the groups that it is in, from the outermost on.
-    panel
-        Panel of the help that shows it.
+    `group` names the groups that it is in, from the outermost on; `panel` of the help shows it.
     """
 
     def __init__(self, entry: Entry, group: tuple[str, ...] = (), panel: str | None = None) -> None:

@@ -51,8 +51,7 @@ def ingest(
         bool,
         typer.Option(
             "--digest-values",
-            help="Store keyed digests instead of values. Only for a new database, and then for "
-            "good.",
+            help="Store keyed digests instead of values; only for a new database, and permanent.",
         ),
     ] = False,
     shown: Shown,

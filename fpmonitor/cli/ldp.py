@@ -87,13 +87,7 @@ def _tell_errors(found: Metrics, *, quiet: bool) -> None:
 def _mechanism(
     name: str, values: int | None, epsilon: float | None, hash_range: int | None
 ) -> Mechanism:
-    """Mechanism that the options name.
-
-    Raises
-    ------
-    InputError
-        An option is missing, or makes no sense with the mechanism.
-    """
+    """Return the mechanism that the options name; refuse options that make no sense with it."""
     if hash_range is not None and name != "lh":
         raise PolicyError("hash-range", "is for --mechanism lh only")
     if name.endswith(".csv"):
@@ -110,13 +104,7 @@ def _mechanism(
 
 
 def _matrix(path: Path, values: int | None, epsilon: float | None) -> StochasticMatrix:
-    """Matrix of a CSV file: rows are reports, columns are values.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, is not a matrix of numbers, or has another number of values.
-    """
+    """Return the matrix of a CSV file: rows are reports, columns are values."""
     made, _ = read_matrix(path)
     if values is not None and values != made.values:
         raise PolicyError("values", f"{path} has {made.values} columns, not {values}")
@@ -126,13 +114,7 @@ def _matrix(path: Path, values: int | None, epsilon: float | None) -> Stochastic
 
 
 def _alpha(prior: str) -> list[float] | None:
-    """Parameters of the prior that an option names, None for Jeffreys'.
-
-    Raises
-    ------
-    PolicyError
-        `prior` cannot be read.
-    """
+    """Return the parameters of the prior that an option names, None for Jeffreys'."""
     if prior == "jeffreys":
         return None
     kind, _, parameters = prior.partition(":")

@@ -191,7 +191,7 @@ def decide(
         note(f"{answer.text('table', to_file=True)}written to {shown.output}", quiet=quiet)
     if not monitor.lost:
         return 0
-    note("the engine was lost: the decision holds what was proven; go on with --resume")
+    note("the engine was lost: the decision holds what was proven; continue with --resume")
     return EXIT_LOST
 
 

@@ -287,7 +287,7 @@ def baseline(
 ) -> None:
     """Compute the chance of singling out without a release, and its bound after a private one."""
     if delta is not None and epsilon is None:
-        raise PolicyError("epsilon", "is missing", hint="a delta goes with an epsilon")
+        raise PolicyError("epsilon", "is missing", hint="--delta needs --epsilon")
     bound = (
         None if epsilon is None else dp_bound(users, weight, epsilon=epsilon, delta=delta or 0.0)
     )

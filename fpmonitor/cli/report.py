@@ -107,13 +107,7 @@ def plot(
 
 
 def check_image(output: Path) -> None:
-    """Refuse to draw what cannot be written.
-
-    Raises
-    ------
-    InputError
-        The file is neither SVG nor PNG by its name.
-    """
+    """Refuse a file that is neither SVG nor PNG by its name."""
     if output.suffix not in {".svg", ".png"}:
         raise InputError(f"{output}: not an .svg or .png file")
 
@@ -149,13 +143,7 @@ def _png(svg: str) -> bytes:
 
 
 def figure_of(monitor: Monitor, kind: Plot, apis: list[str] | None, asked: Exposure) -> Figure:
-    """Draw one figure of some API sets.
-
-    Raises
-    ------
-    InputError
-        One set is needed, and another number of sets is named.
-    """
+    """Draw one figure of some API sets; curve and trust need one set."""
     sets = [split_names(names) for names in apis or ()]
     users, question = monitor.population(), asked.question
     if kind == "entropy":
@@ -177,7 +165,8 @@ def compare(
         Path, typer.Argument(help="Database, or decision file (.json).", metavar="BEFORE")
     ],
     after: Annotated[
-        Path, typer.Argument(help="Another one, or the same with --split.", metavar="AFTER")
+        Path,
+        typer.Argument(help="Another one, or the same database with --split.", metavar="AFTER"),
     ],
     apis: Annotated[
         list[str] | None,
@@ -223,6 +212,6 @@ def compare(
         later = report_exposures(observed, question, [apis for _, apis in shared])
     compared = [compare_sets(a, b) for (a, _), b in zip(shared, later, strict=True)]
     if len(shared) < len(earlier):
-        note(f"{len(earlier) - len(shared)} sets contain APIs that the second one never saw")
+        note(f"{len(earlier) - len(shared)} sets contain APIs never observed in the second one")
     compared.sort(key=lambda line: -abs(line.difference))
     shown.show(answers.comparison(compared, population=question.users, k=asked.k))

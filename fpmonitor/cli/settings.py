@@ -158,13 +158,7 @@ def _defaults(
 
 
 def _value(parameter: Any, value: Any, what: str) -> Any:
-    """Check the type of a value; its range is checked like that of an option.
-
-    Raises
-    ------
-    InputError
-        The value is of another type than the option.
-    """
+    """Check the type of a value; its range is checked like that of an option."""
     kind = parameter.type_descriptor.annotation
     if kind is datetime and isinstance(value, date):
         return value.isoformat()

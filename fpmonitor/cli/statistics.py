@@ -65,13 +65,7 @@ def rank(
 
 
 def _read_sets(path: Path) -> list[tuple[str, ...]]:
-    """Read one set per line; empty lines and those that begin with `#` are skipped.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or holds no set.
-    """
+    """Read one set per line; empty lines and those that begin with `#` are skipped."""
     lines = read_text(path, "sets").splitlines()
     sets = [split_names(line) for line in lines if line.strip() and not line.startswith("#")]
     if not sets:

@@ -175,9 +175,7 @@ def note_view(population: Population, k: int) -> None:
     if view.transforms:
         note(f"value transforms applied to: {', '.join(sorted(view.transforms))}")
     if view.volatile == "raw":
-        note(
-            "values that browsers randomise count as logged, although they identify nobody for long"
-        )
+        note("randomised values count as logged, although they identify nobody for long")
     if population.snapshot.values_are_digested:
         note("values are stored as digests: browsers and randomised values are not recognised")
     mixed = population.mixed_sources(k)

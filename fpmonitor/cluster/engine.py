@@ -83,16 +83,11 @@ def count_spectra(
 ) -> list[CountSpectrum]:
     """Count the groups of users of many sets of columns.
 
-    `UNION ALL` of one statement a set: `GROUPING SETS` is slower on most engines, by twice on
+    `UNION ALL` of one statement per set: `GROUPING SETS` is slower on most engines, by twice on
     Spark. Every answer is checked: an engine that reads a quoted name as a piece of text would
     otherwise return one large group and no error.
 
-    Parameters
-    ----------
-    relations
-        A relation with one row per user, and one or more of its columns.
-    users
-        Rows of each relation.
+    A relation has one row for each of the `users`; one or more of its columns are counted.
 
     Raises
     ------

@@ -55,14 +55,9 @@ _OWN = (("high", "own_high"), ("low", "own_low"))
 
 
 class FolderSnapshot:
-    """The snapshot in a folder: see `population.snapshot.Snapshot`.
+    """The snapshot in a folder, as `take_snapshot` named it: see `population.snapshot.Snapshot`.
 
-    Parameters
-    ----------
-    folder
-        Of one snapshot, as `take_snapshot` named it.
-    engine
-        Reads it; without one this computer does.
+    It is read by the engine, or without one by this computer.
 
     Raises
     ------
@@ -350,15 +345,7 @@ class Thinning:
 
 
 class FolderQueries:
-    """Spectra by query of a snapshot: see `population.snapshot.SpectrumQueries`.
-
-    Parameters
-    ----------
-    snapshot
-        The users.
-    recoding, present
-        As in `Snapshot.queries`.
-    """
+    """Spectra by query of a snapshot: see `population.snapshot.SpectrumQueries`."""
 
     def __init__(
         self, snapshot: FolderSnapshot, recoding: Recoding, present: Sequence[str]
@@ -567,13 +554,7 @@ def _status_and_text(cell: str) -> tuple[str, str | None]:
 
 
 def _read_files(folder: str, *columns: pl.Expr) -> pl.DataFrame:
-    """Read columns of a folder of Parquet files on this computer.
-
-    Raises
-    ------
-    InputError
-        Nothing is there, or it cannot be read.
-    """
+    """Read columns of a folder of Parquet files on this computer."""
     try:
         return pl.scan_parquet(f"{folder}/*.parquet").select(*columns).collect()
     except (OSError, pl.exceptions.PolarsError) as error:

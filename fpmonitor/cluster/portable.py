@@ -47,14 +47,7 @@ def needs_extra(module: str) -> InputError:
 
 
 def transpile(text: str, dialect: str) -> str:
-    """Return a DuckDB statement in another dialect.
-
-    Parameters
-    ----------
-    text
-        One statement; names quoted as DuckDB quotes them.
-    dialect
-        As sqlglot names it: `spark`, `bigquery`, ...
+    """Return a DuckDB statement, whose names are quoted, in another dialect of sqlglot.
 
     Raises
     ------

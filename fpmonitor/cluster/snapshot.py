@@ -102,14 +102,7 @@ class Manifest:
 class Taken:
     """A snapshot that was taken, or that existed already.
 
-    Attributes
-    ----------
-    folder
-        Of this snapshot, as the engine names it.
-    manifest
-        What it holds.
-    is_new
-        Whether anything was written.
+    `folder` is named as the engine names it; `is_new` is whether anything was written.
     """
 
     folder: str
@@ -347,18 +340,10 @@ def define_told(engine: Engine, told: Sequence[Told]) -> None:
 
 
 def browsers(apis: Sequence[str], *, keep: str, users: str, column: str, key: str) -> str:
-    """Statement of the browser of each user, by `telling_value`.
+    """Return a statement of the browser of each user, by `telling_value`.
 
-    Parameters
-    ----------
-    apis
-        All APIs, in the order of their numbers.
-    keep
-        Columns to keep.
-    users
-        A relation with one row per user.
-    column, key
-        What the columns of the users begin with, and what they hold: `code` or `cell`.
+    It keeps the columns `keep` of the relation `users`, which has one row per user. Columns of
+    APIs, in the order of `apis`, begin with `column` and hold a `code` or a `cell`, as `key` says.
     """
     numbers = [apis.index(api) for api in TELLING_APIS if api in apis]
     return statement(

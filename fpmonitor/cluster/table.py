@@ -142,13 +142,7 @@ def _define(engine: Engine, name: str, query: str, **holes: str | Sequence[str])
 
 
 def _text(path: tuple[str, ...], kind: str) -> str:
-    """Text of a column, as the collectors read it from Parquet.
-
-    Raises
-    ------
-    InputError
-        A type that has no text there.
-    """
+    """Return the text of a column, as the collectors read it from Parquet; refuse other types."""
     name = ".".join(map(quote_name, path))
     if kind in _FLOATS:
         return (

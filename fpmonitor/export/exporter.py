@@ -140,14 +140,7 @@ class Exporter(Protocol):
 class PlainExporter:
     """Exporter of a list that programs read: whatever they enforce is up to them.
 
-    Attributes
-    ----------
-    name, summary
-        Its name, and what it is for.
-    write
-        Decision -> text.
-    check
-        Text -> problems.
+    `write` makes the text from a decision; `check` finds the problems of a text.
     """
 
     name: str
@@ -178,10 +171,8 @@ def check_options(
 
     Raises
     ------
-    InputError
-        A site for a format without sites.
-    UnknownNameError
-        A variant that the exporter does not have.
+    InputError, UnknownNameError
+        A site for a format without sites; a variant that the exporter does not have.
     """
     if options.site is not None and not sites:
         raise InputError(f"{exporter} cannot be restricted to a site", hint="omit --site")

@@ -132,14 +132,9 @@ def read_userjs(text: str, site: str | None) -> ParsedList:
 
 
 def read_overrides(text: str, start: Iterable[str]) -> tuple[set[str], list[str]]:
-    """Targets that are on after the overrides, and their slips, as Firefox reads them.
+    """Return the targets that are on after overrides, and their mistakes, as Firefox reads them.
 
-    Parameters
-    ----------
-    text
-        As in `-AllTargets,+JSDateTimeUTC`.
-    start
-        Targets that are on without overrides.
+    The text is as in `-AllTargets,+JSDateTimeUTC`; `start` is on without overrides.
     """
     every = {name for table in shipped_tables().values() for name in table.targets}
     on, problems = set(start), []

@@ -26,11 +26,9 @@ class Plan:
     controls
         In the order of the table.
     left
-        Candidates that stay readable, all together.
+        Candidates that stay readable, all together; the verdict is on them.
     changed
         All APIs that the controls change, candidates or not: the price.
-    verdict
-        Of the decision on `left`.
     """
 
     controls: tuple[Control, ...]

@@ -1,6 +1,7 @@
 """Binary HTTP (RFC 9292): requests and responses as bytes, without a connection.
 
-Both framings are read, the one of known length is written. Python has no library for it.
+Both framings are read, the one of known length is written. Python has no library for it. Functions
+that decode raise `WireError` for bytes of another form.
 """
 
 from __future__ import annotations
@@ -50,13 +51,7 @@ class Response:
 
 
 def decode_request(data: bytes) -> Request:
-    """Read a request.
-
-    Raises
-    ------
-    WireError
-        The bytes are not a request.
-    """
+    """Return the request in the bytes."""
     reader = _Reader(data)
     framing = reader.number()
     if framing not in (_KNOWN_REQUEST, _OPEN_REQUEST):
@@ -67,13 +62,7 @@ def decode_request(data: bytes) -> Request:
 
 
 def decode_response(data: bytes) -> Response:
-    """Read the final response of a message; informational ones are skipped.
-
-    Raises
-    ------
-    WireError
-        The bytes are not a response.
-    """
+    """Return the final response in the bytes; informational ones are skipped."""
     reader = _Reader(data)
     framing = reader.number()
     if framing not in (_KNOWN_RESPONSE, _OPEN_RESPONSE):

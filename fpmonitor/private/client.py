@@ -123,17 +123,8 @@ def seal_answers(
 ) -> list[Upload]:
     """Answer a request with one sealed message for each set, in random order.
 
-    Parameters
-    ----------
-    study, ask, tokens, rng
-        As for `answer`.
-    shuffler, recipient
-        Public keys to seal with; the shuffler's layer is the outer one.
-
-    Raises
-    ------
-    InputError
-        The request violates the terms of the study.
+    `shuffler` and `recipient` are the public keys to seal with; the shuffler's layer is the outer
+    one. Other arguments and errors are as for `answer`.
     """
     uploads = []
     for index, held in answer(study, ask, tokens, rng):

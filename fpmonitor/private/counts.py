@@ -26,12 +26,7 @@ Counts = Mapping[ApiSet, Tuples]
 def split_spectrum(tuples: Tuples, users: int) -> CountSpectrum:
     """Return the count spectrum of tuples, each redacted report being a value of its own.
 
-    Parameters
-    ----------
-    tuples
-        Number of reports by tuple of tokens.
-    users
-        All users who were asked; those without an answer count as redacted.
+    Of the `users` who were asked, those without an answer count as redacted.
     """
     kept = [number for tokens, number in tuples.items() if REDACTED not in tokens]
     alone = users - sum(kept)

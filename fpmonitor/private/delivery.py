@@ -22,14 +22,8 @@ _LONGEST_WAIT_SECONDS = 15.0
 class Delivery:
     """Sends the unsent batches of the shuffler, in a thread of its own.
 
-    Parameters
-    ----------
-    shuffler
-        Whose batches.
-    recipients
-        Services to send to; batches for other recipients wait.
-    tell
-        Called with the reason when a batch cannot be sent.
+    Batches for recipients without a service wait. `tell` is called with the reason when a batch
+    cannot be sent.
     """
 
     def __init__(

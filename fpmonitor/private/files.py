@@ -27,18 +27,10 @@ def decode(
     name: str,
     dec_hook: Callable[[type, Any], Any] | None = None,
 ) -> _Kind:
-    """Return JSON as a type of ours, every member checked.
+    """Return JSON, from anybody, as a type of ours, every member checked.
 
-    Parameters
-    ----------
-    data
-        Bytes of anybody.
-    kind
-        A `msgspec.Struct`.
-    name
-        What the content should be, for the message: "study".
-    dec_hook
-        Makes what JSON has no type for.
+    `name` says what it should be, for the message: "study"; `dec_hook` makes what JSON has no type
+    for.
 
     Raises
     ------

@@ -176,16 +176,14 @@ def run_group(
 
     Parameters
     ----------
-    study
-        The terms that all agreed on beforehand.
+    study, weights
+        The terms, and the utility of each API, that all agreed on beforehand.
     holders
         Tokens by API of each participant.
     channel
         Carries the messages.
     setting
         `fixed`: the participants are the population. `statistical`: they are draws from one.
-    weights
-        Utility of each API, agreed on beforehand as well.
     rng
         Shuffles the published marginals for each participant.
 

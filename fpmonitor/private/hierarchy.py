@@ -132,19 +132,11 @@ def open_sets(knowledge: Knowledge, size: int) -> list[ApiSet]:
 
 
 def next_sets(knowledge: Knowledge, *, thrifty: bool = False) -> tuple[ApiSet, ...]:
-    """List the sets to request in the next round, all of the smallest size with unknown sets.
+    """List the undecided sets of the next round, all of the smallest size with unknown sets.
 
-    Parameters
-    ----------
-    knowledge
-        What is known, and the policy.
-    thrifty
-        Omit sets that are within the budget already: fewer messages, but looser limits of larger
-        sets, which are composed of known ones.
-
-    Returns
-    -------
-    Undecided sets that are not known; empty when all are decided or the study allows no more.
+    There are none when all are decided or the study allows no more. `thrifty` omits sets that are
+    within the budget already: fewer messages, but looser limits of larger sets, which are composed
+    of known ones.
     """
     for size in range(2, knowledge.study.largest_set + 1):
         sets = [apis for apis in open_sets(knowledge, size) if apis not in knowledge.asked]
@@ -177,12 +169,7 @@ def next_ask(
 ) -> CollectionRequest | None:
     """Return the request of the curator's next round; None when nothing is left to request.
 
-    Parameters
-    ----------
-    knowledge, thrifty
-        As in `next_sets`.
-    epoch, number
-        Of the request; `number` is that of the round.
+    `number` is that of the round; `thrifty` is as in `next_sets`.
     """
     sets = next_sets(knowledge, thrifty=thrifty)
     if not sets:
@@ -214,12 +201,10 @@ def simulate(
         Tokens, a row per user, a text column per API of the study.
     study
         The policy; `largest_set` limits the rounds.
-    setting, weights
-        As in `selection.select`.
+    setting, weights, thrifty
+        As in `selection.select` and `next_sets`.
     least_gain
         Stop after a round, from the second on, that raises the weight by less.
-    thrifty
-        As in `next_sets`.
 
     Raises
     ------

@@ -22,14 +22,8 @@ def chain_of_parts(
 ) -> list[ApiSet]:
     """Cover a set with parts, each of which adds as little entropy as possible.
 
-    Parameters
-    ----------
-    apis
-        The set; every single API is among the parts.
-    parts
-        Known sets within it, with all their subsets.
-    bits
-        Entropy of a part, bits; 0 for no API.
+    The parts are known sets within it, with all their subsets, and every single API; `bits` is the
+    entropy of a part, 0 for no API.
     """
     chain: list[ApiSet] = []
     covered: frozenset[str] = frozenset()
@@ -50,12 +44,7 @@ def chain_of_parts(
 def count_joined(kept: Sequence[tuple[ApiSet, Sequence[tuple[str, ...]]]], most: int) -> int | None:
     """Count the joint values whose projections are all kept; None above `most`.
 
-    Parameters
-    ----------
-    kept
-        Parts in an order in which each is joined to those before, and their kept tuples.
-    most
-        Largest number of interest.
+    `kept` has the parts and their kept tuples, in an order in which each is joined to those before.
     """
     covered: list[str] = []
     rows: list[tuple[str, ...]] = [()]

@@ -155,17 +155,7 @@ class KeyHolder:
 
 
 def seal(plaintext: bytes, config: HpkeConfig, role: Role, ask: bytes) -> HpkeCiphertext:
-    """Seal a message for a role and a request (RFC 9180, section 6.1).
-
-    Parameters
-    ----------
-    plaintext
-        The message.
-    config
-        Public key of the role.
-    role, ask
-        The role and the id of the request; the message opens for no other.
-    """
+    """Seal a message for a role and a request; it opens for no other (RFC 9180, section 6.1)."""
     public = X25519PublicKey.from_public_bytes(config.public_key)
     sealed = SUITE.encrypt(plaintext, public, info=info_of(role, ask, config.id))
     return HpkeCiphertext(config.id, sealed[:ENCAPSULATED_BYTES], sealed[ENCAPSULATED_BYTES:])

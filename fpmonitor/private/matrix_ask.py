@@ -32,16 +32,9 @@ def matrix_randomisation(
 ) -> Randomisation:
     """Return the randomisation by a matrix, its probabilities rounded by less than 1e-10.
 
-    Users draw from the rounded distributions, and estimates use them.
-
-    Parameters
-    ----------
-    matrix
-        Its reports are numbered from 0.
-    values
-        Tokens of the columns, the last one for all others.
-    study
-        Tokens that are too long for its reports are listed by their digests.
+    Users draw from the rounded distributions, and estimates use them. `values` are the tokens of
+    the columns, the last one for all others; those too long for a report of the study are listed by
+    their digests.
 
     Raises
     ------
@@ -85,17 +78,8 @@ def foresee_matrix(
 ) -> ApiPlan:
     """Foresee the privacy of a matrix in a request, and the accuracy of the exposure.
 
-    Parameters
-    ----------
-    api
-        Name.
-    plan
-        With a matrix.
-    study
-        `k`, `n` and `delta` of the exposure.
-    tokens, users
-        Number of users by token, from a collection without randomisation, and how many will
-        report; without them the accuracy is not known.
+    `tokens` and `users` are the number of users by token, from a collection without randomisation,
+    and how many will report; without them the accuracy is not known.
     """
     mechanism = mechanism_of(plan)
     accuracy = None

@@ -50,12 +50,7 @@ class SealedAnswers:
 def sealing_lines(address: str, answers: SealedAnswers) -> str:
     """Return HTML that loads the sealing script from a service and answers after consent.
 
-    Parameters
-    ----------
-    address
-        Of the service that has the script, `https://host[:port]`.
-    answers
-        What is answered, and to whom.
+    `address` is that of the service with the script, `https://host[:port]`.
     """
     shuffler_keys, recipient_keys = (
         for_script(base64.b64encode(keys).decode())

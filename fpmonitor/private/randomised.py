@@ -105,10 +105,8 @@ def estimate(
 
     Parameters
     ----------
-    study, ask
-        The terms and the request; `k` and `n` of the exposure are the study's.
-    api
-        One that the request randomises.
+    study, ask, api
+        The terms, the request, and an API that it randomises.
     counts
         Number of users by token of this API alone.
     delta
@@ -153,12 +151,7 @@ def limits_of_exposure(
 ) -> tuple[float, float]:
     """Return limits of the exposure, whatever lies behind the last value.
 
-    Parameters
-    ----------
-    study
-        `k` and `n` of the exposure.
-    low, high
-        Limits of the probabilities of all listed values, shares.
+    `low` and `high` limit the probabilities of all listed values, shares.
     """
     lower, upper = exposure_limits(low, high, k=study.k, population=study.population)
     return lower, min(1.0, upper + float(high[-1]))
@@ -223,8 +216,6 @@ def plan_randomisation(
 
     Parameters
     ----------
-    api
-        Name.
     tokens
         Number of users by token.
     study
@@ -264,11 +255,6 @@ def plan_randomisation(
 def listed_values(api: str, tokens: Mapping[str, int], *, study: Study) -> tuple[str, ...]:
     """List the values of an API for a request: those of `k` users or more, and the rest.
 
-    Parameters
-    ----------
-    api, tokens, study
-        As `plan_randomisation`.
-
     Raises
     ------
     UndecidableError
@@ -291,12 +277,7 @@ def _listed(api: str, tokens: Mapping[str, int], study: Study) -> list[str]:
 def randomisation_of(plan: ApiPlan, values: tuple[str, ...]) -> Randomisation | None:
     """Return the randomisation of a plan; None where the plan found no mechanism.
 
-    Parameters
-    ----------
-    plan
-        Of `ldp plan`.
-    values
-        Tokens to be listed, the last one for all others.
+    `values` are the tokens to be listed, the last one for all others.
 
     Raises
     ------

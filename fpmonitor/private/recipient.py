@@ -64,14 +64,12 @@ class _Form:
 
 
 class Recipient(KeyHolder):
-    """The curator or the analyst of a study.
+    """The curator or the analyst; `StoreError` where its store cannot be read or written.
 
     Parameters
     ----------
-    path
-        Its store.
-    study
-        The terms.
+    path, study
+        Its store, and the terms.
     ring
         Its keys, which determine whether it is the curator or the analyst.
 
@@ -79,8 +77,6 @@ class Recipient(KeyHolder):
     ------
     InputError
         The keys are the shuffler's, or the store belongs to another study.
-    StoreError
-        The store cannot be opened.
     """
 
     def __init__(self, path: Path, study: Study, ring: KeyRing) -> None:
@@ -114,8 +110,6 @@ class Recipient(KeyHolder):
             The bytes are not a batch.
         InputError
             The request is unknown; nothing is counted.
-        StoreError
-            The store cannot be written; nothing is counted.
         """
         batch = decode_batch(data)
         if batch.ask not in self.store.asks:

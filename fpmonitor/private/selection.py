@@ -104,13 +104,8 @@ def select(
 
     Parameters
     ----------
-    study
-        The policy.
-    counts
-        What the curator holds: number of reports by tuple of tokens, for each API set.
-    setting
-        Whose exposure is limited: of the observed users (`fixed`) or of the population
-        (`statistical`).
+    study, counts, setting
+        As for `Knowledge`.
     weights
         Utility of each API, finite and not negative; 1 where not named.
 
@@ -164,16 +159,7 @@ class JointComparison(PromisedSet):
 
 
 def compare_with_joint(study: Study, promised: PromisedSet, joint: Tuples) -> JointComparison:
-    """Compare the analyst's counts of a set with the limits from the curator's knowledge.
-
-    Parameters
-    ----------
-    study
-        The policy.
-    promised
-        The set, as `select` or `describe` returned it.
-    joint
-        Number of reports by tuple of tokens, at least 2 reports.
+    """Compare the analyst's counts of a set, `joint`, with the limits from the curator's knowledge.
 
     Raises
     ------
@@ -225,13 +211,6 @@ def heaviest_set(
 
     Branch and bound over the sets that can be composed within the budget; then the known sets that
     are safe by their own counts, and any API that another rule lets in.
-
-    Parameters
-    ----------
-    knowledge
-        What is known, and the policy.
-    weights
-        As in `select`.
 
     Raises
     ------

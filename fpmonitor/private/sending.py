@@ -31,14 +31,8 @@ def straight(shuffler: Service) -> Send:
 def through_relay(relay: Service, gateway: HpkeConfig, shuffler: str) -> Send:
     """Return a sender through a relay, which sees the address and nothing else (RFC 9458).
 
-    Parameters
-    ----------
-    relay
-        Its resource, to which the sealed requests are posted.
-    gateway
-        Key of the shuffler's gateway.
-    shuffler
-        Address of the shuffler.
+    The sealed requests are posted to the relay; `gateway` is the key of the shuffler's gateway, and
+    `shuffler` its address.
     """
     from fpmonitor.private.binary_http import Request, decode_response  # noqa: PLC0415
     from fpmonitor.private.ohttp import REQUEST_TYPE, seal_request  # noqa: PLC0415 -- pyhpke
@@ -66,16 +60,9 @@ def through_relay(relay: Service, gateway: HpkeConfig, shuffler: str) -> Send:
 def send_uploads(
     uploads: Iterable[bytes], send: Send, tell: Callable[[str], None] = lambda _: None
 ) -> dict[str, int]:
-    """Send uploads in large bodies; return the number of messages by outcome.
+    """Send sealed uploads in large bodies; return the number of messages by outcome.
 
-    Parameters
-    ----------
-    uploads
-        Each sealed for the shuffler.
-    send
-        Takes a body of many.
-    tell
-        Called when the shuffler is busy; the upload is retried a few times, when it says.
+    A busy shuffler is retried a few times, after as long as it says; `tell` is called then.
 
     Raises
     ------

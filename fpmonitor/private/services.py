@@ -30,7 +30,7 @@ from fpmonitor.private.shuffler import PoolFullError
 from fpmonitor.private.status import status_of
 from fpmonitor.private.study import MAX_FILE_BYTES, CollectionRequest
 from fpmonitor.private.transport import BYTES_TYPE
-from fpmonitor.private.wire import MAX_BATCH_BYTES, WireError
+from fpmonitor.private.wire import MAX_BATCH_BYTES
 from fpmonitor.serve.auth import AuthGuard
 from fpmonitor.serve.group_commit import GroupCommit
 
@@ -88,10 +88,8 @@ def shuffler_app(
 
     Parameters
     ----------
-    shuffler
-        The role.
     token
-        Token that the curator presents to add or close a request and to see the status.
+        What the curator presents to add or close a request and to see the status.
     keys
         File of its keys, which is read again whenever it was replaced.
     delivery
@@ -133,15 +131,8 @@ def shuffler_app(
 def recipient_app(recipient: Recipient, *, token: str, keys: Path | None = None) -> Starlette:
     """Return the application of the curator or the analyst.
 
-    Parameters
-    ----------
-    recipient
-        The role.
-    token
-        Token that the shuffler presents with its batches, and that adding a request or reading
-        the status requires.
-    keys
-        File of its keys, which is read again whenever it was replaced.
+    Adding a request, delivering a batch and reading the status require the token. `keys` is the
+    file of its keys, which is read again whenever it was replaced.
     """
     shared = _Shared(recipient, token)
     service = _RecipientService(recipient)
@@ -206,13 +197,9 @@ def _answered(handler: Handler) -> Handler:
     async def answered(request: Request) -> Response:
         try:
             return await handler(request)
-        except RefusedRequestError as error:
-            return refused(error.status, str(error), error.headers)
-        except StoreError:  # its message holds a path
-            LOG.exception("the store cannot be used")
-            return refused(503, "messages cannot be stored now", {"Retry-After": str(FULL_SECONDS)})
-        except FpmonitorError as error:
-            return refused(400, error.message)
+        except (RefusedRequestError, FpmonitorError) as error:
+            refusal = _refusal_of(error)
+            return refused(refusal.status, str(refusal), refusal.headers)
 
     return answered
 
@@ -365,13 +352,8 @@ class _ShufflerService:
                 content_type, content = self._document(request.path)
             else:
                 raise RefusedRequestError(404, "not found")  # noqa: TRY301
-        except RefusedRequestError as error:
-            return _inner_error(error.status, str(error), error.retry_after)
-        except WireError as error:
-            return _inner_error(400, error.message)
-        except StoreError:
-            LOG.exception("the store cannot be used")
-            return _inner_error(503, "messages cannot be stored now", FULL_SECONDS)
+        except (RefusedRequestError, FpmonitorError) as error:
+            return _inner_error(_refusal_of(error))
         return InnerResponse(200, (("content-type", content_type),), content)
 
     async def close_ask(self, request: Request) -> Response:
@@ -476,7 +458,20 @@ def _json(content: Any, status: int = 200) -> Response:
     return _bytes(msgspec.json.encode(content), "application/json", status)
 
 
-def _inner_error(status: int, reason: str, retry_after: int | None = None) -> InnerResponse:
-    content = json.dumps({"error": reason}).encode()
-    later = () if retry_after is None else (("retry-after", str(retry_after)),)
-    return InnerResponse(status, (("content-type", "application/json"), *later), content)
+def _refusal_of(error: RefusedRequestError | FpmonitorError) -> RefusedRequestError:
+    match error:
+        case RefusedRequestError():
+            return error
+        case StoreError():  # its message holds a path
+            LOG.error("the store cannot be used", exc_info=error)
+            return RefusedRequestError(
+                503, "messages cannot be stored now", retry_after=FULL_SECONDS
+            )
+        case _:
+            return RefusedRequestError(400, error.message)
+
+
+def _inner_error(refusal: RefusedRequestError) -> InnerResponse:
+    content = json.dumps({"error": str(refusal)}).encode()
+    later = ((name.lower(), value) for name, value in refusal.headers.items())
+    return InnerResponse(refusal.status, (("content-type", "application/json"), *later), content)

@@ -64,16 +64,12 @@ class _Message:
 
 
 class Shuffler(KeyHolder):
-    """The shuffler of a study.
+    """The shuffler of a study; `StoreError` where its store cannot be read or written.
 
     Parameters
     ----------
-    path
-        Its store.
-    study
-        The terms.
-    ring
-        Its keys.
+    path, study, ring
+        Its store, the terms, and its keys.
     most_bytes
         Largest size of its store; unlimited by default.
 
@@ -81,8 +77,6 @@ class Shuffler(KeyHolder):
     ------
     InputError
         The keys belong to another role, or the store to another study.
-    StoreError
-        The store cannot be opened.
     """
 
     def __init__(
@@ -115,17 +109,10 @@ class Shuffler(KeyHolder):
     def take(self, bodies: Sequence[bytes]) -> list[Receipt]:
         """Store the uploads of each body, each upload once; they are on disk on return.
 
-        Parameters
-        ----------
-        bodies
-            Each is a sequence of uploads.
-
         Raises
         ------
         PoolFullError
             The store is full; nothing is taken.
-        StoreError
-            The store cannot be written; nothing is taken.
         """
         with self._lock:
             self._check_room(sum(map(len, bodies)))
@@ -204,13 +191,7 @@ class Shuffler(KeyHolder):
         return self.store.study.minimum_batch * len(ask.sets)
 
     def release(self) -> int:
-        """Make batches of the messages that may be passed on; return their number.
-
-        Raises
-        ------
-        StoreError
-            The store cannot be written.
-        """
+        """Make batches of the messages that may be passed on; return their number."""
         released = 0
         with self._lock:
             tally = self.store.tally()
@@ -250,8 +231,6 @@ class Shuffler(KeyHolder):
         ------
         InputError
             The request is unknown.
-        StoreError
-            The store cannot be written.
         """
         if ask_id not in self.store.asks:
             raise InputError("ask: unknown request")

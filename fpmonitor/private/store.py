@@ -92,7 +92,7 @@ class Receipt:
 
 
 class Store(Closing):
-    """An open store.
+    """An open store; methods raise `StoreError` where the file cannot be read or written.
 
     Parameters
     ----------
@@ -133,13 +133,7 @@ class Store(Closing):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write all of it to disk, or nothing.
-
-        Raises
-        ------
-        StoreError
-            It could not be written.
-        """
+        """Write all of it to disk, or nothing."""
         with self._lock:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -174,24 +168,12 @@ class Store(Closing):
         return [execute(sql, one).fetchone()[0] for one in wanted]
 
     def rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query.
-
-        Raises
-        ------
-        StoreError
-            The file cannot be read.
-        """
+        """Return the rows of a query."""
         with self._reading():
             return self._connection.execute(_sql(name), values).fetchall()
 
     def used_bytes(self) -> int:
-        """Return the used size of the file, bytes.
-
-        Raises
-        ------
-        StoreError
-            The file cannot be read.
-        """
+        """Return the used size of the file, bytes."""
         with self._reading():
             pages, free, size = (
                 self._connection.execute(f"PRAGMA {name}").fetchone()[0]
@@ -251,13 +233,7 @@ class Store(Closing):
                 self.run("private/add_to_tally", ask=ask_id, outcome=outcome, messages=messages)
 
     def tally(self) -> dict[bytes, Counter[Outcome]]:
-        """Return the number of messages by request and outcome; `NO_ASK`: of unknown requests.
-
-        Raises
-        ------
-        StoreError
-            The file cannot be read.
-        """
+        """Return the number of messages by request and outcome; `NO_ASK`: of unknown requests."""
         counts: dict[bytes, Counter[Outcome]] = {ask_id: Counter() for ask_id in self._asks}
         for ask_id, outcome, messages in self.rows("private/tally"):
             counts.setdefault(ask_id, Counter())[outcome] = messages
@@ -274,13 +250,7 @@ class Store(Closing):
 def read_counts(
     store: Store, ask: CollectionRequest
 ) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
-    """Return the number of users by tokens, for each set of a request.
-
-    Raises
-    ------
-    StoreError
-        The store cannot be read.
-    """
+    """Return the number of users by tokens, for each set of a request."""
     counts: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {one: {} for one in ask.sets}
     for set_index, tokens, users in store.rows("private/counts", ask=ask.id):
         counts[ask.sets[set_index]][tuple(json.loads(tokens))] = users

@@ -40,14 +40,9 @@ def read_tokens(database: Database, snapshot: Snapshot, apis: Sequence[str]) -> 
 
 
 def count_reports(table: pl.DataFrame, sets: Iterable[Sequence[str]]) -> dict[ApiSet, Tuples]:
-    """Count the tuples of tokens of each set, as a curator counts the reports of all users.
+    """Count the tuples of tokens of each sorted set, as a curator counts the reports of all users.
 
-    Parameters
-    ----------
-    table
-        A row per user, a text column per API.
-    sets
-        Each sorted.
+    The table has a row per user and a text column per API.
 
     Raises
     ------
@@ -69,16 +64,9 @@ def redact(
     rules: Mapping[str, RedactionRule],
     rng: np.random.Generator | None = None,
 ) -> pl.DataFrame:
-    """Return the tokens of users after redaction.
+    """Return the tokens of users after redaction; `rng` draws covers, where a rule has one.
 
-    Parameters
-    ----------
-    table
-        A row per user, a text column per API.
-    rules
-        By API; APIs that the table lacks are ignored.
-    rng
-        Draws cover redactions; needed where a rule has a cover.
+    The table has a row per user and a text column per API; rules for other APIs are ignored.
 
     Raises
     ------

@@ -1,7 +1,8 @@
 """The bytes that travel between a user, the shuffler, the curator and the analyst.
 
 All numbers are big-endian. Frames and key configurations have the form of the Distributed
-Aggregation Protocol (draft-ietf-ppm-dap): `HpkeCiphertext` and `HpkeConfigList`.
+Aggregation Protocol (draft-ietf-ppm-dap): `HpkeCiphertext` and `HpkeConfigList`. Functions that
+decode raise `WireError` for bytes of another form, or cut short, or followed by something.
 
     HpkeCiphertext   u8 config_id; opaque enc<u16>; opaque payload<u32>
     HpkeConfig       u8 id; u16 kem; u16 kdf; u16 aead; opaque public_key<u16>
@@ -138,13 +139,7 @@ def encode_batch(ask: bytes, batch_id: bytes, frames: Sequence[bytes]) -> bytes:
 
 
 def decode_configs(data: bytes) -> tuple[HpkeConfig, ...]:
-    """Return the configurations of an `HpkeConfigList` that are for our algorithms.
-
-    Raises
-    ------
-    WireError
-        The bytes are not a list, or none of its keys is for our algorithms.
-    """
+    """Return the configurations of an `HpkeConfigList` for our algorithms, at least one."""
     reader = _Reader(data)
     inner = _Reader(reader.opaque16())
     reader.end()
@@ -166,26 +161,14 @@ def encode_configs(configs: Iterable[HpkeConfig]) -> bytes:
 
 
 def decode_uploads(data: bytes) -> Iterator[Upload]:
-    """Yield the uploads of a body.
-
-    Raises
-    ------
-    WireError
-        The last one is cut short.
-    """
+    """Yield the uploads of a body."""
     reader = _Reader(data)
     while reader.left:
         yield Upload(reader.take(ID_BYTES), reader.frame())
 
 
 def decode_report(data: bytes) -> Report:
-    """Read a report.
-
-    Raises
-    ------
-    WireError
-        It is cut short, a token is not UTF-8, or something other than zeros follows.
-    """
+    """Return the report in the bytes."""
     reader = _Reader(data)
     nonce = reader.take(NONCE_BYTES)
     set_index, size = reader.numbers(">HB")
@@ -199,13 +182,7 @@ def decode_report(data: bytes) -> Report:
 
 
 def decode_batch(data: bytes) -> Batch:
-    """Read a batch.
-
-    Raises
-    ------
-    WireError
-        The bytes are not a batch, or cut short.
-    """
+    """Return the batch in the bytes."""
     reader = _Reader(data)
     if reader.left < len(BATCH_MAGIC) or reader.take(len(BATCH_MAGIC)) != BATCH_MAGIC:
         raise WireError("batch: does not begin as a batch of version 1")
@@ -238,13 +215,7 @@ class Reader:
         return len(self._data) - self._at
 
     def take(self, length: int) -> bytes:
-        """Take bytes.
-
-        Raises
-        ------
-        WireError
-            There are fewer.
-        """
+        """Take bytes; `WireError` if there are fewer."""
         if length > self.left:
             raise WireError(f"{self.kind}: cut short")
         self._at += length

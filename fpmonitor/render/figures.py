@@ -76,8 +76,6 @@ def of_exposures(
     ----------
     reports
         At least one, all for one k and population.
-    title
-        Of the figure.
     budget
         Drawn as a line.
     beyond
@@ -215,10 +213,7 @@ def of_ranking(ranking: Ranking) -> Figure:
 def of_trust(report: ExposureReport) -> Figure:
     """Show what marginals, pairs and the joint distribution can each guarantee for one set.
 
-    Parameters
-    ----------
-    report
-        Made with `trust="joint"`.
+    The report is one with `trust="joint"`.
     """
     levels = report.trust or ()
     title = f"Price of trust: {' + '.join(report.apis)}"
@@ -249,12 +244,8 @@ def of_trust(report: ExposureReport) -> Figure:
 def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
     """Draw exposure from window to window: the most exposing sets, the users, what changed.
 
-    Parameters
-    ----------
-    trend
-        At least one window has users.
-    headed
-        Write title and note into the chart, for a file of its own.
+    At least one window has users. `headed` writes title and note into the chart, for a file of its
+    own.
     """
     windows = [window for window in trend.windows if window.users is not None and window.sets]
     shown = _most_exposing(windows)
@@ -373,12 +364,8 @@ def of_trade_offs(
 ) -> Figure:
     """Draw the utility of mechanisms against their privacy ("LDP metrics", Figure 3).
 
-    Parameters
-    ----------
-    curves
-        Average privacy and asymptotic utility of each mechanism, by epsilon.
-    values
-        How many values a user can have.
+    `curves` are average privacy and asymptotic utility of each mechanism, by epsilon; `values` is
+    how many values a user can have.
     """
     title = f"Utility against privacy, {values} values"
     return Figure(

@@ -8,16 +8,9 @@ DASH = "–"
 
 
 def percent(share: float | None, decimals: int | None = None, *, signed: bool = False) -> str:
-    """Return a share as a percentage; a dash for none.
+    """Return a share, or a difference of shares, as a percentage; a dash for none.
 
-    Parameters
-    ----------
-    share
-        From 0 to 1; a difference of shares from -1.
-    decimals
-        Digits after the point, for columns of a table; by default three significant digits.
-    signed
-        Write a plus sign before a number that is not negative.
+    Without `decimals`, three digits are significant; `signed` writes a plus sign, too.
     """
     if share is None:
         return DASH

@@ -165,20 +165,11 @@ def listing(
     document: Any = None,
     missing: Cell = None,
 ) -> Output:
-    """Return rows whose members are the columns, in the order in which they come up.
+    """Return rows whose members are the columns, in the order of their first appearance.
 
-    Parameters
-    ----------
-    rows
-        Of names, numbers, and lists of names.
-    title
-        Of the table.
-    digits
-        Significant digits of numbers that are not whole.
-    document
-        For JSON in place of the rows.
-    missing
-        Cell of a row that lacks a column.
+    Rows hold names, numbers, and lists of names; `missing` is the cell of a member that a row
+    lacks. Numbers that are not whole have `digits` significant digits. For JSON, `document` is
+    taken in place of the rows.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     cells = {name: [_listed(row.get(name, missing)) for row in rows] for name in names}

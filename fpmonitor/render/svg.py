@@ -26,14 +26,8 @@ _FILE_STYLE = (
 def tag(name: str, *content: str, **attributes: str | float) -> str:
     """Return an element; `class_` is the attribute class, and underscores are hyphens.
 
-    Parameters
-    ----------
-    name
-        Of the element.
-    content
-        Markup; text must be escaped.
-    attributes
-        Texts, which are escaped, and numbers, which are rounded to a tenth.
+    Content is markup, whose text must be escaped; attributes are escaped, and numbers among them
+    are rounded to a tenth.
     """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'

@@ -22,14 +22,8 @@ class _Waiting(Generic[_Item, _Receipt]):
 class GroupCommit(Generic[_Item, _Receipt]):
     """A queue whose items share one write.
 
-    Parameters
-    ----------
-    write
-        Writes a group; returns a receipt for each item.
-    size
-        Size of an item, bytes.
-    most_bytes
-        Size above which a group takes no further item.
+    `write` returns a receipt for each item of a group; `size` is that of an item, bytes. A group
+    takes no further item above `most_bytes`.
     """
 
     def __init__(

@@ -210,14 +210,9 @@ def _alerts_of_batches(read: int, rejected: int) -> list[Alert]:
 
 
 class History:
-    """Readings of the recommended set, in a file of JSON lines where one is given.
+    """Readings of the recommended set, in a file of JSON lines if one is given.
 
-    Parameters
-    ----------
-    path
-        The file; None keeps them in memory.
-    most
-        Largest number of readings to show; of more, an even selection.
+    Of more than `most` readings, an even selection is shown.
     """
 
     def __init__(self, path: Path | None = None, *, most: int = 200) -> None:

@@ -124,16 +124,10 @@ def _is_json(text: bytes) -> bool:
 def observation_lines(
     records: list[bytes], *, time: str, source: str, headers: Mapping[str, str]
 ) -> Lines:
-    """Lines of observations and of results of FingerprintJS.
+    """Return lines of observations and of results of FingerprintJS.
 
-    Parameters
-    ----------
-    records
-        JSON objects.
-    time, source
-        Of all of them.
-    headers
-        API -> value that is also stored for every user of the request.
+    `time` and `source` are those of all records, which are JSON objects; `headers` are values by
+    API that are also stored for every user of the request.
 
     Raises
     ------
@@ -185,14 +179,9 @@ def _record(record: bytes) -> _Observation | _Result:
 
 
 def report_lines(records: list[bytes], *, received: str) -> Lines:
-    """Lines of reports of the Reporting API.
+    """Return lines of reports of the Reporting API.
 
-    Parameters
-    ----------
-    records
-        JSON objects.
-    received
-        Makes equal reports different: each of them counts.
+    `received` makes equal reports different: each of them counts.
 
     Raises
     ------

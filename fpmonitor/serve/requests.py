@@ -16,16 +16,9 @@ HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 class RefusedRequestError(Exception):
-    """A request that is answered with an error.
+    """A request that is answered with an error; the reason holds no content of the request.
 
-    Parameters
-    ----------
-    status
-        Of the answer.
-    reason
-        Without any content of the request.
-    retry_after
-        Seconds after which to send it again; null where that would not help.
+    `retry_after` is the number of seconds after which to send it again; null where that is no use.
     """
 
     def __init__(self, status: int, reason: str, *, retry_after: int | None = None) -> None:

@@ -69,14 +69,9 @@ def script_named(name: str) -> Script:
 
 
 def page_lines(address: str, apis: Sequence[str], script: Script) -> str:
-    """HTML that loads a script from a service and asks for some APIs after consent.
+    """Return HTML that loads a script from a service and asks for some APIs after consent.
 
-    Parameters
-    ----------
-    address
-        Of the service, `https://host[:port]`.
-    apis
-        The APIs that the page may read.
+    `address` is that of the service, `https://host[:port]`.
     """
     endpoint = for_script(f"{address.rstrip('/')}/v1/observations?key={KEY_HERE}")
     return f"""{script_element(address, script)}

@@ -38,10 +38,7 @@ class _Lines:
 class Spool:
     """The folder of accepted records.
 
-    Parameters
-    ----------
-    folder
-        Created with mode 0700 if it does not exist; what a crash left in it is recovered.
+    It is created with mode 0700 if it does not exist; what a crash left in it is recovered.
     """
 
     def __init__(self, folder: Path) -> None:

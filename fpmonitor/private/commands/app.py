@@ -21,7 +21,7 @@ app = typer.Typer(no_args_is_help=True)
 
 def study(
     *,
-    name: Annotated[str, typer.Option("--name", help="Name of the study, for people.")],
+    name: Annotated[str, typer.Option("--name", help="Name of the study, for human readers.")],
     apis: Annotated[
         str, typer.Option("--apis", help="APIs that may be asked for.", metavar="A,B,...")
     ],
@@ -73,7 +73,7 @@ def study(
 
 def keygen(
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="File of the secret keys, to be written.")
+        Path, typer.Option("-o", "--output", help="File to write the secret keys to.")
     ],
     role: Annotated[
         Role | None, typer.Option("--role", help="Make the first key of this role.")
@@ -95,7 +95,7 @@ def keygen(
         raise InputError("keygen: give exactly one of --role, --rotate and --retire")
     if role is not None:
         if output.exists():
-            raise InputError(f"{output}: exists already", hint="--rotate adds a new key")
+            raise InputError(f"{output}: already exists", hint="--rotate adds a new key")
         ring = KeyRing.generate(role)
     else:
         ring = read_keys(output)
@@ -107,13 +107,11 @@ def keygen(
 
 
 def token(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="File of the token, to be written.")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write the token to.")],
 ) -> None:
     """Make a token with which one service authenticates to another; both need a copy."""
     if output.exists():
-        raise InputError(f"{output}: exists already")
+        raise InputError(f"{output}: already exists")
     write_bytes(output, [secrets.token_urlsafe(32).encode() + b"\n"], mode=0o600)
 
 

@@ -81,7 +81,7 @@ def snippet(
         if to is not None or any(files.values()):
             raise InputError(f"--to and the files are only for --script {SEALED}")
         if (decision is None) == (apis is None):
-            raise InputError("give a decision file or --apis, one of the two")
+            raise InputError("give either a decision file or --apis")
         wanted = split_names(apis) if apis else read_decision(decision or Path()).policy.candidates
         text = page_lines(address, wanted, chosen)
     if output_format == "json":

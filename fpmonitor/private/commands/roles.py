@@ -296,9 +296,9 @@ def serve(
             "--pool-mb", help="Largest size of the shuffler's store, in MB; it refuses more.", min=1
         ),
     ] = 10_000,
-    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", help="Port to listen at; 0 takes a free one.", min=0)
+        int, typer.Option("--port", help="Port to listen on; 0 picks a free one.", min=0)
     ] = 8027,
 ) -> None:
     """Run a role as an HTTP service."""

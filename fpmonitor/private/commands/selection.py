@@ -148,7 +148,8 @@ def select(
         RecipientRole,
         typer.Option(
             "--next",
-            help="For whom the next request is: the chosen set, or the next round of the curator.",
+            help="Recipient of the next request: the analyst (chosen set) or the curator (a "
+            "further round).",
         ),
     ] = "analyst",
     output_format: FORMAT = None,
