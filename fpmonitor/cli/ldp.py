@@ -26,6 +26,7 @@ from fpmonitor.cli.options import (
 from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import PolicyError, UnknownNameError
 from fpmonitor.ldp.matrix_file import read_matrix
+from fpmonitor.ldp.mechanisms import RandomisedResponse, StochasticMatrix, UnaryEncoding
 from fpmonitor.ldp.planner import (
     PROTOCOLS,
     TRADE_OFF_EPSILONS,
@@ -35,6 +36,7 @@ from fpmonitor.ldp.planner import (
     trade_off_curves,
 )
 from fpmonitor.ldp.priors import prior_of
+from fpmonitor.ldp.reports import estimate_values, read_reports
 from fpmonitor.ldp.summary import metrics_of
 from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
@@ -42,7 +44,7 @@ from fpmonitor.render.svg import standalone
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from fpmonitor.ldp.mechanisms import Mechanism, StochasticMatrix
+    from fpmonitor.ldp.mechanisms import Mechanism
     from fpmonitor.ldp.summary import Metrics
 
 app = typer.Typer(
@@ -54,6 +56,8 @@ PRIOR = Annotated[
     str,
     typer.Option("--prior", help="Prior of the distribution: jeffreys, or dirichlet:A,B,..."),
 ]
+VALUES = Annotated[int | None, typer.Option("--values", help="Number of values.")]
+EPSILON = Annotated[float | None, typer.Option("--epsilon", help="LDP level, nats.")]
 SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals.", min=0)]
 
 
@@ -63,8 +67,8 @@ def metrics(
         str,
         typer.Option("--mechanism", help="grr, rappor, oue, blh, lh, or a CSV file with a matrix."),
     ],
-    values: Annotated[int | None, typer.Option("--values", help="Number of values.")] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="LDP level, nats.")] = None,
+    values: VALUES = None,
+    epsilon: EPSILON = None,
     hash_range: Annotated[
         int | None,
         typer.Option(
@@ -90,6 +94,41 @@ def metrics(
     )
     _tell_errors(found, quiet=quiet)
     show(store.metrics(found.to_json()), output_format, output)
+
+
+@app.command("reports")
+def reports(
+    file: Annotated[
+        Path,
+        typer.Argument(help="CSV: the number or the bits of a report, and how many users sent it."),
+    ],
+    mechanism: Annotated[
+        str, typer.Option("--mechanism", help="grr, rappor, oue, blh, or a CSV file with a matrix.")
+    ],
+    values: VALUES = None,
+    epsilon: EPSILON = None,
+    prior: PRIOR = "jeffreys",
+    delta: DELTA = 0.05,
+    draws: Annotated[
+        int, typer.Option("--draws", help="Draws from the posterior; 0 for none.", min=0)
+    ] = 1000,
+    seed: SEED = 0,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Estimate the share of each value from randomised reports that were collected elsewhere."""
+    made = _mechanism(mechanism, values, epsilon, None)
+    if not isinstance(made, RandomisedResponse | UnaryEncoding | StochasticMatrix):
+        raise PolicyError("mechanism", "lh: its reports name hash functions, not values")
+    found = estimate_values(
+        made,
+        prior_of(_alpha(prior), made.values),
+        read_reports(file, made),
+        delta=delta,
+        draws=draws,
+        rng=np.random.default_rng(seed),
+    )
+    show(store.listing([asdict(one) for one in found], digits=5), output_format, output)
 
 
 def _tell_errors(found: Metrics, *, quiet: bool) -> None:

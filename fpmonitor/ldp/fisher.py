@@ -65,8 +65,7 @@ def classes_of_values(mechanism: Mechanism) -> NDArray[np.intp]:
     is infinite then.
     """
     if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
-        certain = mechanism.ldp_level == math.inf and mechanism.independent_bits in {None, (1, 0)}
-        return np.arange(mechanism.values) if certain else np.zeros(mechanism.values, dtype=np.intp)
+        return np.zeros(mechanism.values, dtype=np.intp)
     possible = (mechanism.matrix() > 0).astype(np.int64)
     _, labels = scipy.sparse.csgraph.connected_components(possible.T @ possible, directed=False)
     return np.asarray(labels, dtype=np.intp)
