@@ -27,11 +27,13 @@ from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import PolicyError, UnknownNameError
 from fpmonitor.ldp.matrix_file import read_matrix
 from fpmonitor.ldp.mechanisms import RandomisedResponse, StochasticMatrix, UnaryEncoding
+from fpmonitor.ldp.optimal import optimal_matrix
 from fpmonitor.ldp.planner import (
     PROTOCOLS,
     TRADE_OFF_EPSILONS,
     compare,
     local_hash,
+    participations_of,
     plan_api,
     trade_off_curves,
 )
@@ -251,6 +253,45 @@ def compare_mechanisms(
     show(store.listing(listed, title=title, digits=5), output_format, output)
 
 
+@app.command("optimal")
+def optimal(
+    values: Annotated[int, typer.Option("--values", help="Number of values, at most 10.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="LDP level, nats.")],
+    prior: PRIOR = "jeffreys",
+    matrix: Annotated[
+        Path | None,
+        typer.Option("--matrix", help="Write the matrix to this file.", metavar="FILE.csv"),
+    ] = None,
+    seed: SEED = 0,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Find the matrix that tells most at an LDP level, and compare it with the protocols."""
+    alike = prior_of(_alpha(prior), values)
+    best = optimal_matrix(alike, epsilon, rng=np.random.default_rng(seed))
+    if matrix is not None:
+        lines = (",".join(map(repr, row)) + "\n" for row in best.matrix.matrix().tolist())
+        emit("".join(lines), matrix)
+    made = {"best": best.matrix} | {
+        name: protocol(values, epsilon) for name, protocol in PROTOCOLS.items()
+    }
+    rows = []
+    for name, mechanism in made.items():
+        found = metrics_of(mechanism, alike, rng=np.random.default_rng(seed))
+        rows.append(
+            {
+                "mechanism": name,
+                "participation": found.participation,
+                "asymptotic_utility": found.asymptotic_utility,
+                "average_privacy": found.average_privacy,
+            }
+        )
+    sizes = {size: float(weight) for size, weight in enumerate(best.weights, start=1) if weight}
+    title = "Sets of " + ", ".join(f"{size} ({weight:.3g})" for size, weight in sizes.items())
+    document = {"sizes": sizes, "mechanisms": rows}
+    show(store.listing(rows, title=title, digits=5, document=document), output_format, output)
+
+
 @app.command("plan")
 def plan(
     accuracy: Annotated[
@@ -297,6 +338,6 @@ def plan(
                 accuracy=accuracy,
                 delta=delta,
             )
-            rows.append(asdict(found))
+            rows.append(asdict(found) | asdict(participations_of(found)))
     title = "Mechanisms for the wanted accuracy"
     show(store.listing(rows, title=title, digits=5), output_format, output)

@@ -229,7 +229,7 @@ def _by_quasi_monte_carlo(
         at = partial(log_determinants, merged_matrix(mechanism))
     else:
         at = partial(_log_determinants_of_bits, bits)
-    means = [float(at(_sobol_laws(prior, points, rng)).mean()) for _ in range(_REPLICATES)]
+    means = [float(at(sobol_distributions(prior, points, rng)).mean()) for _ in range(_REPLICATES)]
     error = float(np.std(means, ddof=1)) / math.sqrt(_REPLICATES)
     return Expectation(float(np.mean(means)), error)
 
@@ -240,7 +240,7 @@ def _log_determinants_of_bits(
     return _checked_log_determinants(information_of_bits(*bits, distributions))
 
 
-def _sobol_laws(
+def sobol_distributions(
     prior: DirichletPrior, points: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return distributions from the prior at scrambled Sobol points, by broken sticks."""

@@ -328,6 +328,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "keys list": [["--format", form] for form in TEXTS],
     "ldp metrics": [["--mechanism", "grr", "--values", "3", "--epsilon", "1"]],
     "ldp compare": [["--values", "3", "--users", "10"]],
+    "ldp optimal": [["--values", "3", "--epsilon", "1"]],
     "ldp plan": [["--accuracy", "0.5", "--k", "10", "--candidates", "Screen.width"]],
     "private hierarchy": [["--budget", "0.5", *SET]],
     "private group": [["--budget", "0.5", *SET, "--participants", "50", "--open"]],
