@@ -3,9 +3,11 @@
     python benchmarks/paper.py --adult adult.csv --out figures
 
 Figure 2 takes sex, income, race and workclass of the UCI Adult data set (archive.ics.uci.edu, data
-set 2; with or without a header): the exposure curve of the observed users and what their marginals
-and pairs can promise; then the limits for a population of as many users. Figure 3 repeats a sample
-of 128 users with 4 outcomes. Writes SVG and CSV, and prints the facts as JSON.
+set 2; with or without a header), in four panels: the exposure curve of each alone, and of the first
+two, three and four together, with what their marginals and pairs can promise; then the limits for a
+population of as many users. Figure 3 repeats a sample of 128 users with 4 outcomes: the estimates,
+and the standard deviations of the exposure and of the plug-in statistical exposure. Writes SVG and
+CSV, and prints the facts as JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ from svg import Chart
 
 from fpmonitor.estimate.bounds import theorem5, theorem8
 from fpmonitor.estimate.certificate import certificate
-from fpmonitor.estimate.composition import MarginalDistribution, composition_bounds
+from fpmonitor.estimate.composition import (
+    MarginalDistribution,
+    composition_bounds,
+    observed_threshold,
+)
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import (
     empirical_exposure,
@@ -49,6 +55,7 @@ UCI_HEADER = (
     *("native_country", "income"),
 )
 DELTA = 0.05
+DEVIATIONS = ("exposure, standard deviation", "statistical exposure, standard deviation")
 USERS_3 = 128
 LAWS_3 = {"a": (0.5, 0.25, 0.125, 0.125), "b": (0.4, 0.3, 0.2, 0.1)}
 
@@ -71,25 +78,43 @@ def thinned(frame: pl.DataFrame, limits: Certificate, rng: np.random.Generator) 
     return spectrum_of(frame[np.sort(rng.permutation(len(frame))[:kept])], COLUMNS)
 
 
-def composition_curves(frame: pl.DataFrame) -> dict[str, list[float]]:
-    """Left part of Figure 2: exposure below each threshold, and what marginals promise of it."""
-    users = len(frame)
-    thresholds = np.unique(np.geomspace(2, users - 1, 60).round().astype(int))
-    laws = [MarginalDistribution.from_spectrum(spectrum_of(frame, [column])) for column in COLUMNS]
+def thresholds_of(frame: pl.DataFrame) -> list[int]:
+    return np.unique(np.geomspace(2, len(frame) - 1, 60).round().astype(int)).tolist()
+
+
+def observed_curve(frame: pl.DataFrame, columns: Sequence[str]) -> list[float]:
+    """Share of the observed users in groups below each threshold."""
+    curve = exposure_curve(spectrum_of(frame, columns))
+    return [curve.at(threshold) for threshold in thresholds_of(frame)]
+
+
+def single_curves(frame: pl.DataFrame) -> dict[str, list[float]]:
+    """First panel of Figure 2: the exposure of each feature alone."""
+    alone = {column: observed_curve(frame, [column]) for column in COLUMNS}
+    return {"threshold": [*map(float, thresholds_of(frame))], **alone}
+
+
+def composition_curves(frame: pl.DataFrame, columns: Sequence[str]) -> dict[str, list[float]]:
+    """Another panel: exposure of features together, and what marginals promise of it."""
+    laws = [MarginalDistribution.from_spectrum(spectrum_of(frame, [column])) for column in columns]
     pairs = {
-        (i, j): MarginalDistribution.from_spectrum(spectrum_of(frame, [COLUMNS[i], COLUMNS[j]]))
-        for i, j in itertools.combinations(range(len(COLUMNS)), 2)
+        (i, j): MarginalDistribution.from_spectrum(spectrum_of(frame, [columns[i], columns[j]]))
+        for i, j in itertools.combinations(range(len(columns)), 2)
+        if len(columns) > 2
     }
-    joint = exposure_curve(spectrum_of(frame, COLUMNS))
     curves: dict[str, list[float]] = {
-        "threshold": thresholds.tolist(),
-        "observed users": [joint.at(int(threshold)) for threshold in thresholds],
+        "threshold": [*map(float, thresholds_of(frame))],
+        "observed users": observed_curve(frame, columns),
+        "smaller of theorems 2 and 3": [],
     }
-    for threshold in thresholds:
-        bounds = composition_bounds(laws, threshold=threshold / users, pairs=pairs)
-        for bound in bounds:
-            name = bound.rule if bound.rule != "join size" else "join size (pairs)"
-            curves.setdefault(name, []).append(bound.upper)
+    for threshold in thresholds_of(frame):
+        at = observed_threshold(threshold, len(frame))
+        upper = {b.rule: b.upper for b in composition_bounds(laws, threshold=at, pairs=pairs)}
+        smaller = min(upper.pop("theorem 2"), upper.pop("theorem 3"))
+        curves["smaller of theorems 2 and 3"].append(smaller)
+        for rule, bound in upper.items():
+            name = rule if rule != "join size" else "join size (pairs)"
+            curves.setdefault(name, []).append(bound)
     return curves
 
 
@@ -126,6 +151,7 @@ def figure3(law: Sequence[float], runs: int, rng: np.random.Generator) -> dict[s
     for k in range(2, USERS_3 + 1):
         exposed = exposure_probability(np.arange(USERS_3 + 1) / USERS_3, k=k, population=USERS_3)
         plug_in = (counts * exposed[counts]).sum(axis=1) / USERS_3
+        empirical = ((counts < k) * counts).sum(axis=1) / USERS_3
         nearest = min(certified, key=lambda other: abs(other - k))
         rows.append(
             {
@@ -134,7 +160,9 @@ def figure3(law: Sequence[float], runs: int, rng: np.random.Generator) -> dict[s
                 "plug-in, mean": plug_in.mean(),
                 "plug-in, 5 %": np.quantile(plug_in, 0.05),
                 "plug-in, 95 %": np.quantile(plug_in, 0.95),
-                "empirical, mean": ((counts < k) * counts).sum(axis=1).mean() / USERS_3,
+                "empirical, mean": empirical.mean(),
+                "exposure, standard deviation": empirical.std(ddof=1),
+                "statistical exposure, standard deviation": plug_in.std(ddof=1),
                 "certificate, lower": certified[nearest][0] if nearest == k else "",
                 "certificate, upper": certified[nearest][1] if nearest == k else "",
                 "theorem 8 (replaced), upper": mean_theorem8(counts[:50], k),
@@ -171,6 +199,8 @@ def draw(title: str, x_label: str, columns: Columns, *, logarithmic: bool) -> Ch
     chart = Chart(title, x_label, (min(x), max(x)), logarithmic=logarithmic)
     for name, y in rest:
         base, _, kind = name.rpartition(", ")
+        if kind == "standard deviation":
+            continue
         if kind == "95 %":
             chart.band("plug-in, 5 to 95 % of runs", x, columns[f"{base}, 5 %"], y)
         elif kind == "upper":
@@ -192,10 +222,15 @@ def save(folder: pathlib.Path, name: str, columns: Columns, chart: Chart) -> Non
 
 def figure2(path: pathlib.Path, folder: pathlib.Path, seed: int) -> dict[str, object]:
     frame = read_adult(path)
-    composed = composition_curves(frame)
-    title = "Figure 2: exposure of the observed users, and what marginals promise"
-    chart = draw(title, "groups of fewer than ... users", composed, logarithmic=True)
-    save(folder, "figure2-composition", composed, chart)
+    panels = {"a": single_curves(frame)} | {
+        panel: composition_curves(frame, COLUMNS[:size])
+        for panel, size in (("b", 2), ("c", 3), ("d", 4))
+    }
+    for panel, curves in panels.items():
+        named = ", ".join(COLUMNS[: " bcd".index(panel) + 1]) if panel != "a" else "each feature"
+        title = f"Figure 2 ({panel}), {named}: exposure of the observed users"
+        chart = draw(title, "groups of fewer than ... users", curves, logarithmic=True)
+        save(folder, f"figure2{panel}", curves, chart)
     limited = limit_curves(frame, np.random.default_rng(seed))
     title = f"Figure 2, added: limits for a population of {len(frame):,}"
     chart = draw(title, "k, users", limited, logarithmic=True)
@@ -224,8 +259,27 @@ def main() -> None:
         columns = figure3(law, arguments.runs, np.random.default_rng([arguments.seed, len(facts)]))
         title = f"Figure 3{name}: {USERS_3} users, p = {law}"
         save(arguments.out, f"figure3{name}", columns, draw(title, "k", columns, logarithmic=False))
+        deviations = {
+            key.removesuffix(", standard deviation"): values
+            for key, values in columns.items()
+            if key in {"k", *DEVIATIONS}
+        }
+        title = f"Figure 3{name}: standard deviations"
+        save(
+            arguments.out,
+            f"figure3{name}-deviations",
+            deviations,
+            draw(title, "k", deviations, logarithmic=False),
+        )
         bias = np.subtract(columns["plug-in, mean"], columns["truth"])
-        facts[f"figure3{name}"] = {"largest_bias_of_plug_in": float(np.abs(bias).max())}
+        empirical, statistical = (np.array(columns[key]) for key in DEVIATIONS)
+        facts[f"figure3{name}"] = {
+            "largest_bias_of_plug_in": float(np.abs(bias).max()),
+            "mean_deviation_of_exposure": float(empirical.mean()),
+            "mean_deviation_of_statistical_exposure": float(statistical.mean()),
+            "k_where_the_latter_is_larger": int((statistical > empirical).sum()),
+            "k": len(empirical),
+        }
     json.dump(facts, sys.stdout, indent=2)
 
 

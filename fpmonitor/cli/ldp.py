@@ -14,22 +14,26 @@ from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import StoredUsers
 from fpmonitor.errors import PolicyError, UnknownNameError
 from fpmonitor.ldp.matrix_file import read_matrix
+from fpmonitor.ldp.mechanisms import RandomisedResponse, StochasticMatrix, UnaryEncoding
+from fpmonitor.ldp.optimal import optimal_matrix
 from fpmonitor.ldp.planner import (
     PROTOCOLS,
     TRADE_OFF_EPSILONS,
     compare,
     local_hash,
+    participations_of,
     plan_api,
     trade_off_curves,
 )
 from fpmonitor.ldp.priors import prior_of
+from fpmonitor.ldp.reports import estimate_values, read_reports
 from fpmonitor.ldp.summary import metrics_of
 from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
 from fpmonitor.render.svg import standalone
 
 if TYPE_CHECKING:
-    from fpmonitor.ldp.mechanisms import Mechanism, StochasticMatrix
+    from fpmonitor.ldp.mechanisms import Mechanism
     from fpmonitor.ldp.summary import Metrics
 
 app = typer.Typer(no_args_is_help=True)
@@ -37,6 +41,8 @@ app = typer.Typer(no_args_is_help=True)
 PRIOR = Annotated[
     str, typer.Option("--prior", help="Prior of the distribution: jeffreys, or dirichlet:A,B,...")
 ]
+VALUES = Annotated[int | None, typer.Option("--values", help="Number of values.")]
+EPSILON = Annotated[float | None, typer.Option("--epsilon", help="LDP level, nats.")]
 SEED = Annotated[int, typer.Option("--seed", help="Seed of Monte Carlo integrals.", min=0)]
 
 
@@ -47,8 +53,8 @@ def metrics(
         str,
         typer.Option("--mechanism", help="grr, rappor, oue, blh, lh, or a CSV file with a matrix."),
     ],
-    values: Annotated[int | None, typer.Option("--values", help="Number of values.")] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="LDP level, nats.")] = None,
+    values: VALUES = None,
+    epsilon: EPSILON = None,
     hash_range: Annotated[
         int | None,
         typer.Option(
@@ -70,6 +76,41 @@ def metrics(
     )
     _tell_errors(found, quiet=quiet)
     shown.show(store.metrics(found.to_json()))
+
+
+@app.command("reports")
+def reports(
+    file: Annotated[
+        Path,
+        typer.Argument(help="CSV: the number or the bits of a report, and how many users sent it."),
+    ],
+    mechanism: Annotated[
+        str, typer.Option("--mechanism", help="grr, rappor, oue, blh, or a CSV file with a matrix.")
+    ],
+    values: VALUES = None,
+    epsilon: EPSILON = None,
+    prior: PRIOR = "jeffreys",
+    delta: DELTA = 0.05,
+    draws: Annotated[
+        int, typer.Option("--draws", help="Draws from the posterior; 0 for none.", min=0)
+    ] = 1000,
+    seed: SEED = 0,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Estimate the share of each value from randomised reports that were collected elsewhere."""
+    made = _mechanism(mechanism, values, epsilon, None)
+    if not isinstance(made, RandomisedResponse | UnaryEncoding | StochasticMatrix):
+        raise PolicyError("mechanism", "lh: its reports name hash functions, not values")
+    found = estimate_values(
+        made,
+        prior_of(_alpha(prior), made.values),
+        read_reports(file, made),
+        delta=delta,
+        draws=draws,
+        rng=np.random.default_rng(seed),
+    )
+    show(store.listing([asdict(one) for one in found], digits=5), output_format, output)
 
 
 def _tell_errors(found: Metrics, *, quiet: bool) -> None:
@@ -174,6 +215,45 @@ def compare_mechanisms(
     shown.show(store.listing(listed, title=title, digits=5))
 
 
+@app.command("optimal")
+def optimal(
+    values: Annotated[int, typer.Option("--values", help="Number of values, at most 10.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="LDP level, nats.")],
+    prior: PRIOR = "jeffreys",
+    matrix: Annotated[
+        Path | None,
+        typer.Option("--matrix", help="Write the matrix to this file.", metavar="FILE.csv"),
+    ] = None,
+    seed: SEED = 0,
+    output_format: FORMAT = None,
+    output: OUTPUT = None,
+) -> None:
+    """Find the matrix that tells most at an LDP level, and compare it with the protocols."""
+    alike = prior_of(_alpha(prior), values)
+    best = optimal_matrix(alike, epsilon, rng=np.random.default_rng(seed))
+    if matrix is not None:
+        lines = (",".join(map(repr, row)) + "\n" for row in best.matrix.matrix().tolist())
+        emit("".join(lines), matrix)
+    made = {"best": best.matrix} | {
+        name: protocol(values, epsilon) for name, protocol in PROTOCOLS.items()
+    }
+    rows = []
+    for name, mechanism in made.items():
+        found = metrics_of(mechanism, alike, rng=np.random.default_rng(seed))
+        rows.append(
+            {
+                "mechanism": name,
+                "participation": found.participation,
+                "asymptotic_utility": found.asymptotic_utility,
+                "average_privacy": found.average_privacy,
+            }
+        )
+    sizes = {size: float(weight) for size, weight in enumerate(best.weights, start=1) if weight}
+    title = "Sets of " + ", ".join(f"{size} ({weight:.3g})" for size, weight in sizes.items())
+    document = {"sizes": sizes, "mechanisms": rows}
+    show(store.listing(rows, title=title, digits=5, document=document), output_format, output)
+
+
 @app.command("plan")
 def plan(
     *,
@@ -215,6 +295,6 @@ def plan(
                 accuracy=accuracy,
                 delta=asked.delta,
             )
-            rows.append(asdict(found))
+            rows.append(asdict(found) | asdict(participations_of(found)))
     title = "Mechanisms for the wanted accuracy"
     shown.show(store.listing(rows, title=title, digits=5))

@@ -150,8 +150,7 @@ def plug_in_exposure(spectrum: CountSpectrum, *, k: int, population: int) -> flo
 
     Notes
     -----
-    "Statistical anonymity", sections 7.1 and 7.2: `Q` of Definition 7 at the observed shares
-    `c / m`.
+    "Statistical anonymity", sections 7.1 and 7.2: `Q` of Definition 7 at the shares `c / m`.
     """
     check_threshold(k, population)
     return statistical_exposure(

@@ -65,8 +65,7 @@ def classes_of_values(mechanism: Mechanism) -> NDArray[np.intp]:
     is infinite then.
     """
     if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
-        certain = mechanism.ldp_level == math.inf and mechanism.independent_bits in {None, (1, 0)}
-        return np.arange(mechanism.values) if certain else np.zeros(mechanism.values, dtype=np.intp)
+        return np.zeros(mechanism.values, dtype=np.intp)
     possible = (mechanism.matrix() > 0).astype(np.int64)
     _, labels = scipy.sparse.csgraph.connected_components(possible.T @ possible, directed=False)
     return np.asarray(labels, dtype=np.intp)
@@ -230,7 +229,7 @@ def _by_quasi_monte_carlo(
         at = partial(log_determinants, merged_matrix(mechanism))
     else:
         at = partial(_log_determinants_of_bits, bits)
-    means = [float(at(_sobol_laws(prior, points, rng)).mean()) for _ in range(_REPLICATES)]
+    means = [float(at(sobol_distributions(prior, points, rng)).mean()) for _ in range(_REPLICATES)]
     error = float(np.std(means, ddof=1)) / math.sqrt(_REPLICATES)
     return Expectation(float(np.mean(means)), error)
 
@@ -241,7 +240,7 @@ def _log_determinants_of_bits(
     return _checked_log_determinants(information_of_bits(*bits, distributions))
 
 
-def _sobol_laws(
+def sobol_distributions(
     prior: DirichletPrior, points: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return distributions from the prior at scrambled Sobol points, by broken sticks."""

@@ -31,6 +31,7 @@ from fpmonitor.ldp.metrics import (
     participation,
     worst_case_privacy,
 )
+from fpmonitor.ldp.optimal import MAX_OPTIMAL_VALUES, optimal_matrix
 from fpmonitor.ldp.priors import DirichletPrior, prior_of
 from fpmonitor.policy import check_share, check_threshold
 
@@ -339,6 +340,37 @@ def plan_api(
         accuracy=None,
     )
     return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=nothing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Participations:
+    """Effective participation `F_mu` under Jeffreys' prior, shares; null above 10 values.
+
+    Attributes
+    ----------
+    participation
+        Of the planned mechanism.
+    best_participation
+        Of the best matrix of its LDP level, see `optimal.optimal_matrix`.
+    """
+
+    participation: float | None
+    best_participation: float | None
+
+
+def participations_of(plan: ApiPlan, *, seed: int = 0) -> Participations:
+    """Compare a planned mechanism with the best matrix that is as private in the worst case."""
+    if plan.mechanism is None or plan.epsilon is None or plan.values > MAX_OPTIMAL_VALUES:
+        return Participations(participation=None, best_participation=None)
+    prior = DirichletPrior.jeffreys(plan.values)
+    hashes = () if plan.hash_range is None else (plan.hash_range,)
+    planned = (local_hash if hashes else _ALL[plan.mechanism])(plan.values, plan.epsilon, *hashes)
+    best = optimal_matrix(prior, plan.epsilon, rng=np.random.default_rng(seed)).matrix
+    found = [
+        participation(asymptotic_utility(one, prior, rng=np.random.default_rng(seed)), prior).value
+        for one in (planned, best)
+    ]
+    return Participations(participation=found[0], best_participation=found[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,9 +7,12 @@ import math
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.ldp.matrix_file import read_matrix
+from fpmonitor.ldp.mechanisms import basic_rappor
 
 MEMBERS = [
     *("ldp", "average_privacy", "worst_case_privacy", "asymptotic_utility", "participation"),
@@ -196,3 +199,43 @@ def test_settings_may_hold_a_table_for_the_commands(
     Path("fpmonitor.toml").write_text('[ldp.metrics]\nprior = "dirichlet:2,2,2"\n')
     found = metrics(capsys, *GRR)
     assert found["entropy_given_p"] == pytest.approx(0.95)
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, float]]:
+    assert run(["ldp", "reports", *arguments, "--format", "json"]) == 0
+    rows: list[dict[str, float]] = json.loads(capsys.readouterr().out)
+    return rows
+
+
+def test_reports_from_elsewhere_tell_shares_limits_and_the_posterior(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(3)
+    shares = np.array([0.6, 0.3, 0.1])
+    codes = rng.choice(3, size=5000, p=shares)
+    path, matrix = tmp_path / "reports.csv", tmp_path / "matrix.csv"
+    matrix.write_text("0.7,0.1,0.2\n0.2,0.8,0.2\n0.1,0.1,0.6\n")
+    by_matrix = read_matrix(matrix)[0].sample(codes, rng)
+    path.write_text("report\n" + "".join(f"{report}\n" for report in by_matrix))
+    once = told(capsys, str(path), "--mechanism", str(matrix))
+    path.write_text("".join(f"{y},{n}\n" for y, n in enumerate(np.bincount(by_matrix))))
+    assert told(capsys, str(path), "--mechanism", str(matrix)) == once
+    bits = basic_rappor(3, 2.0).sample(codes, rng)
+    path.write_text("".join("".join("01"[bit] for bit in row) + "\n" for row in bits.astype(int)))
+    rappor = told(capsys, str(path), "--mechanism", "rappor", "--values", "3", "--epsilon", "2")
+    for rows in (once, rappor):
+        for row, share in zip(rows, shares, strict=True):
+            assert abs(row["estimate"] - share) < 4 * row["standard_error"]
+            assert row["lower"] < share < row["upper"]
+            assert abs(row["posterior_mean"] - row["estimate"]) < 2 * row["standard_error"]
+            assert row["posterior_lower"] < row["posterior_mean"] < row["posterior_upper"]
+
+
+@pytest.mark.parametrize("text", ["3\n", "-1\n", "x\n", "1,2,3\n", "1,-2\n", "", "0,0\n", "1.5\n"])
+def test_lines_that_are_no_reports_are_refused(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "reports.csv"
+    path.write_text(text)
+    assert run(["ldp", "reports", str(path), *GRR]) == 2
+    assert "reports" in capsys.readouterr().err

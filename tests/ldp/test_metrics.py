@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln
@@ -43,6 +44,7 @@ from fpmonitor.ldp.metrics import (
     report_information,
     worst_case_privacy,
 )
+from fpmonitor.ldp.optimal import optimal_matrix
 from fpmonitor.ldp.planner import PROTOCOLS
 from fpmonitor.ldp.priors import DirichletPrior, prior_of, truthful_utility_floor
 
@@ -441,3 +443,27 @@ def test_a_prior_must_be_one(alpha: tuple[float, ...]) -> None:
 def test_a_prior_at_the_corners_is_refused_rather_than_computed_wrongly() -> None:
     with pytest.raises(PolicyError, match="prior"):
         utility(RandomisedResponse(2, 1.0), DirichletPrior((1e-3, 1e-3)))
+
+
+@pytest.mark.parametrize(("values", "epsilon", "size"), [(4, 2.0, 1), (6, 0.5, 2), (8, 0.5, 3)])
+def test_no_matrix_of_a_level_tells_more_than_the_best(
+    values: int, epsilon: float, size: int
+) -> None:
+    """Protocols, and random matrices of the level; section 11 leaves the optimum open."""
+    prior, rng = DirichletPrior.jeffreys(values), np.random.default_rng(2)
+    best = optimal_matrix(prior, epsilon, rng=generator())
+    assert np.argmax(best.weights) + 1 == size
+    assert best.matrix.ldp_level == pytest.approx(epsilon)
+    most = utility(best.matrix, prior)
+    others: list[Mechanism] = [protocol(values, epsilon) for protocol in PROTOCOLS.values()]
+    for _ in range(5):
+        rows = np.exp(epsilon * rng.random((3 * values, values)))
+        sizes = scipy.optimize.nnls(rows.T, np.ones(values))[0]
+        if np.allclose(rows.T @ sizes, 1):
+            others.append(StochasticMatrix(rows[sizes > 0] * sizes[sizes > 0, None]))
+    assert len(others) > len(PROTOCOLS)
+    assert all(utility(other, prior) <= most + 2e-3 for other in others)
+    if size > 1:
+        assert all(utility(other, prior) < most - 0.01 for other in others)
+    with pytest.raises(PolicyError, match="prior"):
+        optimal_matrix(DirichletPrior((1.0, 2.0)), epsilon, rng=rng)

@@ -1,0 +1,176 @@
+"""Randomised reports that were collected elsewhere: a CSV file, and what it tells of the values."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.errors import InputError
+from fpmonitor.ldp.frequency import (
+    estimate_frequencies,
+    estimate_from_reports,
+    frequency_limits,
+    limits_from_reports,
+)
+from fpmonitor.ldp.mechanisms import RandomisedResponse, UnaryEncoding
+from fpmonitor.ldp.posterior import sample_posterior
+from fpmonitor.safe_files import read_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.ldp.mechanisms import StochasticMatrix
+    from fpmonitor.ldp.priors import DirichletPrior
+
+    Reported = RandomisedResponse | UnaryEncoding | StochasticMatrix
+
+MAX_POSTERIOR_BITS = 12
+_MOST_USERS = 2**53
+_HINT = (
+    "a line for each report, its number from 0, or for rappor, oue and blh its bits such as 0110, "
+    "the first for value 0; a second column may say how many users sent it"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatedValue:
+    """What reports tell of the probability of one value.
+
+    Attributes
+    ----------
+    value
+        Its number, from 0.
+    estimate, standard_error
+        Unbiased, so that it may be negative; of users drawn from the distribution.
+    lower, upper
+        Limits of the probabilities of all values, which hold together with probability 1 - delta.
+    posterior_mean, posterior_lower, posterior_upper
+        Mean of the posterior, and the interval that leaves out delta / 2 on each side; null without
+        draws, and for more than 12 bits.
+    """
+
+    value: int
+    estimate: float
+    standard_error: float
+    lower: float
+    upper: float
+    posterior_mean: float | None
+    posterior_lower: float | None
+    posterior_upper: float | None
+
+
+def read_reports(path: Path, mechanism: Reported) -> dict[int, int]:
+    """Read how many users sent each report, by its number; of bits, the lowest is value 0.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or a line is no report of the mechanism.
+    """
+    bits = isinstance(mechanism, UnaryEncoding)
+    most = 2**mechanism.values if bits else len(mechanism.matrix())
+    counts: Counter[int] = Counter()
+    try:
+        lines = list(csv.reader(io.StringIO(read_text(path, "reports"), newline="")))
+    except csv.Error as error:
+        raise InputError(f"reports {path}: not CSV ({error})", hint=_HINT) from error
+    for number, line in enumerate(lines, start=1):
+        if not line or (number == 1 and line[0] == "report"):
+            continue
+        text, *rest = line
+        times = rest[0] if rest else "1"
+        fits = len(text) == mechanism.values and set(text) <= {"0", "1"} if bits else _whole(text)
+        if not (fits and _whole(times) and len(rest) <= 1):
+            raise InputError(f"reports {path}: line {number} is no report", hint=_HINT)
+        report = int(text[::-1], 2) if bits else int(text)
+        if report >= most:
+            raise InputError(f"reports {path}: line {number}: there are {most} reports", hint=_HINT)
+        counts[report] += int(times)
+    if not 0 < sum(counts.values()) <= _MOST_USERS:
+        raise InputError(f"reports {path}: there is none", hint=_HINT)
+    return counts
+
+
+def estimate_values(
+    mechanism: Reported,
+    prior: DirichletPrior,
+    counts: dict[int, int],
+    *,
+    delta: float,
+    draws: int,
+    rng: np.random.Generator,
+) -> list[EstimatedValue]:
+    """Estimate the probabilities of the values: unbiased, limited, and by the posterior.
+
+    Parameters
+    ----------
+    mechanism, prior
+        On the same values; the mechanism faithful.
+    counts
+        As `read_reports` returns them.
+    delta
+        See `EstimatedValue`.
+    draws
+        From the posterior, by Gibbs sampling; 0 for none.
+    rng
+        Of the draws.
+
+    Raises
+    ------
+    PolicyError
+        An argument out of range, or a mechanism that is not faithful.
+    """
+    users, values = sum(counts.values()), mechanism.values
+    if isinstance(mechanism, UnaryEncoding | RandomisedResponse):
+        support = np.zeros(values, dtype=np.int64)
+        for report, times in counts.items():
+            if isinstance(mechanism, RandomisedResponse):
+                support[report] = times
+            else:
+                support += times * np.array([report >> bit & 1 for bit in range(values)])
+        found = estimate_frequencies(mechanism, support, users)
+        lower, upper = frequency_limits(mechanism, support, users, delta=delta)
+    else:
+        found = estimate_from_reports(mechanism, _dense(counts, len(mechanism.matrix())))
+        lower, upper = limits_from_reports(
+            mechanism, _dense(counts, len(mechanism.matrix())), delta=delta
+        )
+    posterior = np.full((3, values), np.nan)
+    if draws and not (isinstance(mechanism, UnaryEncoding) and values > MAX_POSTERIOR_BITS):
+        all_counts = _dense(counts, len(mechanism.matrix()))
+        drawn = sample_posterior(mechanism, prior, all_counts, draws=draws, rng=rng)
+        posterior = np.vstack(
+            [drawn.mean(axis=0), np.quantile(drawn, [delta / 2, 1 - delta / 2], axis=0)]
+        )
+    told = [[None if np.isnan(one) else float(one) for one in line] for line in posterior]
+    errors = np.sqrt(np.diag(found.covariance))
+    return [
+        EstimatedValue(
+            value=value,
+            estimate=float(found.frequencies[value]),
+            standard_error=float(errors[value]),
+            lower=float(lower[value]),
+            upper=float(upper[value]),
+            posterior_mean=told[0][value],
+            posterior_lower=told[1][value],
+            posterior_upper=told[2][value],
+        )
+        for value in range(values)
+    ]
+
+
+def _dense(counts: dict[int, int], reports: int) -> NDArray[np.int64]:
+    dense = np.zeros(reports, dtype=np.int64)
+    dense[list(counts)] = list(counts.values())
+    return dense
+
+
+def _whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_USERS))
