@@ -87,6 +87,7 @@ def decide_sets(
         setting=setting,
         missing=question.missing,
         view=population.view,
+        masked=asked.masked(policy.candidates, policy.k),
         log_source=population.window.source,
         engine="memory" if in_memory else engine_name,
         **options,

@@ -72,6 +72,8 @@ class Ranking(Result):
         differently.
     sets
         The most exposing first.
+    masked
+        APIs whose volatile values the view masks.
     """
 
     k: int
@@ -81,6 +83,7 @@ class Ranking(Result):
     pairs: int
     disagreeing_pairs: int
     sets: tuple[RankedSet, ...]
+    masked: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each set."""
@@ -151,6 +154,7 @@ def rank_sets(
         pairs=pairs,
         disagreeing_pairs=disagreeing,
         sets=tuple(sorted(ranked, key=lambda line: (line.place_by_exposure, line.apis))),
+        masked=asked.masked(together, k),
     )
 
 

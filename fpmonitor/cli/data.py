@@ -176,6 +176,7 @@ def _resolve(name: str, output_format: OutputFormat | None, output: Path | None)
     rows = []
     for resolution in vocabulary.resolve(name):
         known = vocabulary.entry_of(resolution.api)
-        entry = {"kind": known.kind, "group": known.group, "volatile": sorted(known.volatile)}
+        randomised = vocabulary.randomised_in(resolution.api)
+        entry = {"kind": known.kind, "group": known.group, "volatile": sorted(randomised)}
         rows.append(asdict(resolution) | entry)
     show(store.meanings(rows), output_format, output)

@@ -20,8 +20,8 @@ VOLATILE = Annotated[
     Volatile,
     typer.Option(
         "--volatile",
-        help="Values that browsers randomise: replaced by one token per browser family, left"
-        " out, or as logged.",
+        help="Values that browsers randomise by design: replaced by one token per browser family,"
+        " left out, or as logged.",
         rich_help_panel="Data",
     ),
 ]
@@ -78,6 +78,8 @@ def note_view(population: Population, k: int) -> None:
         note(
             "values that browsers randomise count as logged, although they identify nobody for long"
         )
+    elif masked := population.masked(population.apis, k):
+        note(f"masked, as browsers randomise them by design: {', '.join(masked)}")
     if population.snapshot.values_are_digested:
         note("values are stored as digests: browsers and randomised values are not recognised")
     mixed = population.mixed_sources(k)

@@ -63,6 +63,7 @@ def decide(
     forecast: bool = False,
     progress: Callable[[int], None] | None = None,
     view: View | None = None,
+    masked: Sequence[str] = (),
     log_source: str | None = None,
     known: Decision | None = None,
     engine: str | None = None,
@@ -92,8 +93,8 @@ def decide(
         Say for each undecided set how many users would decide it.
     progress
         Called now and then with the number of sets evaluated so far.
-    view, log_source, engine
-        See `view`, `source` and `engine` of `Decision`; noted only.
+    view, masked, log_source, engine
+        See `view`, `masked`, `source` and `engine` of `Decision`; noted only.
     known
         An earlier decision of the same question on the same data, perhaps not complete: what it
         proves is not computed again.
@@ -130,7 +131,7 @@ def decide(
         missing=missing,
         users=source.users,
         digest=digest,
-        guarantee=guarantee(policy, setting, source.users),
+        guarantee=guarantee(policy, setting, source.users) + mask_clause(view or View(), masked),
         allow=_without_empty(borders.allow),
         block=_without_empty(borders.block),
         undecided=undecided,
@@ -144,6 +145,7 @@ def decide(
         users_needed=_forecast(kept, policy, source.users, undecided) if forecast else None,
         seconds=round(time.perf_counter() - started, 3),
         view=view or View(),
+        masked=tuple(masked),
         source=log_source,
         engine=engine,
     )
@@ -330,6 +332,17 @@ def guarantee(policy: Policy, setting: Setting, users: int) -> str:
         f"in a population of {policy.population:,}, provided that the {users:,} observed users "
         "are independent draws from it."
     )
+
+
+def mask_clause(view: View, masked: Sequence[str]) -> str:
+    """Say which APIs are not read as logged; empty where all are."""
+    if not masked:
+        return ""
+    counts = {
+        "shared": "count as one for each browser family: a site that removes the noise learns more",
+        "left-out": "are left out of every set",
+    }[view.volatile]
+    return f" Values that browsers randomise by design ({', '.join(masked)}) {counts}."
 
 
 def _without_empty(sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:

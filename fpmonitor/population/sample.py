@@ -67,6 +67,8 @@ class CertifiedSample:
         Digest of the data.
     audience
         Whom the numbers are for.
+    masked
+        APIs whose volatile values the view masks: see `Population.masked`.
     """
 
     def __init__(
@@ -77,12 +79,14 @@ class CertifiedSample:
         *,
         digest: str,
         audience: Audience,
+        masked: Sequence[str] = (),
     ) -> None:
         self.question = question
         self.certificate = limits
         self.source = source
         self.digest = digest
         self.audience = audience
+        self.masked = frozenset(masked)
         self._known: dict[tuple[str, ...], Thinned] = {}
 
     @property

@@ -9,7 +9,7 @@ from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.answers.automation import AutomationReport
@@ -54,6 +54,12 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     )
 
 
+def masked_note(apis: Iterable[str]) -> str:
+    """Say which APIs are not read as logged, after another sentence; empty where all are."""
+    names = sorted(set(apis))
+    return f" Masked, as browsers randomise them by design: {', '.join(names)}." if names else ""
+
+
 def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
     first = reports[0]
     return Table(
@@ -65,7 +71,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             f"{first.users:,} observed users. Each limit holds with probability "
             f"{1 - first.delta:.6g} if they are independent draws from the population. "
             "`n/2^H`: group size by the entropy reading; `off by`: how far it overstates the "
-            "group of a typical user."
+            f"group of a typical user.{masked_note(api for r in reports for api in r.masked)}"
         ),
         columns=[
             *columns("text", "API set"),
@@ -259,6 +265,7 @@ def ranking(found: Ranking) -> Output:
             f"sets that differ, entropy orders {found.disagreeing_pairs:,} the other way. "
             "`places`: how much further up the set stands by exposure than by entropy. `off by`: "
             "how far n/2^H overstates the group of a typical user."
+            f"{masked_note(found.masked)}"
         ),
         columns=[
             *columns("text", "API set"),
@@ -290,7 +297,7 @@ def curve(report: CurveReport) -> Output:
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "
             f"whose value is rarer than the threshold, all together with probability "
-            f"{1 - report.delta:.6g}.{left_out}"
+            f"{1 - report.delta:.6g}.{left_out}{masked_note(report.masked)}"
         ),
         columns=[
             *columns("count", "groups below"),
@@ -320,9 +327,18 @@ def overview(lines: Sequence[ApiOverview], k: int) -> Output:
             *columns("count", "values"),
             *columns("decimal", "entropy, bits", digits=3),
             *columns("share", "exposure"),
+            *columns("short share", "changes between visits"),
         ],
         rows=[
-            (line.api, line.users, line.coverage, line.values, line.entropy_bits, line.exposure)
+            (
+                line.api,
+                line.users,
+                line.coverage,
+                line.values,
+                line.entropy_bits,
+                line.exposure,
+                line.changes,
+            )
             for line in lines
         ],
     )
@@ -334,7 +350,8 @@ def demand(lines: Sequence[DemandLine], k: int) -> Output:
     rows = [line.to_json() for line in lines]
     table = Table(
         title=f"What scripts read together, and the users that it puts in groups of fewer than {k}",
-        caption="Without an upper limit: the population log lacks an API of the set.",
+        caption="Without an upper limit: the population log lacks an API of the set."
+        + masked_note(api for row in rows for api in row["masked"]),
         columns=[
             *columns("text", "API set"),
             *columns("count", "scripts", "sites"),
@@ -365,6 +382,7 @@ def automation(report: AutomationReport) -> Output:
     ]
     table = Table(
         title="Users that look automated",
+        caption=masked_note(report.masked).strip(),
         columns=columns("text", "", "users"),
         rows=[
             ("observed", count(report.users)),
@@ -410,6 +428,7 @@ def _trend_table(report: TrendReport) -> Table:
         caption=(
             f"Each limit holds with probability {1 - report.delta:.6g}, for its window and set "
             "alone. An ! marks users who changed against the window they are compared with."
+            f"{masked_note(report.masked)}"
         ),
         columns=[
             *columns("text", "from"),
@@ -473,6 +492,7 @@ def _short(value: str | None) -> str:
 def check(report: CheckReport) -> Output:
     """Return verdicts of now on the allow list of a decision."""
     table = Table(
+        caption=masked_note(report.masked).strip(),
         columns=[Column("verdict now", "verdict"), Column("set on the allow list")],
         rows=[(verdict, ", ".join(apis)) for apis, verdict in report.verdicts.items()],
     )
@@ -483,7 +503,8 @@ def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> O
     """Exposure before and after."""
     table = Table(
         title=f"Share of users in groups of fewer than {k}, in a population of {population:,}",
-        caption="`more` and `less` are certain up to both deltas; what moved most comes first.",
+        caption="`more` and `less` are certain up to both deltas; what moved most comes first."
+        + masked_note(api for line in compared for api in line.to_json()["masked"]),
         columns=[
             *columns("text", "API set"),
             *columns("share", "before", "after"),

@@ -93,6 +93,7 @@ def apis_table(overview: Sequence[ApiOverview]) -> Table:
             *columns("count", "Values", "Users"),
             *columns("short share", "Coverage"),
             Column("Changes by design"),
+            *columns("short share", "Changes between visits"),
         ],
         rows=[
             (
@@ -103,6 +104,7 @@ def apis_table(overview: Sequence[ApiOverview]) -> Table:
                 "hidden" if line.users is None else line.users,
                 line.coverage,
                 "volatile" if line.volatile else "",
+                line.changes,
             )
             for line in overview
         ],
