@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fpmonitor.disclosure import Audience, may_count_below, may_name, publishable_part
@@ -34,7 +34,10 @@ class ApiOverview(Result):
         Share of all users in groups smaller than k, absent a value of its own; others are told
         that of k - 1 users where they are fewer.
     volatile
-        Whether its value changes between visits of one user by design; null when not known.
+        Whether browsers of some users randomise it by design, and no data contradict that.
+    changes
+        Share of the users who came back whose value had changed; null where none did, and for
+        others where fewer than k had or had not.
     """
 
     api: str
@@ -43,7 +46,8 @@ class ApiOverview(Result):
     values: int | None
     entropy_bits: float | None
     exposure: float | None
-    volatile: bool | None
+    volatile: bool = False
+    changes: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as the CLI prints it."""
@@ -70,18 +74,20 @@ def list_apis(
         Such counts are wanted for others.
     """
     unsafe = may_count_below(population.audience, wanted=show_counts_below_k)
-    volatile = population.volatile(k)
+    volatile, changes = population.volatile(k), population.changes(k)
     lines = [
-        _overview(population, api, users, volatile=volatile[api], k=k, unsafe=unsafe)
+        replace(
+            _overview(population, api, users, k=k, unsafe=unsafe),
+            volatile=api in volatile,
+            changes=changes.get(api),
+        )
         for api, users in population.users_of_apis().items()
         if may_name(users, k, population.audience)
     ]
     return sorted(lines, key=lambda line: (-(line.exposure or 0), line.api))
 
 
-def _overview(
-    population: Population, api: str, users: int, *, volatile: bool | None, k: int, unsafe: bool
-) -> ApiOverview:
+def _overview(population: Population, api: str, users: int, *, k: int, unsafe: bool) -> ApiOverview:
     everybody, audience = population.users, population.audience
     has_k = unsafe or users >= k
     shown = users if unsafe else publishable_part(users, everybody, k)
@@ -96,7 +102,6 @@ def _overview(
         values=_values(told, everybody - users, audience) if has_k or shown is not None else None,
         entropy_bits=entropy_bits(told) if has_k or shown is not None else None,
         exposure=empirical_exposure(told, k) if has_k or shown is not None else None,
-        volatile=volatile,
     )
 
 

@@ -39,6 +39,8 @@ class AutomationReport(Result):
     exposures
         API set -> share of the users in groups smaller than k, with and without the automated;
         null where nobody is left, and for others where it is not told how many were left out.
+    masked
+        APIs of the sets whose volatile values the view masks.
     """
 
     users: int
@@ -46,6 +48,7 @@ class AutomationReport(Result):
     share: float | None
     signs: Mapping[str, int | None]
     exposures: Mapping[tuple[str, ...], tuple[float, float | None]]
+    masked: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
@@ -58,6 +61,7 @@ class AutomationReport(Result):
                 {"apis": list(apis), "all": everybody, "without_automation": human}
                 for apis, (everybody, human) in self.exposures.items()
             ],
+            "masked": list(self.masked),
         }
 
 
@@ -100,6 +104,7 @@ def report_automation(
     # Without its users' number, the exposure of the others is not told either: it divides by it.
     if automated < users and (audience is Audience.OWNER or visible is not None):
         human = population.seen_by(replace(population.view, drop_automation=True))
+    wanted = sorted_sets(sets)
     return AutomationReport(
         users=users,
         automated=visible,
@@ -110,6 +115,7 @@ def report_automation(
                 empirical_exposure(everybody.told(apis, k).most, k),
                 None if human is None else empirical_exposure(human.told(apis, k).most, k),
             )
-            for apis in sorted_sets(sets)
+            for apis in wanted
         },
+        masked=everybody.masked({api for apis in wanted for api in apis}, k),
     )

@@ -34,6 +34,8 @@ class CheckReport(Result):
         The window that was looked at; null where it is open.
     place
         Slot among the checks that share the delta; null for a check alone.
+    masked
+        Candidates whose volatile values the view masks in the current data.
     """
 
     decision: Decision
@@ -42,6 +44,7 @@ class CheckReport(Result):
     since: datetime | None
     until: datetime | None
     place: CheckSlot | None
+    masked: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -64,6 +67,7 @@ class CheckReport(Result):
             "users": self.users,
             "since": None if self.since is None else self.since.isoformat(),
             "until": None if self.until is None else self.until.isoformat(),
+            "masked": list(self.masked),
             "policy": untyped(self.decision.policy),
             "place": None if self.place is None else asdict(self.place),
         }
@@ -102,4 +106,5 @@ def report_check(
         since=population.window.since,
         until=population.window.until,
         place=slot,
+        masked=population.masked(decision.policy.candidates, k),
     )

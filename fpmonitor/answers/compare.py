@@ -54,6 +54,7 @@ class ComparedSet(Result):
             "difference_lower": self.lower,
             "difference_upper": self.upper,
             "change": self.change,
+            "masked": sorted({*self.before.masked, *self.after.masked}),
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,15 @@ class CurveReport(Result):
         Tolerated probability that any limit at any threshold fails.
     points
         Increasing in the threshold; between two points the curve is that of the later one.
+    masked
+        APIs of the set whose volatile values the view masks.
     """
 
     apis: tuple[str, ...]
     users: int
     delta: float
     points: tuple[CurvePoint, ...]
+    masked: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each point."""
@@ -103,7 +106,8 @@ def report_curve(
     if not unsafe:
         check_users(asked.users, question.k)
     told = asked.told(wanted, question.k)
-    return curve_of(wanted, told, question, show_counts_below_k=unsafe)
+    curve = curve_of(wanted, told, question, show_counts_below_k=unsafe)
+    return replace(curve, masked=asked.masked(wanted, question.k))
 
 
 def curve_of(

@@ -89,6 +89,7 @@ def decide_sets(
         missing=question.missing,
         coverage=population.coverage(policy.candidates, question.k),
         view=population.view,
+        masked=asked.masked(policy.candidates, policy.k),
         log_source=population.window.source,
         engine="memory" if in_memory else engine_name,
         **options,

@@ -52,6 +52,7 @@ class DemandLine(Result):
             "plug_in": None if exposure is None else exposure.plug_in,
             "lower": None if exposure is None else exposure.lower,
             "upper": None if exposure is None or self.unobserved else exposure.upper,
+            "masked": [] if exposure is None else list(exposure.masked),
         }
 
 

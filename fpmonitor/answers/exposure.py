@@ -102,9 +102,9 @@ class ExposureReport(Result):
     suppressed
         Whether fewer than k users are exposed, and others are not told how many: `values`,
         estimates and entropies are then those of k - 1 users (see `disclosure.told_spectra`).
-    volatile, left_out
-        APIs of the set whose value some browsers randomise, which counts as one token for each
-        browser family here; and the same question without these APIs.
+    masked, left_out
+        APIs of the set whose values some browsers randomise by design and the view masks; and,
+        where they count as one token for each browser family, the same question without these.
     """
 
     apis: tuple[str, ...]
@@ -131,7 +131,7 @@ class ExposureReport(Result):
     trust: tuple[TrustLevel, ...] = ()
     cohorts: CohortReport | None = None
     suppressed: bool = False
-    volatile: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
     left_out: ExposureReport | None = None
 
     @property
@@ -178,8 +178,9 @@ class ExposureReport(Result):
         if self.cohorts is not None:
             details["given"] = list(self.given)
             details |= self.cohorts.to_json()
+        if self.masked:
+            details["masked"] = list(self.masked)
         if self.left_out is not None:
-            details["volatile"] = list(self.volatile)
             other = self.left_out.to_json()
             details["without_volatile"] = {name: other[name] for name in _ESTIMATES}
         return details
@@ -255,23 +256,17 @@ def report_exposures(
 def _with_volatile_excluded(
     population: Population, question: Question, reports: list[ExposureReport]
 ) -> list[ExposureReport]:
-    """Put the exposure without the volatile APIs beside the one where they share a token."""
-    if population.view.volatile != "shared":
-        return reports
-    volatile = population.volatile(question.k)
-    if not any(volatile[api] for report in reports for api in report.together):
+    """Put the exposure without the masked APIs beside the one where they share a token."""
+    if population.view.volatile != "shared" or not any(report.masked for report in reports):
         return reports
     others = population.seen_by(replace(population.view, volatile="left-out"))
     sample = others.sample(question, [report.together for report in reports])
-    beside = []
-    for report in reports:
-        among = tuple(api for api in (*report.apis, *report.given) if volatile[api])
-        if among:
-            left_out = report_exposure(sample, report.together)
-            beside.append(replace(report, volatile=among, left_out=left_out))
-        else:
-            beside.append(report)
-    return beside
+    return [
+        replace(report, left_out=report_exposure(sample, report.together))
+        if report.masked
+        else report
+        for report in reports
+    ]
 
 
 def report_exposure(
@@ -330,6 +325,7 @@ def report_exposure(
         misleading_factor=median,
         misleading_factor_worst_5=worst_5,
         misleading_factor_worst_1=worst_1,
+        masked=tuple(api for api in together if api in sample.masked),
     )
 
 

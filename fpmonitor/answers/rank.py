@@ -77,6 +77,8 @@ class Ranking(Result):
         differently.
     sets
         The most exposing first.
+    masked
+        APIs whose volatile values the view masks.
     """
 
     k: int
@@ -86,6 +88,7 @@ class Ranking(Result):
     pairs: int
     disagreeing_pairs: int
     sets: tuple[RankedSet, ...]
+    masked: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each set."""
@@ -157,6 +160,7 @@ def rank_sets(
         pairs=pairs,
         disagreeing_pairs=disagreeing,
         sets=tuple(sorted(ranked, key=lambda line: (line.place_by_exposure, line.apis))),
+        masked=asked.masked(together, k),
     )
 
 

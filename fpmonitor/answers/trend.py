@@ -165,6 +165,8 @@ class TrendReport(Result):
         Number of tests that share it.
     alarms
         In the order of time, the surest first.
+    masked
+        APIs whose volatile values the view masks in a window.
     """
 
     period: Period
@@ -176,6 +178,7 @@ class TrendReport(Result):
     false_alarms: float
     tests: int
     alarms: tuple[Alarm, ...]
+    masked: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each window and set."""
@@ -193,6 +196,7 @@ class TrendReport(Result):
             "k": self.k,
             "population": self.population,
             "delta": self.delta,
+            "masked": list(self.masked),
             "windows": [window.to_json() for window in self.windows],
             "drift": {
                 "against": self.against,
@@ -214,6 +218,7 @@ class _Read:
     users: int
     told: Mapping[tuple[str, ...], ToldSpectra]
     distributions: Mapping[tuple[str, ...], CodeTable]
+    masked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -290,6 +295,7 @@ def report_trend(
         false_alarms=false_alarms,
         tests=len(tested),
         alarms=tuple(_alarms(tested, false_alarms)),
+        masked=tuple(sorted({api for read in reads for api in read.masked})),
     )
 
 
@@ -314,7 +320,8 @@ def _read(
     }
     if windows.audience is Audience.OTHERS:
         counted = {names: _without_hidden(table, k) for names, table in counted.items()}
-    return _Read(span=span, users=users, told=told, distributions=counted), texts
+    masked = population.masked(apis, k)
+    return _Read(span=span, users=users, told=told, distributions=counted, masked=masked), texts
 
 
 def _without_distributions(read: _Read) -> _Read:

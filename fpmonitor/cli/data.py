@@ -140,6 +140,7 @@ def _resolved(name: str) -> Output:
     rows = []
     for resolution in vocabulary.resolve(name):
         known = vocabulary.entry_of(resolution.api)
-        entry = {"kind": known.kind, "group": known.group, "volatile": sorted(known.volatile)}
+        randomised = vocabulary.randomised_in(resolution.api)
+        entry = {"kind": known.kind, "group": known.group, "volatile": sorted(randomised)}
         rows.append(asdict(resolution) | entry)
     return store.meanings(rows)

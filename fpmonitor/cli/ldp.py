@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from fpmonitor.cli.options import QUIET, Exposure, split_names
+from fpmonitor.cli.options import DELTA, QUIET, Exposure, split_names
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import StoredUsers
 from fpmonitor.errors import PolicyError, UnknownNameError
@@ -80,6 +80,7 @@ def metrics(
 
 @app.command("reports")
 def reports(
+    *,
     file: Annotated[
         Path,
         typer.Argument(help="CSV: the number or the bits of a report, and how many users sent it."),
@@ -95,8 +96,7 @@ def reports(
         int, typer.Option("--draws", help="Draws from the posterior; 0 for none.", min=0)
     ] = 1000,
     seed: SEED = 0,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """Estimate the share of each value from randomised reports that were collected elsewhere."""
     made = _mechanism(mechanism, values, epsilon, None)
@@ -110,7 +110,7 @@ def reports(
         draws=draws,
         rng=np.random.default_rng(seed),
     )
-    show(store.listing([asdict(one) for one in found], digits=5), output_format, output)
+    shown.show(store.listing([asdict(one) for one in found], digits=5))
 
 
 def _tell_errors(found: Metrics, *, quiet: bool) -> None:
@@ -217,6 +217,7 @@ def compare_mechanisms(
 
 @app.command("optimal")
 def optimal(
+    *,
     values: Annotated[int, typer.Option("--values", help="Number of values, at most 10.")],
     epsilon: Annotated[float, typer.Option("--epsilon", help="LDP level, nats.")],
     prior: PRIOR = "jeffreys",
@@ -225,8 +226,7 @@ def optimal(
         typer.Option("--matrix", help="Write the matrix to this file.", metavar="FILE.csv"),
     ] = None,
     seed: SEED = 0,
-    output_format: FORMAT = None,
-    output: OUTPUT = None,
+    shown: Shown,
 ) -> None:
     """Find the matrix that tells most at an LDP level, and compare it with the protocols."""
     alike = prior_of(_alpha(prior), values)
@@ -251,7 +251,7 @@ def optimal(
     sizes = {size: float(weight) for size, weight in enumerate(best.weights, start=1) if weight}
     title = "Sets of " + ", ".join(f"{size} ({weight:.3g})" for size, weight in sizes.items())
     document = {"sizes": sizes, "mechanisms": rows}
-    show(store.listing(rows, title=title, digits=5, document=document), output_format, output)
+    shown.show(store.listing(rows, title=title, digits=5, document=document))
 
 
 @app.command("plan")

@@ -33,8 +33,8 @@ VOLATILE = Annotated[
     Volatile,
     typer.Option(
         "--volatile",
-        help="Values that browsers randomise: replaced by one token per browser family, left"
-        " out, or as logged.",
+        help="Values that browsers randomise by design: replaced by one token per browser family,"
+        " left out, or as logged.",
         rich_help_panel="Data",
     ),
 ]

@@ -33,7 +33,7 @@ from fpmonitor.logs import excerpt
 from fpmonitor.population.browsers import TELLING_APIS, BrowserGroups, group_rows
 from fpmonitor.population.memory import has_room_for
 from fpmonitor.population.recoding import ABSENT
-from fpmonitor.population.snapshot import CohortSpectra
+from fpmonitor.population.snapshot import CohortSpectra, Returned
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.sql import statement
 from fpmonitor.vocabulary import known_apis
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from fpmonitor.cluster.engine import Engine
     from fpmonitor.cluster.snapshot import Manifest
     from fpmonitor.population.recoding import Recoding
+    from fpmonitor.population.snapshot import Repeats
 
 _KEY_SHIFT = 16  # keys are counted by their first bits, to find the last one kept
 
@@ -221,12 +222,14 @@ class FolderSnapshot:
             self._has_told = True
         return browsers(self.apis, keep=keep, users=self.relation, column="a", key="code")
 
-    def repeats(self, groups: BrowserGroups) -> Mapping[str, Mapping[int, tuple[int, int]]]:
-        """Repeat visits by API and browser family: how many, and how many with a new value."""
+    def repeats(self, groups: BrowserGroups) -> Repeats:
+        """Who came back, by API and browser."""
         del groups
-        found: dict[str, dict[int, tuple[int, int]]] = {}
-        for repeats in self.manifest.repeats:
-            found.setdefault(repeats.api, {})[repeats.family] = repeats.visits, repeats.changed
+        found: dict[str, dict[tuple[int, int], Returned]] = {}
+        for line in self.manifest.repeats:
+            found.setdefault(line.api, {})[line.family, line.version] = Returned(
+                users=line.users, changed=line.changed, kept=line.kept
+            )
         return found
 
     def queries(self, recoding: Recoding, present: Sequence[str]) -> FolderQueries:
@@ -416,8 +419,9 @@ class FolderQueries:
                         )
                     )
             if change is not None and change.randomised.any():
+                fixed = ", ".join(map(str, change.fixed.tolist()))
                 text = (
-                    f"CASE WHEN u.{column} <> {ABSENT} AND g.r{column[1:]} "
+                    f"CASE WHEN u.{column} NOT IN ({fixed}) AND g.r{column[1:]} "
                     f"THEN {change.tokens + 1} + g.family ELSE {text} END"
                 )
             texts[api] = text

@@ -44,20 +44,22 @@ _TOLD = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeats:
-    """Repeat visits with an API of the users of one browser family.
+    """Users of one browser version who came back with an API: see `population.snapshot.Returned`.
 
     Attributes
     ----------
-    api, family
+    api, family, version
         The family is a position in `vocabulary.FAMILIES`, -1 if unknown.
-    visits, changed
-        How many, and how many of them brought a new value.
+    users, changed, kept
+        How many.
     """
 
     api: str
     family: int
-    visits: int
+    version: int
+    users: int
     changed: int
+    kept: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,7 @@ class Manifest:
     seen
         API -> users with an observation of it; the order is that of the columns.
     repeats
-        What repeat visits say.
+        Who came back.
     part
         Ending of the folders of users and values.
     key
@@ -126,7 +128,7 @@ def take_snapshot(
     user
         Column of the user, in the table and in the visits.
     visits
-        A table with one row per visit, which shows what browsers randomise.
+        A table with one row per visit, which shows which values come back.
 
     Raises
     ------
@@ -328,7 +330,7 @@ def told_by(number: int, api: str, cells: Mapping[str, int] | Iterable[str]) -> 
             continue
         family, version = browser_of(api, text)
         traits = traits_of(api, text)
-        known = (None, None) if family == UNKNOWN else (family, version)
+        known = (None if family == UNKNOWN else family, version or None)
         if traits or family != UNKNOWN:
             told.append((number, *known, traits, cell, code))
     return told
@@ -367,7 +369,7 @@ def browsers(apis: Sequence[str], *, keep: str, users: str, column: str, key: st
 
 
 def _repeats(engine: Engine, cells: Cells, visits: Cells) -> tuple[tuple[Repeats, ...], int]:
-    """Repeat visits by API and browser family, and the number of all visits."""
+    """Users who came back by API and browser, and the number of all visits."""
     told: list[Told] = []
     for api in BROWSER_APIS:
         if api in cells.apis:
@@ -403,7 +405,14 @@ def _repeats(engine: Engine, cells: Cells, visits: Cells) -> tuple[tuple[Repeats
         ]
         part = engine.frame(transpile(union(texts), engine.dialect))
         found += [
-            Repeats(api=visits.apis[number], family=family, visits=int(tried), changed=int(changed))
-            for number, family, tried, changed in part.rows()
+            Repeats(
+                api=visits.apis[number],
+                family=family,
+                version=int(version),
+                users=int(users),
+                changed=int(changed),
+                kept=int(kept),
+            )
+            for number, family, version, users, changed, kept in part.rows()
         ]
-    return tuple(sorted(found, key=lambda r: (r.api, r.family))), int(counts)
+    return tuple(sorted(found, key=lambda r: (r.api, r.family, r.version))), int(counts)

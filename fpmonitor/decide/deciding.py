@@ -66,6 +66,7 @@ def decide(
     forecast: bool = False,
     progress: Callable[[int], None] | None = None,
     view: View | None = None,
+    masked: Sequence[str] = (),
     log_source: str | None = None,
     known: Decision | None = None,
     engine: str | None = None,
@@ -97,8 +98,8 @@ def decide(
         Say for each undecided set how many users would decide it.
     progress
         Called now and then with the number of sets evaluated so far.
-    view, log_source, engine
-        See `view`, `source` and `engine` of `Decision`; noted only.
+    view, masked, log_source, engine
+        See `view`, `masked`, `source` and `engine` of `Decision`; noted only.
     known
         An earlier decision of the same question on the same data, perhaps not complete: what it
         proves is not computed again.
@@ -135,6 +136,8 @@ def decide(
         missing=missing,
         users=source.users,
         coverage=coverage or {},
+        volatile=(view or View()).volatile,
+        masked=masked,
     )
     return Decision(
         policy=policy,
@@ -157,6 +160,7 @@ def decide(
         users_needed=_forecast(kept, policy, source.users, undecided) if forecast else None,
         seconds=round(time.perf_counter() - started, 3),
         view=view or View(),
+        masked=tuple(masked),
         source=log_source,
         engine=engine,
     )

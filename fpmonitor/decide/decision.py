@@ -58,6 +58,8 @@ class Decision(Result):
         100 million would not; null as a whole when it was not asked for.
     view, source
         How the users were looked at, and the one source whose observations counted, null for all.
+    masked
+        Candidates whose volatile values the view masked; null in files of before, which do not say.
     utility, utility_bound
         Total weight of `recommended`, and one that no allowed set exceeds; equal if `complete`.
     engine
@@ -82,6 +84,7 @@ class Decision(Result):
     seconds: float
     users_needed: tuple[int | None, ...] | None = None
     view: View = field(default_factory=View)
+    masked: tuple[str, ...] | None = None
     source: str | None = None
     utility: float | None = None
     utility_bound: float | None = None
@@ -122,11 +125,12 @@ class Decision(Result):
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it stands in a decision file."""
         forecast = {} if self.users_needed is None else {"users_needed": [*self.users_needed]}
+        masked = {} if self.masked is None else {"masked": [*self.masked]}
         return {
             "policy": untyped(self.policy),
             "setting": self.setting,
             "missing": self.missing,
-            "view": {"source": self.source, **self.view.to_json()},
+            "view": {"source": self.source, **self.view.to_json(), **masked},
             "data": {"users": self.users, "digest": self.digest},
             **({} if self.coverage is None else {"coverage": dict(self.coverage)}),
             "guarantee": self.guarantee,
@@ -182,6 +186,9 @@ class Decision(Result):
             utility=read.utility,
             utility_bound=read.utility_bound,
             view=View() if view is None else View.from_json(view),
+            masked=None
+            if read.view is None or read.view.masked is None
+            else tuple(read.view.masked),
             source=None if read.view is None else read.view.source,
         )
 

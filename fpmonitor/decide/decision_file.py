@@ -33,6 +33,7 @@ class _View(msgspec.Struct):
     volatile: str
     drop_automation: bool
     transforms: dict[str, dict[str, bool | int | str]]
+    masked: list[str] | None = None
 
 
 class DecisionFile(msgspec.Struct):
@@ -58,7 +59,8 @@ class DecisionFile(msgspec.Struct):
     coverage: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)] | None] | None = None
 
     def __post_init__(self) -> None:
-        sets = [*self.allow, *self.block, *self.undecided, self.recommended]
+        masked = [] if self.view is None else self.view.masked or []
+        sets = [*self.allow, *self.block, *self.undecided, self.recommended, masked]
         strangers = sorted(set().union(*sets) - set(self.policy.candidates))
         if strangers:
             raise ValueError(f"{strangers[0]!r} is not a candidate")

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.decide.decision import Setting
     from fpmonitor.policy import Policy
+    from fpmonitor.population.views import Volatile
     from fpmonitor.question import Missing
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
@@ -30,6 +31,10 @@ class Terms:
         As in `Decision`.
     coverage
         Candidate -> share of the users with an observation of it; null where it may not be told.
+    volatile
+        As in `View`.
+    masked
+        Candidates whose volatile values the view masked.
     """
 
     policy: Policy
@@ -37,6 +42,8 @@ class Terms:
     users: int
     missing: Missing = "value"
     coverage: Mapping[str, float | None] = field(default_factory=dict)
+    volatile: Volatile = "shared"
+    masked: Sequence[str] = ()
 
 
 def guarantee(terms: Terms) -> str:
@@ -106,4 +113,16 @@ def _coverage(terms: Terms) -> str:
     return f"Not all users have a value of {', '.join(named)}."
 
 
-_CLAUSES = (_promise, _absent, _coverage)
+def _masked(terms: Terms) -> str:
+    """Name the candidates that are not read as logged."""
+    if not terms.masked:
+        return ""
+    counts = (
+        "are left out of every set"
+        if terms.volatile == "left-out"
+        else "count as one for each browser family: a site that removes the noise learns more"
+    )
+    return f"Values that browsers randomise by design ({', '.join(terms.masked)}) {counts}."
+
+
+_CLAUSES = (_promise, _absent, _coverage, _masked)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNKNOWN = -1
-# What tells the family, the surest first: brands name Brave, whose user agent is that of Chrome.
+# What tells the family, the surest first: brands name Brave, whose user agent is that of Chrome and
+# has the same version.
 _BRANDS = ("http:sec-ch-ua", "NavigatorUAData.brands", "NavigatorUAData.brands#fingerprintjs")
 _USER_AGENTS = ("Navigator.userAgent", "http:user-agent")
 _VENDORS = ("Navigator.vendor", "Navigator.vendor#fingerprintjs")
@@ -37,6 +38,7 @@ _VENDOR_FAMILIES = {
     "Apple Computer, Inc.": "safari",
     "": "firefox",
 }
+_BRAVE_VERSION = re.compile(r'"Brave"[^}]*?"(\d{1,5})')
 _HEADLESS = re.compile(r"HeadlessChrome|PhantomJS|SlimerJS")
 _ROBOT = re.compile(r"bot\b|crawl|spider|curl/|python-requests|Lighthouse", re.IGNORECASE)
 _TRUE = re.compile("^true$")
@@ -45,9 +47,12 @@ _CONTRADICTIONS = (
     (re.compile("Macintosh"), re.compile("^(Linux|Win)")),
     (re.compile("X11; Linux"), re.compile("^(Mac|Win|iP)")),
 )
-# Traits of values: one bit each for a claim to a system, and for a platform that is of another.
+# Traits of values: one bit each for a claim to a system, for a platform that is of another, and for
+# an engine.
 _HEADLESS_BIT, _ROBOT_BIT, _WEBDRIVER_BIT, _CLAIMED = 1, 2, 4, 8
 _OTHER = _CLAIMED << len(_CONTRADICTIONS)
+_ENGINE = _OTHER << len(_CONTRADICTIONS)
+_ENGINES = ("chromium", "firefox", "safari")
 _VERSION_SHIFT, _TRAITS_SHIFT = 8, 32
 
 
@@ -60,7 +65,8 @@ class BrowserGroups:
     family
         int8, position in `vocabulary.FAMILIES`, or `UNKNOWN`.
     version
-        int64, major version; 0 where it is not known.
+        int64, major version; 0 where it is not known, and of browsers of phones that are not those
+        of desktops.
     traits
         int64, see `signs_of`.
     users
@@ -79,6 +85,13 @@ class BrowserGroups:
     def automated(self) -> NDArray[np.bool_]:
         """Whether the users of a group look automated."""
         return np.asarray(np.any(list(signs_of(self.traits).values()), axis=0))
+
+    @property
+    def consistent(self) -> NDArray[np.bool_]:
+        """Whether all that the users of a group say of their browser fits one engine and system."""
+        engines = (self.traits[:, None] // (_ENGINE << np.arange(len(_ENGINES)))) & 1
+        fits: NDArray[np.bool_] = engines.sum(axis=1) <= 1
+        return fits & ~signs_of(self.traits)["impossible"]
 
 
 class CodedRows(Protocol):
@@ -110,9 +123,9 @@ def group_rows(rows: CodedRows) -> BrowserGroups:
         codes = rows.codes([api])[0].astype(np.intp)
         told = _told_by(api, rows.values(api), int(codes.max(initial=0)) + 1)
         traits |= told.traits[codes]
-        unknown = family == UNKNOWN
-        family[unknown] = told.family[codes[unknown]]
-        version[unknown] = told.version[codes[unknown]]
+        for column, known, unknown in ((family, told.family, UNKNOWN), (version, told.version, 0)):
+            open_rows = column == unknown
+            column[open_rows] = known[codes[open_rows]]
     # One number a browser: versions have up to five digits, traits few bits.
     numbers = (traits << _TRAITS_SHIFT) | (version << _VERSION_SHIFT) | (family + 1)
     distinct = pl.Series(numbers).unique().sort().to_numpy()
@@ -149,19 +162,24 @@ def _told_by(api: str, values: Mapping[int, tuple[str, str | None]], codes: int)
 
 
 def browser_of(api: str, text: str) -> tuple[int, int]:
-    """Browser family (as in `Browsers`) and major version that a value of one API tells."""
-    name, version = None, 0
-    if api in _BRANDS:
-        name, version = _by_brands(text)
-    elif api in _USER_AGENTS:
-        name, version = _by_agent(text)
-    elif api in _VENDORS:
-        name, version = _by_vendor(text)
+    """Browser family (as in `BrowserGroups`) and major version that a value of one API tells."""
+    name, version = _family_of(api, text)
     return FAMILIES.index(name) if name else UNKNOWN, version
 
 
+def _family_of(api: str, text: str) -> tuple[str | None, int]:
+    if api in _BRANDS:
+        return _by_brands(text)
+    if api in _USER_AGENTS:
+        return _by_agent(text)
+    return _by_vendor(text) if api in _VENDORS else (None, 0)
+
+
 def _by_brands(text: str) -> tuple[str | None, int]:
-    return ("brave", 0) if "Brave" in text else (None, 0)
+    if "Brave" in text:
+        found = _BRAVE_VERSION.search(text)
+        return "brave", int(found[1]) if found else 0
+    return ("chromium", 0) if "Chromium" in text else (None, 0)
 
 
 def _by_agent(text: str) -> tuple[str | None, int]:
@@ -170,7 +188,8 @@ def _by_agent(text: str) -> tuple[str | None, int]:
     for family, pattern in _AGENT_VERSIONS:
         found = pattern.search(text)
         if found:
-            return family, int(found[1])
+            handheld = family == "firefox" and "Android" in text
+            return family, 0 if handheld else int(found[1])
     return None, 0
 
 
@@ -179,7 +198,7 @@ def _by_vendor(text: str) -> tuple[str | None, int]:
 
 
 def traits_of(api: str, text: str) -> int:
-    """Tell the traits of automation in a value of one API, a bit each; `signs_of` reads them."""
+    """Tell the traits in a value of one API, a bit each: of automation, and of the engine."""
     patterns: tuple[tuple[int, re.Pattern[str]], ...] = ()
     if api in _USER_AGENTS:
         claims = ((_CLAIMED << i, claim) for i, (claim, _) in enumerate(_CONTRADICTIONS))
@@ -188,7 +207,10 @@ def traits_of(api: str, text: str) -> int:
         patterns = tuple((_OTHER << i, other) for i, (_, other) in enumerate(_CONTRADICTIONS))
     elif api == _WEBDRIVER:
         patterns = ((_WEBDRIVER_BIT, _TRUE),)
-    return sum(bit for bit, pattern in patterns if pattern.search(text))
+    name = _family_of(api, text)[0]
+    engine = "chromium" if name == "brave" else name
+    told = _ENGINE << _ENGINES.index(engine) if engine in _ENGINES else 0
+    return told + sum(bit for bit, pattern in patterns if pattern.search(text))
 
 
 def signs_of(traits: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:

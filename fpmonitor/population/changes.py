@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.population.recoding import Recode, Recoding
+from fpmonitor.population.recoding import ABSENT, Recode, Recoding
 from fpmonitor.population.snapshot import check_values
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def recoding_of(
             raise UnknownNameError("API", api, snapshot.apis)
     changes: dict[str, Recode] = {}
     for api in snapshot.apis:
-        randomised = volatility[api].groups if view.volatile != "raw" else None
-        hides = randomised is not None and bool(randomised.any())
+        hides = view.volatile != "raw" and api in volatility
         if not hides and api not in view.transforms:
             continue
         values = snapshot.values(api)
         largest = max(values, default=0)
         nobody = np.zeros(len(groups.users), dtype=np.bool_)
+        randomised = volatility[api].groups if hides else nobody
         codes: NDArray[np.int64] | None
         if hides and view.volatile == "left-out":
             codes, randomised = np.zeros(largest + 1, dtype=np.int64), nobody
@@ -63,19 +63,20 @@ def recoding_of(
             )
         changes[api] = Recode(
             codes=codes,
-            randomised=nobody if randomised is None else randomised,
+            randomised=randomised,
+            fixed=np.array(
+                [ABSENT, *(code for code, (status, _) in values.items() if status != "value")]
+            ),
             tokens=largest + 1,
         )
     dropped = groups.automated if view.drop_automation else np.zeros_like(groups.automated)
     if len(dropped) and dropped.all():
         raise UndecidableError("every user looks automated", hint="leave --drop-automation away")
-    changed = bool(changes) or bool(dropped.any())
-    return Recoding(
-        groups=groups,
-        changes=changes,
-        dropped=dropped,
-        description=view.description if changed else "",
-    )
+    description = view.description if changes or dropped.any() else ""
+    masked = [(api, volatility[api].versions) for api in changes if api in volatility]
+    if view.volatile != "raw" and masked:
+        description += f", masked {masked}"
+    return Recoding(groups=groups, changes=changes, dropped=dropped, description=description)
 
 
 def _seen(

@@ -26,6 +26,8 @@ class IndexedExposure:
         Limits of the certificate, each wrong with probability at most delta.
     suppressed
         Whether fewer than k users are exposed, which others are told as k - 1 users.
+    masked
+        APIs of the set whose volatile values are masked.
     """
 
     apis: tuple[str, ...]
@@ -34,6 +36,7 @@ class IndexedExposure:
     lower: float
     upper: float
     suppressed: bool
+    masked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,4 +106,5 @@ class ExposureIndex:
             lower=lower,
             upper=upper,
             suppressed=told.suppressed,
+            masked=tuple(api for api in wanted if api in self.sample.masked),
         )

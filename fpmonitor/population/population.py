@@ -20,6 +20,7 @@ from fpmonitor.disclosure import (
     check_users,
     may_name,
     publishable_coverage,
+    publishable_part,
     told_spectra,
 )
 from fpmonitor.errors import UndecidableError, UnknownNameError
@@ -38,7 +39,7 @@ from fpmonitor.population.sample import (
 )
 from fpmonitor.population.snapshot import Snapshot, SpectrumQueries
 from fpmonitor.population.views import View
-from fpmonitor.population.volatile import Volatility, volatility_of
+from fpmonitor.population.volatile import Volatility, returned_with, volatility_of
 from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.digests import keyed_digest
@@ -116,19 +117,32 @@ class Population:
         """Users that the view leaves out because they look automated."""
         return self._recoding.users_dropped if self.view.drop_automation else 0
 
-    def volatile(self, k: int) -> dict[str, bool | None]:
-        """Say of each API whether it is volatile for some user; null where nothing is known.
-
-        Others are told what is so for at least k users.
-        """
+    def volatile(self, k: int) -> frozenset[str]:
+        """APIs that browsers of some users randomise by design; for others, of at least k users."""
         least = 1 if self.audience is Audience.OWNER else k
-        return {
-            api: True
-            if self._groups.users[known.groups].sum() >= least
-            else False
-            if known.measured
-            else None
+        return frozenset(
+            api
             for api, known in self._volatility.items()
+            if self._groups.users[known.groups].sum() >= least
+        )
+
+    def masked(self, apis: Iterable[str], k: int) -> tuple[str, ...]:
+        """Those of some APIs whose volatile values the view masks, sorted; see `volatile`."""
+        if self.view.volatile == "raw":
+            return ()
+        return tuple(sorted(self.volatile(k).intersection(apis)))
+
+    def changes(self, k: int) -> dict[str, float]:
+        """Share of the users who came back with an API whose value had changed.
+
+        Others are told where at least k of them had, and k had not.
+        """
+        found = returned_with(self.snapshot.repeats(self._groups))
+        return {
+            api: returned.changed / returned.users
+            for api, returned in found.items()
+            if self.audience is Audience.OWNER
+            or publishable_part(returned.changed, returned.users, k, self.audience) is not None
         }
 
     @property
@@ -327,6 +341,7 @@ class Population:
             digest=users.digest,
             seal=users.seal,
             audience=self.audience,
+            masked=self.masked(together, question.k),
         )
 
     def index(self, question: Question, candidates: Sequence[str]) -> ExposureIndex:

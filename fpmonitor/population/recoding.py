@@ -35,8 +35,8 @@ def own_codes_of_absent(codes: NDArray[np.integer[Any]]) -> NDArray[np.integer[A
 class Recode:
     """What becomes of the codes of one API.
 
-    A row of a group in `randomised` that is not absent gets the token of its browser family,
-    `tokens + 1 + family` (-1 where that is unknown); any other code `c` becomes `codes[c]`.
+    A row of a group in `randomised` whose code is not in `fixed` gets the token of its browser
+    family, `tokens + 1 + family`; any other code `c` becomes `codes[c]`.
 
     Attributes
     ----------
@@ -44,12 +44,15 @@ class Recode:
         int64, one entry a code; None leaves codes as they are.
     randomised
         bool, one entry a browser group.
+    fixed
+        int64, codes of what is no value: absent, undefined, an error.
     tokens
         A number above all codes.
     """
 
     codes: NDArray[np.int64] | None
     randomised: NDArray[np.bool_]
+    fixed: NDArray[np.int64]
     tokens: int
 
 
@@ -89,6 +92,6 @@ class Recoding:
             return shown
         if self.groups.rows is None:
             raise UndecidableError("the rows of these users are not in memory")
-        hidden = change.randomised[self.groups.rows] & (codes != ABSENT)
+        hidden = change.randomised[self.groups.rows] & ~np.isin(codes, change.fixed)
         families = self.groups.family.astype(np.int64)[self.groups.rows]
         return np.where(hidden, change.tokens + 1 + families, shown)

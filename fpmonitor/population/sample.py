@@ -67,6 +67,8 @@ class CertifiedSample:
         Digest of the data, and the same as it may leave.
     audience
         Whom the numbers are for.
+    masked
+        APIs whose volatile values the view masks: see `Population.masked`.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class CertifiedSample:
         digest: str,
         seal: str,
         audience: Audience,
+        masked: Sequence[str] = (),
     ) -> None:
         self.question = question
         self.certificate = limits
@@ -85,6 +88,7 @@ class CertifiedSample:
         self.digest = digest
         self.seal = seal
         self.audience = audience
+        self.masked = frozenset(masked)
         self._known: dict[tuple[str, ...], Thinned] = {}
 
     @property

@@ -7,6 +7,7 @@ written once on top of it. An implementation answers the members of the protocol
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,7 +17,7 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.population.browsers import group_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -45,6 +46,36 @@ class CohortSpectra:
     codes: tuple[int, ...]
     spectrum: CountSpectrum
     kept: CountSpectrum | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """Users who brought an API on several visits.
+
+    Attributes
+    ----------
+    users
+        How many.
+    changed
+        Those who brought different values.
+    kept
+        Those who brought the same value on two visits. No further visit makes them fewer.
+    """
+
+    users: int = 0
+    changed: int = 0
+    kept: int = 0
+
+    def __add__(self, other: Returned) -> Returned:
+        return Returned(
+            users=self.users + other.users,
+            changed=self.changed + other.changed,
+            kept=self.kept + other.kept,
+        )
+
+
+# API -> family and major version of the browser, as of `BrowserGroups` -> who came back.
+Repeats = Mapping[str, Mapping[tuple[int, int], Returned]]
 
 
 class SpectrumQueries(Protocol):
@@ -142,11 +173,8 @@ class Snapshot(Protocol):
         Their `rows` is None where the rows are not in memory.
         """
 
-    def repeats(self, groups: BrowserGroups) -> Mapping[str, Mapping[int, tuple[int, int]]]:
-        """Repeat visits: API -> browser family -> how many, and how many brought a new value.
-
-        Empty where there are none. The family is that of `BrowserGroups.family`.
-        """
+    def repeats(self, groups: BrowserGroups) -> Repeats:
+        """Who came back, of the users of the rows; empty where nobody did."""
 
     def queries(self, recoding: Recoding, present: Sequence[str]) -> SpectrumQueries:
         """Spectra by query of the rows as `recoding` shows them, of those with all of `present`.
@@ -186,8 +214,9 @@ class MemorySnapshot:
         Reads what the codes of an API stand for: see `Snapshot.values`.
     hashes
         See `Snapshot.user_hashes`; without them no user can be thinned.
-    digest, values_are_digested, key
-        See `Snapshot`; a key of its own by default, so that nothing that leaves can be compared.
+    digest, values_are_digested, returned, key
+        See `Snapshot`; `returned` is what `repeats` says, and the key is one of its own by default,
+        so that nothing that leaves can be compared.
     """
 
     columns: Mapping[str, Codes]
@@ -196,6 +225,7 @@ class MemorySnapshot:
     digest: str = ""
     values_are_digested: bool = False
     key: str = field(default_factory=secrets.token_hex)
+    returned: Repeats = field(default_factory=dict)
 
     @property
     def apis(self) -> tuple[str, ...]:
@@ -248,10 +278,10 @@ class MemorySnapshot:
         """Rows by browser and traits of automation."""
         return group_rows(self)
 
-    def repeats(self, groups: BrowserGroups) -> Mapping[str, Mapping[int, tuple[int, int]]]:
-        """Return nothing: repeat visits are not kept."""
+    def repeats(self, groups: BrowserGroups) -> Repeats:
+        """Who came back, as far as it was told."""
         del groups
-        return {}
+        return self.returned
 
     def queries(self, recoding: Recoding, present: Sequence[str]) -> SpectrumQueries:
         """Refuse: rows in memory are counted there."""

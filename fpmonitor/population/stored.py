@@ -12,7 +12,7 @@ from fpmonitor.population.browsers import group_rows
 from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.population.memory import has_room_for
 from fpmonitor.population.recoding import ABSENT
-from fpmonitor.population.snapshot import MemorySnapshot
+from fpmonitor.population.snapshot import MemorySnapshot, Returned
 from fpmonitor.store.digests import data_key, values_are_digested
 from fpmonitor.store.snapshot import read_codes, read_user_hashes, take_snapshot
 from fpmonitor.store.windows import read_window
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.population.browsers import BrowserGroups
     from fpmonitor.population.recoding import Recoding
+    from fpmonitor.population.snapshot import Repeats
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot as Table
     from fpmonitor.store.snapshot import Window
@@ -102,8 +103,8 @@ class StoredSnapshot:
         """Rows by browser and traits of automation."""
         return group_rows(self)
 
-    def repeats(self, groups: BrowserGroups) -> Mapping[str, Mapping[int, tuple[int, int]]]:
-        """Repeat visits by API and browser family: how many, and how many with a new value."""
+    def repeats(self, groups: BrowserGroups) -> Repeats:
+        """Who came back, by API and browser."""
         if self.visits == self.users or groups.rows is None:
             return {}
         bounds = self.window.bounds
@@ -112,18 +113,26 @@ class StoredSnapshot:
         if len(users) != self.users:  # visits that brought nothing leave no row
             arrays = self.database.arrays("snapshot/observed_users", **bounds)
             users = np.asarray(arrays["user_id"])
-        family_of = groups.family[groups.rows]
-        families = family_of[np.searchsorted(users, np.asarray(repeats["user_id"]))]
-        chances = np.asarray(repeats["visits"], dtype=np.int64) - 1
-        changes = np.minimum(np.asarray(repeats["values"], dtype=np.int64) - 1, chances)
-        api_ids = np.asarray(repeats["api_id"])
-        found: dict[str, dict[int, tuple[int, int]]] = {}
-        for api, column in self.table.columns.items():
-            of_api = api_ids == int(column.removeprefix("a"))
-            for family in np.unique(families[of_api]).tolist():
-                inside = of_api & (families == family)
-                counts = int(chances[inside].sum()), int(changes[inside].sum())
-                found.setdefault(api, {})[family] = counts
+        group = groups.rows[np.searchsorted(users, np.asarray(repeats["user_id"]))]
+        counts = (
+            pl.DataFrame(
+                {
+                    "api": np.asarray(repeats["api_id"]),
+                    "family": groups.family[group],
+                    "version": groups.version[group],
+                    "changed": np.asarray(repeats["changed"], dtype=np.bool_),
+                    "kept": np.asarray(repeats["kept"], dtype=np.bool_),
+                }
+            )
+            .group_by("api", "family", "version")
+            .agg(pl.len(), pl.col("changed", "kept").sum())
+        )
+        apis = {int(column.removeprefix("a")): api for api, column in self.table.columns.items()}
+        found: dict[str, dict[tuple[int, int], Returned]] = {}
+        for api_id, family, version, count, changed, kept in counts.rows():
+            found.setdefault(apis[api_id], {})[family, version] = Returned(
+                users=count, changed=changed, kept=kept
+            )
         return found
 
     def queries(self, recoding: Recoding, present: Sequence[str]) -> DuckDBSource:
@@ -153,7 +162,9 @@ def read_values(database: Database, api: str) -> dict[int, tuple[str, str | None
     return {code: (status, text) for code, status, text in rows}
 
 
-def window_snapshot(database: Database, span: Span, apis: Sequence[str]) -> MemorySnapshot:
+def window_snapshot(
+    database: Database, span: Span, apis: Sequence[str], repeats: Repeats
+) -> MemorySnapshot:
     """Users of a calendar window, with some APIs; codes mean the same in every window.
 
     Raises
@@ -167,6 +178,7 @@ def window_snapshot(database: Database, span: Span, apis: Sequence[str]) -> Memo
         columns=read_window(database, span, apis),
         texts=lambda api: read_values(database, api),
         values_are_digested=values_are_digested(database),
+        returned=repeats,
     )
 
 

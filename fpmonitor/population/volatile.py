@@ -1,7 +1,10 @@
-"""Volatile APIs: their value changes between visits of one user by design, so that it names nobody.
+"""Volatile APIs: a browser draws their value anew in each session by design, so it names nobody.
 
-Repeat visits decide where there are enough of them, the vocabulary elsewhere. Where neither knows,
-values count as they are: that overstates the exposure of a randomised API, which is the safe side.
+The vocabulary alone says which: an API, a browser family and its versions. Data can only contradict
+it: where some users of these versions came back with the value that they had, the API counts there
+as it was logged. That makes groups smaller and exposures larger, never the other way round, and no
+further visit of anybody takes it back. Values that change for another reason, as user agents do
+with every release, count as they are: many users change them together, and each has one at a time.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.vocabulary import FAMILIES, volatile_in
+from fpmonitor.population.snapshot import Returned
+from fpmonitor.vocabulary import FAMILIES, randomised_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,60 +23,58 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.population.browsers import BrowserGroups
-    from fpmonitor.population.snapshot import Snapshot
+    from fpmonitor.population.snapshot import Repeats, Snapshot
 
-MIN_CHANCES = 3
-MIN_CHANGED = 0.5
+MIN_KEPT = 3  # users
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Volatility:
-    """What is known of one API.
+    """In which browsers an API is volatile.
 
     Attributes
     ----------
     groups
-        bool, one entry a browser group: whether the API is volatile in these browsers.
-    measured
-        Whether repeat visits decided for at least one browser family.
+        bool, one entry a browser group.
+    versions
+        The families with their first and last version, null where it goes on.
     """
 
     groups: NDArray[np.bool_]
-    measured: bool
+    versions: tuple[tuple[str, int, int | None], ...]
 
 
 def volatility_of(snapshot: Snapshot, groups: BrowserGroups) -> dict[str, Volatility]:
-    """Find out for every API of a snapshot in which browsers it is volatile.
+    """Find the APIs that browsers of the users randomise by design, and that no data contradict.
 
-    An API is volatile in a browser family if at least half of the repeat visits of its users (three
-    or more) brought a new value.
+    Users of an unknown browser or version, or whose values contradict each other on their engine or
+    system, are in none of the groups.
     """
-    repeats = snapshot.repeats(groups)
-    return {api: _volatility(api, groups, repeats.get(api, {})) for api in snapshot.apis}
+    known = {api: families for api in snapshot.apis if (families := randomised_in(api))}
+    repeats: Repeats = snapshot.repeats(groups) if known else {}
+    trusted = groups.consistent
+    found = {}
+    for api, families in known.items():
+        volatile = np.zeros(len(groups.users), dtype=np.bool_)
+        versions = []
+        for family, entry in families.items():
+            number, since, until = FAMILIES.index(family), entry.since, entry.until
+            inside = (groups.family == number) & (groups.version >= since) & trusted
+            if until is not None:
+                inside &= groups.version <= until
+            kept = sum(
+                returned.kept
+                for (of, version), returned in repeats.get(api, {}).items()
+                if of == number and since <= version and (until is None or version <= until)
+            )
+            if inside.any() and kept < MIN_KEPT:
+                volatile |= inside
+                versions.append((family, since, until))
+        if versions:
+            found[api] = Volatility(volatile, tuple(versions))
+    return found
 
 
-def _volatility(
-    api: str, groups: BrowserGroups, repeats: Mapping[int, tuple[int, int]]
-) -> Volatility:
-    evidence = {family: weigh_repeats(*counts) for family, counts in repeats.items()}
-    decided = {family: verdict for family, verdict in evidence.items() if verdict is not None}
-    volatile = np.zeros(len(groups.users), dtype=np.bool_)
-    known = volatile_in(api)
-    for number, family in enumerate(FAMILIES):
-        if number not in decided and family in known:
-            volatile |= (groups.family == number) & (groups.version >= known[family])
-    for number, is_volatile in decided.items():
-        if is_volatile:
-            volatile |= groups.family == number
-    return Volatility(volatile, bool(decided))
-
-
-def weigh_repeats(tried: int, changed: int) -> bool | None:
-    """Say whether an API is volatile of which repeat visits could bring new values; null: too few.
-
-    Parameters
-    ----------
-    tried, changed
-        Repeat visits of users of one browser family, and those of them that brought a new value.
-    """
-    return changed >= MIN_CHANGED * tried if tried >= MIN_CHANCES else None
+def returned_with(repeats: Repeats) -> Mapping[str, Returned]:
+    """Users of any browser who came back with each API."""
+    return {api: sum(parts.values(), Returned()) for api, parts in repeats.items()}

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.population.browsers import TELLING_APIS
 from fpmonitor.population.population import Population
-from fpmonitor.population.stored import window_snapshot
+from fpmonitor.population.snapshot import Repeats
+from fpmonitor.population.stored import stored_snapshot, window_snapshot
 from fpmonitor.population.views import View
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Period, Span, count_timeless, list_spans
-from fpmonitor.vocabulary import volatile_in
+from fpmonitor.vocabulary import randomised_in
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Windows:
     """The calendar windows of a database.
 
@@ -61,11 +63,18 @@ class Windows:
             No observation of one of the APIs, at any time.
         """
         view = self.view
-        if view.drop_automation or (view.volatile != "raw" and any(map(volatile_in, apis))):
+        masks = view.volatile != "raw" and any(map(randomised_in, apis))
+        if view.drop_automation or masks:
             known = {name for _, name in self.database.rows("snapshot/apis")}
             apis = list(dict.fromkeys([*apis, *(api for api in TELLING_APIS if api in known)]))
-        snapshot = window_snapshot(self.database, span, apis)
+        snapshot = window_snapshot(self.database, span, apis, self._repeats if masks else {})
         return Population(snapshot, window=span.window, view=view, audience=self.audience)
+
+    @cached_property
+    def _repeats(self) -> Repeats:
+        """Who came back in all windows together: what they contradict counts as logged in each."""
+        snapshot = stored_snapshot(self.database, self.window)
+        return snapshot.repeats(snapshot.browser_groups())
 
     @property
     def timeless(self) -> int:

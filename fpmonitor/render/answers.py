@@ -10,7 +10,7 @@ from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.answers.automation import AutomationReport
@@ -61,6 +61,12 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     )
 
 
+def masked_note(apis: Iterable[str]) -> str:
+    """Say which APIs are not read as logged, after another sentence; empty where all are."""
+    names = sorted(set(apis))
+    return f" Masked, as browsers randomise them by design: {', '.join(names)}." if names else ""
+
+
 def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
     first = reports[0]
     return Table(
@@ -71,6 +77,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
         caption=(
             f"{limits(population=first.population, users=first.users, delta=first.delta)} "
             f"`n/2^H`: group size by the entropy reading. {_OFF_BY}"
+            f"{masked_note(api for r in reports for api in r.masked)}"
         ),
         columns=[
             *columns("text", "API set"),
@@ -254,7 +261,7 @@ def ranking(found: Ranking) -> Output:
             f"{found.users:,} observed users. Exposure: {basis}. Of {found.pairs:,} pairs of "
             f"sets that differ, entropy orders {found.disagreeing_pairs:,} the other way. "
             "`places`: how much higher the set ranks by exposure than by entropy. `n/2^H`: "
-            f"group size by the entropy reading. {_OFF_BY}"
+            f"group size by the entropy reading. {_OFF_BY}{masked_note(found.masked)}"
         ),
         columns=[
             *columns("text", "API set"),
@@ -287,7 +294,7 @@ def curve(report: CurveReport) -> Output:
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "
             f"whose value is rarer than the threshold, all together with probability "
-            f"{1 - report.delta:.6g}.{left_out}"
+            f"{1 - report.delta:.6g}.{left_out}{masked_note(report.masked)}"
         ),
         columns=[
             *columns("count", ("groups below", "threshold")),
@@ -314,6 +321,7 @@ def overview(lines: Sequence[ApiOverview], k: int) -> Output:
             *columns("count", "values"),
             *columns("decimal", ("entropy, bits", "entropy_bits"), digits=3),
             *columns("share", "exposure"),
+            *columns("short share", ("changes between visits", "changes")),
         ],
     )
     return Output(tables=[table], rows=[line.to_json() for line in lines])
@@ -324,7 +332,8 @@ def demand(lines: Sequence[DemandLine], k: int) -> Output:
     rows = [line.to_json() for line in lines]
     table = Table(
         title=f"What scripts read together, and the users that it puts in groups of fewer than {k}",
-        caption="Without an upper limit: the population log lacks an API of the set.",
+        caption="Without an upper limit: the population log lacks an API of the set."
+        + masked_note(api for row in rows for api in row["masked"]),
         columns=[
             *columns("text", "API set"),
             *columns("count", "scripts", "sites"),
@@ -355,6 +364,7 @@ def automation(report: AutomationReport) -> Output:
     ]
     table = Table(
         title="Users that look automated",
+        caption=masked_note(report.masked).strip(),
         columns=columns("text", "", "users"),
         rows=[
             ("observed", count(report.users)),
@@ -401,6 +411,7 @@ def _trend_table(report: TrendReport) -> Table:
             f"Each limit holds with probability {1 - report.delta:.6g}, for the average over "
             "populations, its window and set alone. An ! marks users who changed against the "
             "window they are compared with."
+            f"{masked_note(report.masked)}"
         ),
         columns=[
             *columns("text", "from"),
@@ -464,6 +475,7 @@ def _short(value: str | None) -> str:
 def check(report: CheckReport) -> Output:
     """Return current verdicts on the allow list of a decision."""
     table = Table(
+        caption=masked_note(report.masked).strip(),
         columns=[Column("verdict now", "verdict"), Column("set on the allow list")],
         rows=[(verdict, ", ".join(apis)) for apis, verdict in report.verdicts.items()],
     )
@@ -474,7 +486,8 @@ def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> O
     """Exposure before and after."""
     table = Table(
         title=f"Share of users in groups of fewer than {k}, in a population of {population:,}",
-        caption="`more` and `less` are certain up to both deltas; what moved most comes first.",
+        caption="`more` and `less` are certain up to both deltas; what moved most comes first."
+        + masked_note(api for line in compared for api in line.to_json()["masked"]),
         columns=[
             *columns("text", "API set"),
             *columns("share", "before", "after"),

@@ -133,10 +133,8 @@ def _apis(findings: Findings) -> str:
             *columns("count", "values"),
             *columns("decimal", ("entropy, bits", "entropy_bits")),
             *columns("short share", ("exposed users", "exposure")),
-            *columns(
-                "text",
-                ("volatile", lambda line: {True: "yes", False: "no", None: None}[line.volatile]),
-            ),
+            *columns("text", ("volatile", lambda line: "yes" if line.volatile else "no")),
+            *columns("short share", ("changes between visits", "changes")),
         ],
     )
     return _figure(figure) + _table(overview)
@@ -265,7 +263,8 @@ def _limits(findings: Findings) -> str:
     decision, automation = findings.decision, findings.automation
     volatile = [line.api for line in findings.overview if line.volatile]
     looks = {
-        "shared": "count as one value that all users of the browser family share",
+        "shared": "count as one value that all users of the browser family share; a site that "
+        "removes the noise learns more",
         "left-out": "are left out",
         "raw": "count as they were logged, which makes users look unique who are not",
     }[decision.view.volatile]
@@ -296,7 +295,7 @@ def _limits(findings: Findings) -> str:
         few = decision.policy.k
         lines.append(f"Where 1 to {few - 1} users are exposed, {few - 1} are shown.")
     if volatile:
-        lines.append(f"Values that browsers randomise ({', '.join(volatile)}) {looks}.")
+        lines.append(f"Values that browsers randomise by design ({', '.join(volatile)}) {looks}.")
     if findings.sources:
         lines.append(f"Values of several sources are read together: {', '.join(findings.sources)}.")
     if not decision.complete:

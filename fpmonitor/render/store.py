@@ -74,7 +74,7 @@ def meanings(rows: Sequence[Mapping[str, Any]]) -> Output:
     """Return what a name of an API means to each source."""
     table = Table(
         title="What it means",
-        columns=columns("text", "source", "name", "API", "kind", "group", "volatile in"),
+        columns=columns("text", "source", "name", "API", "kind", "group", "randomised by"),
         rows=[(*list(row.values())[:-1], ", ".join(row["volatile"]) or None) for row in rows],
     )
     return Output(tables=[table], rows=rows)

@@ -246,6 +246,7 @@ class _Ask:
             "unbiased": found.unbiased,
             "lower": found.lower,
             "upper": found.upper,
+            "masked": list(found.masked),
         }
         return JSONResponse(answer, headers=HEADERS)
 

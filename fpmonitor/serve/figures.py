@@ -87,5 +87,6 @@ def apis_table(overview: Sequence[ApiOverview]) -> Table:
             ),
             *columns("short share", "Coverage"),
             *columns("text", ("Changes by design", lambda x: "volatile" if x.volatile else "")),
+            *columns("short share", ("Changes between visits", "changes")),
         ],
     )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Level = Literal["bad", "warn", "note"]
 DEFAULT_K = 10
 _REJECTED_SHARE = 0.01
+_CHANGED_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +139,7 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
         *_alerts_of_batches(sum(b.read for b in batches), sum(b.rejected for b in batches)),
     ]
     apis = tuple(monitor.apis(k=question.k)) if shown else ()
-    volatile = {line.api for line in apis if line.volatile}
-    if decision is not None and (moving := sorted(volatile & set(decision.recommended))):
-        alerts.append(Alert("note", f"Some browsers change these at will: {', '.join(moving)}."))
+    alerts += _alerts_of_changes(apis, () if decision is None else decision.recommended)
     return Overview(
         made=datetime.now(UTC),
         question=question,
@@ -200,6 +199,19 @@ def _alerts_of_decision(
                 "now: decide again.",
             )
         )
+    return alerts
+
+
+def _alerts_of_changes(apis: Sequence[ApiOverview], recommended: Sequence[str]) -> list[Alert]:
+    shown = [line for line in apis if line.api in recommended]
+    alerts = [
+        Alert("note", f"{line.api} changes between visits: {percent(line.changes)} of the users.")
+        for line in shown
+        if line.changes is not None and line.changes >= _CHANGED_SHARE and not line.volatile
+    ]
+    if masked := [line.api for line in shown if line.volatile]:
+        text = f"Some browsers randomise these by design: {', '.join(sorted(masked))}."
+        alerts.append(Alert("note", text))
     return alerts
 
 

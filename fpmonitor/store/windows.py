@@ -4,10 +4,6 @@ What a window holds is what its snapshot would: the latest value of every API of
 only the APIs that are asked for are read, and nothing is kept, so that a year of windows fits in
 memory.
 Logs that arrive in the order of time are read fastest: a window is then a stretch of visits.
-
-What browsers randomise is told by the vocabulary alone. Repeat visits, which tell it elsewhere, are
-few in a short window and tell one thing in one window and another in the next: that would look like
-a change of the users. So a window is read without them.
 """
 
 from __future__ import annotations

@@ -13,12 +13,9 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from fpmonitor.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Kind = Literal["attribute", "method", "header", "media"]
 FAMILIES = ("brave", "chromium", "firefox", "safari")
@@ -38,15 +35,29 @@ class Api:
         What it reveals: `hardware`, `software`, `locale`, `preference` or `network`.
     standard
         Whether MDN's compatibility data or a WebIDL file knows it.
-    volatile
-        Browser family -> first version from which its value changes between visits by design.
     """
 
     name: str
     kind: Kind
     group: str
     standard: bool
-    volatile: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Randomised:
+    """That a browser family draws the value of an API anew in each session, by design.
+
+    Attributes
+    ----------
+    since, until
+        First and last major version of which this is known; null where it goes on.
+    source
+        Address of a public document.
+    """
+
+    since: int
+    until: int | None = None
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +85,6 @@ def known_apis() -> dict[str, Api]:
             kind=entry["kind"],
             group=entry["group"],
             standard=entry["standard"],
-            volatile=entry.get("volatile", {}),
         )
         for name, entry in _content()["apis"].items()
     }
@@ -105,10 +115,12 @@ def entry_of(api: str) -> Api:
     return entry
 
 
-def volatile_in(api: str) -> Mapping[str, int]:
-    """Browser families in which an API, with any selector, changes by design, and since when."""
-    known = api in known_apis() or base_of(api) in known_apis()
-    return entry_of(api).volatile if known else {}
+def randomised_in(api: str) -> dict[str, Randomised]:
+    """Browser families that randomise this very API, selector included, by design."""
+    return {
+        family: Randomised(**known)
+        for family, known in _content()["randomised"].get(api, {}).items()
+    }
 
 
 def api_of(source: str, name: str) -> str:

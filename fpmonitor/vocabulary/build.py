@@ -57,14 +57,18 @@ def build(node_modules: Path) -> dict[str, Any]:
     }
     for api in source["methods"]:
         apis[api]["kind"] = "method"
-    for api, families in source["volatile"].items():
-        apis[api]["volatile"] = families
+    randomised: dict[str, dict[str, Any]] = {}
+    for entry in source["randomised"]:
+        for api in entry["apis"]:
+            known = {name: entry[name] for name in ("since", "until", "source") if name in entry}
+            randomised.setdefault(api, {})[entry["browser"]] = known
     return {
         "made_from": {
             "@mdn/browser-compat-data": compat["__meta"]["version"],
             "@webref/idl": _package(node_modules, "@webref/idl/package.json")["version"],
         },
         "apis": dict(sorted(apis.items())),
+        "randomised": dict(sorted(randomised.items())),
         **{table: source[table] for table in ("objects", "inherited", "aliases")},
     }
 

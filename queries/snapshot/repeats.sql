@@ -1,4 +1,5 @@
--- Users who were seen with an API on several visits of a window: how often, and with how many values.
+-- Users who were seen with an API on several visits of a window: whether with several values, and with one of them twice.
+-- A value that was corrected later counts among those of its visit.
 WITH inside AS (
     SELECT visit_id, user_id FROM visit
     WHERE ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
@@ -6,7 +7,8 @@ WITH inside AS (
         AND ($source::VARCHAR IS NULL OR source_id = (SELECT source_id FROM source WHERE name = $source))
 ),
 repeated AS (SELECT user_id FROM inside GROUP BY user_id HAVING count(*) > 1)
-SELECT api_id, user_id, count(DISTINCT visit_id) AS visits, count(DISTINCT value_id) AS values
+SELECT api_id, user_id, count(DISTINCT value_id) > 1 AS changed,
+    count(DISTINCT (visit_id, value_id)) > count(DISTINCT value_id) AS kept
 FROM observation
 JOIN inside USING (visit_id)
 SEMI JOIN repeated USING (user_id)

@@ -89,7 +89,16 @@ def test_apis_has_the_members_of_the_contract(
 ) -> None:
     apis = output_of(capsys, "apis", "--db", database)
     assert isinstance(apis, list)
-    members = ["api", "users", "coverage", "values", "entropy_bits", "exposure", "volatile"]
+    members = [
+        "api",
+        "users",
+        "coverage",
+        "values",
+        "entropy_bits",
+        "exposure",
+        "volatile",
+        "changes",
+    ]
     assert all(list(line) == members for line in apis)
     assert len(apis) == 22
 

@@ -37,7 +37,7 @@ from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.keys import add_key
 from fpmonitor.serve.snippet import KEY_HERE, page_lines, script_named
-from fpmonitor.vocabulary import known_apis
+from fpmonitor.vocabulary import known_apis, randomised_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +66,30 @@ for (const [owner, member] of [[Navigator.prototype, "sendBeacon"], [window, "fe
   owner[member] = function (...given) { sends.push(member); return real.apply(this, given); };
 }
 </script>"""  # noqa: E501
+# Reads a drawing of text and one of shapes in every way; digests, as values are long.
+DRAW = """(() => {
+  const hash = (parts) => Array.from(parts).reduce(
+    (sum, part) => (sum * 31 + (part.codePointAt ? part.codePointAt(0) : part)) % 1000000007, 7);
+  const surfaces = [[240, 60], [122, 110]].map(([width, height]) =>
+    Object.assign(document.createElement("canvas"), { width, height }));
+  const [text, shapes] = surfaces.map((surface) => surface.getContext("2d"));
+  text.font = "11pt serif";
+  text.fillText("Quick \\u{1f603} fox", 2, 20);
+  shapes.fillStyle = "#f2f";
+  shapes.arc(40, 50, 40, 0, 7);
+  shapes.fill();
+  window.blobs = [];
+  for (const surface of surfaces)
+    surface.toBlob(async (blob) => blobs.push(hash(new Uint8Array(await blob.arrayBuffer()))));
+  return JSON.stringify({
+    "HTMLCanvasElement.toDataURL": surfaces.map((surface) => hash(surface.toDataURL())),
+    "HTMLCanvasElement.toDataURL#jpeg": surfaces.map((surface) => hash(surface.toDataURL("image/jpeg"))),
+    "CanvasRenderingContext2D.getImageData": [text, shapes].map((context) =>
+      hash(context.getImageData(0, 0, 122, 60).data)),
+    "Navigator.plugins": [hash(Array.from(navigator.plugins, (plugin) => plugin.name).join())],
+    "Performance.memory#thumbmarkjs.jsHeapSizeLimit": [performance.memory?.jsHeapSizeLimit ?? 0],
+  });
+})()"""  # noqa: E501
 REPORT = "JSON.stringify({ reads, sends, stored: localStorage.length })"
 
 
@@ -142,7 +166,8 @@ def firefox(folder: Path, preferences: str = "") -> Iterator[Firefox]:
     if FIREFOX is None:
         pytest.skip("firefox-esr is not installed")
     profile = folder / "profile"
-    profile.mkdir()
+    profile.mkdir(exist_ok=True)
+    (profile / "MarionetteActivePort").unlink(missing_ok=True)  # of an earlier session
     (profile / "user.js").write_text(
         'user_pref("marionette.port", 0);\n' + preferences, encoding="utf-8"
     )
@@ -490,3 +515,78 @@ def test_sealed_answers_go_from_a_page_through_the_shuffler_to_the_curator(
     held = {row[1]: token_of(row[2], row[4]) for row in rows if row[0] == visitor}
     assert len(held) > 60
     assert curator.counts(ask) == {(api,): {(held.get(api, "absent"),): 2} for api in apis}
+
+
+def drawn(browser: Browser, address: str) -> dict[str, list[int]]:
+    """What each way of reading gives, digests."""
+    browser.open(address)
+    found: dict[str, list[int]] = json.loads(browser.run(DRAW))
+    wait(lambda: browser.run("blobs.length") == 2)
+    return found | {"HTMLCanvasElement.toBlob": json.loads(browser.run("JSON.stringify(blobs)"))}
+
+
+def changed_between(sessions: list[dict[str, list[int]]]) -> set[str]:
+    """What differs in every part between all sessions; the rest is the same in all."""
+    ways = {way: [seen[way] for seen in sessions] for way in sessions[0]}
+    changed = {way for way, seen in ways.items() if seen[0] != seen[1]}
+    for way, seen in ways.items():
+        for part in zip(*seen, strict=True):
+            assert len(set(part)) == (len(sessions) if way in changed else 1), way
+    return changed
+
+
+def test_firefox_draws_anew_what_the_vocabulary_says_and_nothing_else(tmp_path: Path) -> None:
+    with serving(site_with("")) as site:
+        sessions, version = [], 0
+        for _ in range(3):
+            with firefox(tmp_path) as browser:
+                sessions.append(drawn(browser, f"http://127.0.0.1:{site}/"))
+                version = int(browser.run("/Firefox.(\\d+)/.exec(navigator.userAgent)[1]"))
+                # Within a session the value stays: visits of one session come back with it.
+                assert drawn(browser, f"http://127.0.0.1:{site}/?again") == sessions[-1]
+    said = {
+        way
+        for way in sessions[0]
+        if (entry := randomised_in(way).get("firefox")) is not None
+        and version >= entry.since
+        and (entry.until is None or version <= entry.until)
+    }
+    assert said == changed_between(sessions)
+
+
+def test_protection_that_firefox_users_turn_on_draws_pixels_anew(tmp_path: Path) -> None:
+    # Not in the vocabulary: a log does not tell who did.
+    preference = 'user_pref("privacy.resistFingerprinting", true);\n'
+    with serving(site_with("")) as site:
+        sessions = []
+        for _ in range(2):
+            with firefox(tmp_path, preference) as browser:
+                sessions.append(drawn(browser, f"http://127.0.0.1:{site}/"))
+    pixels = "CanvasRenderingContext2D.getImageData"
+    assert sessions[0][pixels] != sessions[1][pixels]
+    assert "firefox" not in randomised_in(pixels)
+
+
+def test_chromium_draws_nothing_anew() -> None:
+    with serving(site_with("")) as site:
+        sessions = []
+        for _ in range(2):
+            with chromium() as browser:
+                sessions.append(drawn(browser, f"http://127.0.0.1:{site}/"))
+    assert changed_between(sessions) == set()
+    assert not any("chromium" in randomised_in(way) for way in sessions[0])
+
+
+def test_the_drawing_of_the_snippet_changes_between_sessions_of_firefox(
+    tmp_path: Path, service: Service
+) -> None:
+    drawing = "HTMLCanvasElement.toDataURL#fpmonitor"
+    values = []
+    with serving(service.app()) as port, serving(page_of(port, [drawing], before="")) as site:
+        for _ in range(2):
+            with firefox(tmp_path) as browser:
+                assert outcome_of(browser, f"http://127.0.0.1:{site}/")["outcome"] == "sent"
+            [record] = service.beacons.get(timeout=SECONDS)
+            values.append(record["value"])
+    assert values[0] != values[1]
+    assert randomised_in(drawing)["firefox"].since == 153

@@ -9,6 +9,8 @@ import pytest
 
 from fpmonitor.answers.automation import report_automation
 from fpmonitor.cli import run
+from fpmonitor.decide.decision import read_decision
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
@@ -54,29 +56,73 @@ def exposure_of(path: Path, apis: list[str], **view: Any) -> float:
         return monitor.exposure([apis], k=5)[0].empirical
 
 
-def test_six_sessions_with_a_randomised_canvas_do_not_make_a_browser_unique(tmp_path: Path) -> None:
-    agent = FIREFOX.format(140)  # a version of which the vocabulary knows nothing
-    records = crowd(20, agent=agent, canvas="single-{}") + sessions(
-        "six", 6, agent=agent, canvas="six-{}"
+def decided(path: Path, *options: str, k: int = 10, budget: float = 0.05) -> dict[str, Any]:
+    """Decide by the real command; gives the decision file."""
+    out = path.parent / "decision.json"
+    command = ["decide", "--k", str(k), "--budget", str(budget), "--db", str(path), "-o", str(out)]
+    assert run([*command, *options, "--quiet"]) == 0
+    content: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return content
+
+
+def test_users_who_come_back_with_a_new_release_do_not_hide_unique_user_agents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def visit(user: int, release: int) -> dict[str, Any]:
+        agent = f"Mozilla/5.0 (X11; Linux x86_64) Chrome/{release}.0.{user}.0 Safari/537.36"
+        return {"user": f"u{user}", "time": 1_700_000_000 + release, AGENT: agent, "cores": 8}
+
+    path = database(
+        tmp_path, [*(visit(i, 120) for i in range(5000)), *(visit(i, 124) for i in range(3))]
     )
-    path = database(tmp_path, records)
-    assert exposure_of(path, [CANVAS]) == 0.0
-    assert exposure_of(path, [CANVAS, AGENT]) == 0.0
-    assert exposure_of(path, [CANVAS], volatile="raw") == 1.0
-    with Monitor(path) as monitor:
-        assert {line.api: line.volatile for line in monitor.apis()} == {AGENT: False, CANVAS: True}
+    decision = decided(path)
+    assert decision["allow"] == [["cores"]]
+    assert [AGENT] in decision["block"]
+    assert decision["view"]["masked"] == []
+    assert "randomise" not in decision["guarantee"]
+    assert run(["apis", "--db", str(path), "--format", "json"]) == 0
+    lines = {line["api"]: line for line in json.loads(capsys.readouterr().out)}
+    assert (lines[AGENT]["volatile"], lines[AGENT]["changes"]) == (False, 1.0)
+    assert lines[AGENT]["exposure"] == 1.0
 
 
-def test_a_canvas_that_stays_is_read_as_it_is(tmp_path: Path) -> None:
-    agent = FIREFOX.format(153)  # repeat visits outweigh the vocabulary
-    records = crowd(30, agent=agent, canvas="c{}") + sessions("u", 6, agent=agent, canvas="same")
-    path = database(tmp_path, records)
+def test_nobody_who_comes_back_on_purpose_lowers_an_exposure(tmp_path: Path) -> None:
+    agent = FIREFOX.format(140)  # a version that the vocabulary does not name
+    crowded = crowd(60, agent=agent, canvas="single-{}")
+    before = exposure_of(database(tmp_path, crowded), [CANVAS])
+    # Of their own, and in the name of every user: a new value each time.
+    made_up = [v for i in range(50) for v in sessions(f"m{i}", 9, agent=agent, canvas=f"{i}-{{}}")]
+    stolen = [
+        visit
+        for user in crowded
+        for visit in sessions(user["user"], 4, agent=agent, canvas=user["user"] + "-{}")
+    ]
+    path = database(tmp_path, [*made_up, *stolen], "hostile")
+    assert exposure_of(path, [CANVAS]) == before == 1.0
+    assert decided(path, k=5)["view"]["masked"] == []
+
+
+def test_a_corrected_file_that_changes_values_lowers_no_exposure(tmp_path: Path) -> None:
+    agent = FIREFOX.format(140)
+    first = [visit | {"source": "lib 1"} for visit in crowd(40, agent=agent, canvas="c{}")]
+    database(tmp_path, first)
+    path = database(tmp_path, [visit | {CANVAS: f"{visit[CANVAS]}!"} for visit in first], "again")
     assert exposure_of(path, [CANVAS]) == 1.0
-    with Monitor(path) as monitor:
-        assert {line.api: line.volatile for line in monitor.apis()}[CANVAS] is False
 
 
-def test_the_vocabulary_decides_without_repeat_visits(tmp_path: Path) -> None:
+def test_corrections_do_not_bring_a_contradicted_mask_back(tmp_path: Path) -> None:
+    agent = FIREFOX.format(153)
+    stays = [
+        {"user": f"u{i}", "time": 1_600_000_000 + day, AGENT: agent, CANVAS: f"machine {i}"}
+        for i in range(30)
+        for day in (1, 2)
+    ]
+    assert exposure_of(database(tmp_path, stays), [CANVAS]) == 1.0
+    moved = [visit | {CANVAS: f"other {n}"} for n, visit in enumerate(stays) if n % 2]
+    assert exposure_of(database(tmp_path, moved, "again"), [CANVAS]) == 1.0
+
+
+def test_the_vocabulary_says_who_is_masked(tmp_path: Path) -> None:
     records = (
         crowd(10, agent=FIREFOX.format(153), canvas="f{}")
         + crowd(10, agent=CHROME.format(150), canvas="c{}")
@@ -85,24 +131,163 @@ def test_the_vocabulary_decides_without_repeat_visits(tmp_path: Path) -> None:
     path = database(tmp_path, records)
     assert exposure_of(path, [CANVAS]) == pytest.approx(2 / 3)
     with Monitor(path) as monitor:
-        volatile = {line.api: line.volatile for line in monitor.apis()}
-    assert volatile == {AGENT: None, CANVAS: True}
+        lines = {line.api: (line.volatile, line.changes) for line in monitor.apis()}
+    assert lines == {AGENT: (False, None), CANVAS: (True, None)}
 
 
-def test_brave_is_told_by_its_brands(tmp_path: Path) -> None:
-    brands = '"Brave";v="150", "Chromium";v="150"'
-    records = crowd(10, agent=CHROME.format(150), canvas="b{}")
-    path = database(tmp_path, [record | {"http:sec-ch-ua": brands} for record in records])
+def test_values_that_come_back_contradict_the_vocabulary_for_good(tmp_path: Path) -> None:
+    agent = FIREFOX.format(153)
+    path = database(tmp_path, crowd(30, agent=agent, canvas="c{}"))
+    for user in range(3):
+        assert exposure_of(path, [CANVAS]) == 0.0
+        visits = sessions(f"back{user}", 2, agent=agent, canvas=f"same {user}")
+        path = database(tmp_path, visits, f"back{user}")
+    assert exposure_of(path, [CANVAS]) == 1.0
+    changing = [
+        visit
+        for i in range(300)
+        for visit in sessions(f"hostile{i}", 3, agent=agent, canvas=f"noise {i} {{}}")
+    ]
+    path = database(tmp_path, changing, "hostile")
+    assert exposure_of(path, [CANVAS]) == 1.0
+    assert decided(path, k=5)["view"]["masked"] == []
+
+
+def test_other_versions_contradict_nothing(tmp_path: Path) -> None:
+    records = crowd(30, agent=FIREFOX.format(153), canvas="c{}")
+    for i in range(30):
+        records += sessions(f"old{i}", 2, agent=FIREFOX.format(140), canvas="same")
+    assert exposure_of(database(tmp_path, records), [CANVAS]) == 0.0
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {AGENT: "something"},
+        {AGENT: "Mozilla/5.0 (Android 15; Mobile; rv:153.0) Gecko/153.0 Firefox/153.0"},
+        {AGENT: FIREFOX.format(153), "Navigator.vendor": "Google Inc."},
+        {AGENT: FIREFOX.format(153), "NavigatorUAData.brands": '[{"brand":"Chromium"}]'},
+        {AGENT: FIREFOX.format(120), "NavigatorUAData.brands": '[{"brand":"Brave"}]'},
+        {AGENT: FIREFOX.format(153), "Navigator.platform": "Win32"},
+        {AGENT: CHROME.format(132), "http:sec-ch-ua": '"Brave";v="132", "Chromium";v="132"'},
+    ],
+)
+def test_an_unknown_or_inconsistent_browser_is_counted_as_logged(
+    tmp_path: Path, claims: dict[str, str]
+) -> None:
+    records = [record | claims for record in crowd(20, agent="any", canvas="c{}")]
+    assert exposure_of(database(tmp_path, records), [CANVAS]) == 1.0
+
+
+def test_what_is_no_value_is_not_masked(tmp_path: Path) -> None:
+    records = [
+        {"user": f"{canvas}{i}", "api": api, **told}
+        for canvas, number in (("noise", 20), ("none", 3))
+        for i in range(number)
+        for api, told in (
+            (AGENT, {"value": FIREFOX.format(153)}),
+            (CANVAS, {"value": f"n{i}"} if canvas == "noise" else {"status": "undefined"}),
+        )
+    ]
+    assert exposure_of(database(tmp_path, records), [CANVAS]) == pytest.approx(3 / 23)
+
+
+@pytest.mark.parametrize(
+    "brands",
+    [
+        {"http:sec-ch-ua": '"Not A;Brand";v="8", "Chromium";v="120", "Brave";v="120"'},
+        {"NavigatorUAData.brands": [{"brand": "Brave", "version": "120"}]},
+        {"NavigatorUAData.brands": ["Brave"]},
+    ],
+)
+def test_brave_is_told_by_its_brands(tmp_path: Path, brands: dict[str, Any]) -> None:
+    records = crowd(10, agent=CHROME.format(120), canvas="b{}")
+    path = database(tmp_path, [record | brands for record in records])
     assert exposure_of(path, [CANVAS]) == 0.0
 
 
 def test_the_shared_token_keeps_browser_families_apart(tmp_path: Path) -> None:
     firefox = crowd(6, agent=FIREFOX.format(153), canvas="f{}")
-    brave = crowd(3, agent=CHROME.format(150), canvas="b{}")
+    brave = crowd(3, agent=CHROME.format(120), canvas="b{}")
     brands = {"NavigatorUAData.brands": ["Brave"]}
     path = database(tmp_path, [*firefox, *(record | brands for record in brave)])
     assert exposure_of(path, [CANVAS]) == pytest.approx(3 / 9)
     assert exposure_of(path, [CANVAS], volatile="left-out") == 0.0
+
+
+def test_a_decision_names_what_it_masked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = database(tmp_path, crowd(3000, agent=FIREFOX.format(153), canvas="f{}"))
+    decision = decided(path)
+    assert decision["allow"] == [[CANVAS, AGENT]]
+    assert decision["view"]["masked"] == [CANVAS]
+    assert CANVAS in decision["guarantee"]
+    assert "a site that removes the noise learns more" in decision["guarantee"]
+    out = str(tmp_path / "decision.json")
+    assert run(["check", out, "--db", str(path), "--format", "table"]) == 0
+    assert f"randomise them by design: {CANVAS}" in " ".join(capsys.readouterr().out.split())
+    left_out = decided(path, "--volatile", "left-out")
+    assert (left_out["view"]["masked"], left_out["allow"]) == ([CANVAS], [[CANVAS, AGENT]])
+    assert "left out of every set" in left_out["guarantee"]
+    raw = decided(path, "--volatile", "raw")
+    assert (raw["view"]["masked"], raw["allow"]) == ([], [[AGENT]])
+    # A decision with masks of another vocabulary is another question.
+    old = decision | {"data": decision["data"] | {"digest": "old/volatile shared, all users, []"}}
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    command = ["decide", "--k", "10", "--budget", "0.05", "--db", str(path)]
+    assert run([*command, "--resume", str(tmp_path / "old.json")]) == 2
+    del old["view"]["masked"]
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    assert read_decision(tmp_path / "old.json").masked is None
+    assert run(["gate", str(tmp_path / "old.json"), "--want", CANVAS]) == 0
+
+
+def test_every_answer_names_what_it_masked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(database(tmp_path, crowd(30, agent=FIREFOX.format(153), canvas="f{}")))
+    (tmp_path / "calls.json").write_text(
+        json.dumps({"initialUrl": "https://a.example/", "data": {}}), encoding="utf-8"
+    )
+    for command in (
+        ["exposure", "--apis", CANVAS],
+        ["rank"],
+        ["curve", "--apis", CANVAS],
+        ["trend"],
+        ["automation", "--apis", CANVAS],
+        ["compare", path, path],
+    ):
+        where = [] if command[0] == "compare" else ["--db", path]
+        for form in ("json", "table"):
+            assert run([*command, *where, "--format", form]) == 0, command
+            out = capsys.readouterr().out
+            if form == "table":
+                assert f"by design: {CANVAS}" in " ".join(out.split()), command
+                continue
+            answer = json.loads(out)
+            lines = answer if isinstance(answer, list) else [answer]
+            assert any(line["masked"] == [CANVAS] for line in lines if "masked" in line), command
+
+
+def test_others_are_told_of_masks_and_changes_of_at_least_k_users(tmp_path: Path) -> None:
+    few = crowd(4, agent=FIREFOX.format(153), canvas="f{}")
+    many = crowd(40, agent=CHROME.format(150), canvas="c")
+    back = [
+        visit
+        for i in range(12)
+        for visit in sessions(f"b{i}", 2, agent=CHROME.format(150), canvas="c{}" if i < 6 else "c")
+    ]
+    path = database(tmp_path, [*few, *many, *back])
+    with Monitor(path) as monitor:
+        for audience, volatile, changes in (
+            (Audience.OWNER, {CANVAS}, {AGENT: 0.0, CANVAS: 0.5}),
+            (Audience.OTHERS, set(), {CANVAS: 0.5}),
+        ):
+            users = monitor.population(audience=audience)
+            assert users.volatile(5) == volatile
+            assert users.changes(5) == changes
+        assert monitor.population(audience=Audience.OTHERS).changes(7) == {}
 
 
 def test_both_readings_are_shown_and_the_raw_one_only_on_request(
@@ -113,14 +298,14 @@ def test_both_readings_are_shown_and_the_raw_one_only_on_request(
     question = ["exposure", "--apis", CANVAS, "--k", "5", "--db", path, "--format", "json"]
     assert run(question) == 0
     [report] = json.loads(capsys.readouterr().out)
-    assert report["volatile"] == [CANVAS]
+    assert report["masked"] == [CANVAS]
     assert report["empirical"] == pytest.approx(3 / 9)
     assert report["without_volatile"]["empirical"] == 0.0
     assert run([*question, "--volatile", "raw"]) == 0
     captured = capsys.readouterr()
     [report] = json.loads(captured.out)
     assert report["empirical"] == 1.0
-    assert "volatile" not in report
+    assert "masked" not in report
     assert "logged" in captured.err
 
 
@@ -129,7 +314,7 @@ def test_sets_without_volatile_apis_are_answered_as_ever(tmp_path: Path) -> None
     with Monitor(database(tmp_path, records)) as monitor:
         [report] = monitor.exposure([[AGENT]], k=5)
     assert report.left_out is None
-    assert report.volatile == ()
+    assert report.masked == ()
 
 
 def test_absent_stays_absent_where_values_are_masked(tmp_path: Path) -> None:
@@ -276,27 +461,25 @@ def test_transforms_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> 
 
 def test_users_whose_visits_brought_nothing_do_not_shift_the_others(tmp_path: Path) -> None:
     # The first users have empty visits alone; behind them Firefox randomises and Chrome does not.
-    agents = {"f": "Mozilla/5.0 Gecko/20100101 Firefox/150.0", "c": "Mozilla/5.0 Chrome/150.0.0.0"}
+    agents = {"f": FIREFOX.format(153), "c": CHROME.format(150)}
     rows: list[dict[str, object]] = [
         {"user": f"a{i}", "time": f"2026-01-0{day}T00:00:00Z"} for i in range(7) for day in (1, 2)
     ]
-    for kind, agent in agents.items():
-        for i in range(8):
-            for day in (1, 2, 3):
-                canvas = f"{i}/{day}" if kind == "f" else "same"
-                rows.append(
-                    {
-                        "user": f"{kind}{i}",
-                        "time": f"2026-01-0{day}T00:00:00Z",
-                        "Navigator.userAgent": agent,
-                        "mine": canvas,
-                    }
-                )
-    log = tmp_path / "visits.jsonl"
-    log.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    with Monitor(tmp_path / "v.duckdb", create=True) as monitor:
-        monitor.ingest([str(log)])
+    rows += [
+        {
+            "user": f"{kind}{i}",
+            "time": f"2026-01-0{day}T00:00:00Z",
+            AGENT: agent,
+            CANVAS: f"{i}/{day}" if kind == "f" else "same",
+        }
+        for kind, agent in agents.items()
+        for i in range(8)
+        for day in (1, 2, 3)
+    ]
+    path = database(tmp_path, rows)
+    with Monitor(path) as monitor:
         assert monitor.population().users == 16
-        [report] = monitor.exposure([["mine"]], k=5)
+        [report] = monitor.exposure([[CANVAS]], k=5)
+        assert {line.api: line.changes for line in monitor.apis()} == {AGENT: 0.0, CANVAS: 0.5}
     assert report.values == 2, "one token for Firefox, one value in Chrome"
     assert report.empirical == 0

@@ -17,8 +17,8 @@ from fpmonitor.vocabulary import (
     api_of_instrumented,
     base_of,
     known_apis,
+    randomised_in,
     resolve,
-    volatile_in,
 )
 
 CONTENT: dict[str, Any] = json.loads(
@@ -99,13 +99,41 @@ def test_instrumented_symbols_are_named_by_interface(symbol: str, api: str) -> N
     assert api_of_instrumented("openwpm", symbol) == api
 
 
-def test_volatility_is_that_of_the_api_whatever_the_selector() -> None:
-    assert volatile_in("HTMLCanvasElement.toDataURL#fingerprintjs.text")["brave"] == 0
-    assert volatile_in("Navigator.platform") == {}
-    assert volatile_in("x:thumbmarkjs:math.sin") == {}
-    for entry in known_apis().values():
-        assert set(entry.volatile) <= set(FAMILIES)
-        assert all(version >= 0 for version in entry.volatile.values())
+def test_randomised_is_what_the_vocabulary_names_with_browser_version_and_source() -> None:
+    named = CONTENT["randomised"]
+    aliases = {api for source in CONTENT["aliases"] for api in aliases_of(source).values()}
+    assert named
+    for api in named:
+        assert api in known_apis() or api in aliases or api.endswith("#fpmonitor"), api
+        for family, entry in randomised_in(api).items():
+            assert family in FAMILIES
+            assert 0 < entry.since <= (entry.until or entry.since)
+            assert entry.source.startswith("https://")
+
+
+def test_a_selector_does_not_inherit_the_randomness_of_its_api() -> None:
+    assert randomised_in("HTMLCanvasElement.toDataURL")["firefox"].since == 153
+    assert randomised_in("HTMLCanvasElement.toDataURL#fingerprintjs.text")["firefox"].since == 153
+    for api in ("HTMLCanvasElement.toDataURL#mine.jpeg", "Navigator.plugins#fingerprintjs"):
+        assert randomised_in(api) == {}
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        "MediaDeviceInfo.deviceId",  # kept for a site
+        "StorageManager.estimate",
+        "Performance.memory",
+        "Performance.memory#thumbmarkjs.jsHeapSizeLimit",  # a constant of the device
+        "BatteryManager.level",
+        "NetworkInformation.rtt",
+        "Performance.now",
+        "History.length",
+        "x:thumbmarkjs:math.sin",
+    ],
+)
+def test_what_merely_changes_or_is_kept_is_not_randomised(api: str) -> None:
+    assert randomised_in(api) == {}
 
 
 def test_resolve_tells_what_a_name_means() -> None:
