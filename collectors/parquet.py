@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.tables import Column, Survey, Table
-from fpmonitor.logs import Reject
+from fpmonitor.logs import ROW, Reject
 from fpmonitor.sql import quote_path
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ def read_table(
 ) -> Table:
     """Read the columns, under names of ours as theirs may differ in case alone."""
     schema = log.parquet_columns
-    names = ", ".join(f"c{i}" for i in range(len(schema)))
+    names = ", ".join([*(f"c{i}" for i in range(len(schema))), ROW])
     cells = {Column(name): _text(f"c{i}", kind) for i, (name, kind) in enumerate(schema)}
-    relation = f"read_parquet({quote_path(log.path)}) AS records({names})"
-    return Table(relation, cells, cells)
+    read = f"read_parquet({quote_path(log.path)}, file_row_number = true)"
+    return Table(f"{read} AS records({names})", cells, cells, by_column=True)
 
 
 def locate(

@@ -68,6 +68,8 @@ class Table:
     header_lines
         Lines of the log that are no records, where records are left out that cannot be read; null
         where none is left out.
+    by_column
+        Whether a column can be read without the others; then the relation also has `ROW`.
     """
 
     relation: str
@@ -75,6 +77,7 @@ class Table:
     value: Mapping[Column, str]
     plain: frozenset[Column] = frozenset()
     header_lines: int | None = None
+    by_column: bool = False
 
 
 FIELDS = ("user", "time", "source")

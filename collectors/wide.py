@@ -12,7 +12,7 @@ from fpmonitor.collectors.json_lines import ATTRIBUTES
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import FIELDS, Column, select_fields, too_many_apis
 from fpmonitor.errors import InputError
-from fpmonitor.logs import MAX_APIS, Scan
+from fpmonitor.logs import MAX_APIS, ROW, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,13 +124,15 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
     values = ", ".join(
         f"{_value(table.value[column], log, column_map)} AS v{i}" for i, column in enumerate(apis)
     )
+    row = f", {ROW}" if table.by_column else ""
     return Scan(
-        f"SELECT NULL::VARCHAR AS problem, {texts}, {values} FROM {table.relation}",  # noqa: S608 -- names are quoted where the table is made
+        f"SELECT NULL::VARCHAR AS problem, {texts}, {values}{row} FROM {table.relation}",  # noqa: S608 -- names are quoted where the table is made
         tuple(names),
         values_are_json=log.format == "jsonl",
         plain=frozenset(i for i, column in enumerate(apis) if column in table.plain),
         exact=partial(_scan, log, column_map, survey.exact),
         header_lines=table.header_lines,
+        by_column=table.by_column,
     )
 
 

@@ -49,6 +49,7 @@ _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 _COMPRESSED_ENDINGS = ("", ".gz", ".zst")
+ROW = "log_row"
 _FIELDS = ("user", "time", "api", "value", "status", "source")
 
 
@@ -186,6 +187,10 @@ class Scan:
     header_lines
         Wide logs of text whose records are left out if they cannot be read: lines that are no
         records. If none was left out, rows and line ends in values come to all other lines.
+    by_column
+        Wide logs: whether a column can be read without the others, as in Parquet. Then the store
+        need not keep the values until it knows them all; `select` also yields `ROW`, the place of
+        the record from 0.
     """
 
     select: str
@@ -195,6 +200,7 @@ class Scan:
     exact: Callable[[], Scan] | None = None
     coded: CodedRows | None = None
     header_lines: int | None = None
+    by_column: bool = False
 
 
 class Collector(Protocol):

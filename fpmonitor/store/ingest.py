@@ -22,6 +22,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.logs import (
     MAX_APIS,
     NUMBER_IN_DOUBT,
+    ROW,
     CodedRows,
     Collector,
     ColumnMap,
@@ -40,6 +41,7 @@ from fpmonitor.store.digests import digest_staged_values
 LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
+_STAGED_VALUES = "SELECT rowid AS log_row, * FROM staged"
 _BLOCK = 1 << 18
 _LINE_END = ord("\n")
 
@@ -157,7 +159,11 @@ def ingest(
         )
         while True:
             try:
-                return store(scan)
+                with database.transaction():
+                    report = store(scan)
+                    if scan.by_column:  # the log was read until now
+                        _check_same_file(log, before, may_grow=False)
+                    return report
             except InexactReadingError:
                 scan = _staged(database, _exact(scan))
     except (duckdb.Error, OSError) as error:
@@ -208,10 +214,14 @@ def _unreadable(log: LogFile, error: Exception) -> InputError:
     return InputError(f"{log.label}: cannot be read ({reason})", hint=hint)
 
 
-def _check_same_file(log: LogFile, before: os.stat_result) -> None:
+def _check_same_file(log: LogFile, before: os.stat_result, *, may_grow: bool = True) -> None:
     """Check that what was read is what was hashed; a log may grow meanwhile, at its end."""
     now = log.path.stat()
-    if now.st_ino != before.st_ino or now.st_size < before.st_size:
+    if (
+        now.st_ino != before.st_ino
+        or now.st_size < before.st_size
+        or (not may_grow and now.st_mtime_ns != before.st_mtime_ns)
+    ):
         raise InputError(
             f"{log.label}: was replaced or cut while it was read",
             hint="nothing of this file was stored; ingest it again",
@@ -246,22 +256,6 @@ def _content(log: LogFile, collector: Collector, column_map: ColumnMap, size: in
 
 
 def _store(
-    database: Database,
-    log: LogFile,
-    collector: Collector,
-    scan: Scan,
-    *,
-    content: _Content,
-    started: float,
-    progress: Callable[[str], None],
-) -> BatchReport:
-    with database.transaction():
-        return _store_staged(
-            database, log, collector, scan, content=content, started=started, progress=progress
-        )
-
-
-def _store_staged(
     database: Database,
     log: LogFile,
     collector: Collector,
@@ -317,7 +311,9 @@ def _exact(scan: Scan) -> Scan:
 
 
 def _stage(database: Database, scan: Scan) -> None:
-    columns = ["api", "status", "value"] if scan.apis is None else _value_columns(scan)
+    columns: Sequence[str] = ["api", "status", "value"]
+    if scan.apis is not None:
+        columns = [ROW] if scan.by_column else _value_columns(scan)
     stage = partial(database.run, "ingest/stage", key=database.meta("user_key"))
     fragments = {"scan": scan.select, "columns": ", ".join(dict.fromkeys(columns))}
     if scan.coded is None:
@@ -382,6 +378,10 @@ def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]
 def _number_values(database: Database, scan: Scan, apis: dict[str, int], lines: int) -> None:
     database.run("ingest/create_raw_value")
     numbers = [apis[name] for name in scan.apis or ()]
+    if scan.apis is not None:
+        values = scan.select if scan.by_column else _STAGED_VALUES
+        database.run("ingest/view_values", fragments={"values": values})
+        database.run("ingest/find_unusable")
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
     elif scan.coded is not None:

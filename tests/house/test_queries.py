@@ -19,6 +19,7 @@ NAMES = sorted(
 )
 HOLES = {
     "scan": "SELECT 1",
+    "values": "SELECT 1",
     "present": "a = 1",
     "having": "HAVING true",
     "joins": "",

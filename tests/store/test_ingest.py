@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fpmonitor.errors import InputError
 from fpmonitor.logs import ColumnMap, log_files
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import BatchReport, canonical_json, choose_collector, ingest
@@ -317,3 +318,50 @@ def test_a_late_value_is_read_as_exactly_as_an_early_one(
         seen[name] = stored_texts(tmp_path / f"{name}.duckdb", log)
     assert text in seen["late"]
     assert seen["late"] == seen["early"]
+
+
+def test_parquet_holds_what_the_same_csv_does_around_broken_rows_and_repeats(
+    tmp_path: Path,
+) -> None:
+    """Values are read from the file until they are stored, and rows keep their places."""
+    rng = random.Random(5)
+    rows = [
+        {
+            "user": rng.choice([None, "", *"abcdefgh"]),
+            "time": rng.choice([None, "no time", *(f"2026-03-0{day}" for day in range(1, 6))]),
+            "p": rng.choice([None, "x", "y"]),
+            "q": rng.choice([None, 1, 2, 10**17]),
+        }
+        for _ in range(3000)
+    ]
+    frame = pl.DataFrame(rows)
+    frame.write_parquet(tmp_path / "log.parquet", row_group_size=700)
+    frame.write_csv(tmp_path / "log.csv")
+    stored = []
+    for name in ("log.parquet", "log.csv"):
+        with Database(tmp_path / f"{name}.duckdb", create=True) as database:
+            report = add(database, tmp_path / name)
+            tables = [
+                database._connection.execute(f"SELECT * FROM {table}").fetchall()
+                for table in ("observation", "value", "visit")
+            ]
+            stored.append((counts(report), tables))
+    assert stored[0] == stored[1]
+
+
+def test_a_parquet_file_that_is_replaced_while_its_columns_are_read_is_refused(
+    tmp_path: Path, database: Database
+) -> None:
+    path = tmp_path / "log.parquet"
+    frame = pl.DataFrame({"user": ["a", "b"], "p": ["x", "y"]})
+    frame.write_parquet(path)
+
+    def replaced(stage: str) -> None:
+        if stage == "storing":
+            frame.with_columns(p=pl.Series(["y", "x"])).write_parquet(path)
+
+    with log_files([str(path)]) as (log,):
+        reader = choose_collector(log, ColumnMap())
+        with pytest.raises(InputError, match="replaced"):
+            ingest(database, log, reader, ColumnMap(), progress=replaced)
+    assert rows_of(database, "batch") == rows_of(database, "observation") == 0
