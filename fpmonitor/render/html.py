@@ -279,7 +279,8 @@ def _limits(findings: Findings) -> str:
         (
             f"The data are {decision.users:,} users with {findings.visits:,} visits. The guarantee "
             "holds if they are independent draws from the population that sites will see. Consent, "
-            "country and time of collection decide who is among them; no statistic corrects that."
+            "country and time of collection decide who is among them: no statistic corrects for "
+            "that."
         ),
         "A person with several browsers is several users, and so is a browser with several ids.",
         f"Users that look automated: {automated}; "
