@@ -18,6 +18,7 @@ from fpmonitor.estimate.thinning import dropped_positions
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.population import Population
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import volatility_of
 from fpmonitor.store.convert import convert
@@ -209,6 +210,32 @@ def test_converted_logs_hold_what_ingest_stores(engine: SparkEngine, tmp_path: P
             engine, latest(f"parquet.`{tmp_path / log.name}.parquet`"), str(tmp_path / "snapshots")
         )
         assert (taken.manifest.digest, taken.manifest.users) == (here.digest, here.users), log
+
+
+def test_who_came_back_is_what_the_database_file_says(engine: SparkEngine, tmp_path: Path) -> None:
+    visits = wide_visits()
+    visits.write_parquet(tmp_path / "visits.parquet")
+    visits.unique("user", keep="last").write_parquet(tmp_path / "users.parquet")
+    taken = take_snapshot(
+        engine,
+        str(tmp_path / "users.parquet"),
+        str(tmp_path / "snapshots"),
+        visits=str(tmp_path / "visits.parquet"),
+    )
+    there = Population(FolderSnapshot(taken.folder, engine))
+    with Monitor(tmp_path / "d", create=True) as monitor:
+        monitor.ingest([str(tmp_path / "visits.parquet")])
+        here = monitor.population()
+        repeats = [
+            users.snapshot.repeats(users.snapshot.browser_groups()) for users in (here, there)
+        ]
+        assert repeats[0] == repeats[1]
+        # Brave draws it anew, Firefox came back with the same: one is masked, one is not.
+        assert here.volatile(1) == there.volatile(1) == {CANVAS}
+        for users in (here, there):
+            assert "'brave'" in users.digest
+            assert "'firefox'" not in users.digest
+        assert here.spectrum([CANVAS]).counts.tolist() == there.spectrum([CANVAS]).counts.tolist()
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=["shared", "left-out", "coarser", "human"])
