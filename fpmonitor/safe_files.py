@@ -85,7 +85,7 @@ def _is_deeper(content: Any, most: int) -> bool:
 
 
 def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
-    """Write a file: on disk and whole, or not at all.
+    """Write a file: on disk and whole, or not at all; a pipe or device is written to as it is.
 
     Raises
     ------
@@ -94,9 +94,12 @@ def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
     """
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
+        if path.exists() and not path.is_file():
+            with path.open("wb") as file:
+                file.writelines(parts)
+            return
         with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            for part in parts:
-                file.write(part)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         scratch.replace(path)

@@ -10,7 +10,7 @@ from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.answers.automation import AutomationReport
@@ -93,7 +93,8 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
 
 def counts_exposure(found: CountsExposure) -> Output:
     """Return the exposure that follows from group sizes alone."""
-    table = Table(
+    table = Table.of(
+        [found],
         title=(
             f"Share of users in groups of fewer than {found.k}, in a population of "
             f"{found.population:,}"
@@ -101,17 +102,7 @@ def counts_exposure(found: CountsExposure) -> Output:
         caption=limits(population=found.population, users=found.users, delta=found.delta),
         columns=[
             *columns("count", "values"),
-            *columns("share", "observed", "plug-in", "unbiased", "lower", "upper"),
-        ],
-        rows=[
-            (
-                found.values,
-                found.empirical,
-                found.plug_in,
-                found.unbiased,
-                found.lower,
-                found.upper,
-            )
+            *columns("share", ("observed", "empirical"), "plug-in", "unbiased", "lower", "upper"),
         ],
     )
     return Output(tables=[table], rows=found.rows())
@@ -239,18 +230,23 @@ def _entropy_table(of: str, lines: Sequence[EntropyLine]) -> Table:
 def ranking(found: Ranking) -> Output:
     """Return sets by entropy and by exposure."""
     basis = "unbiased estimate" if found.basis == "unbiased" else "upper limit, each for its set"
-    rows: list[Sequence[Cell]] = [
-        (
-            ", ".join(line.apis),
-            line.exposure,
-            line.place_by_exposure,
-            line.entropy_bits,
-            line.place_by_entropy,
-            f"{line.places_apart:+d}" if line.places_apart else "0",
-            line.naive_group_size,
-            *_factors(line),
-        )
-        for line in found.sets[:_SHOWN_SETS]
+    shown = [
+        *columns("text", ("API set", lambda line: ", ".join(line.apis))),
+        *columns("share", "exposure"),
+        *columns("count", ("place", "place_by_exposure")),
+        *columns("decimal", ("bits", "entropy_bits")),
+        *columns("count", ("place", "place_by_entropy")),
+        *columns(
+            "right",
+            ("places", lambda line: f"{line.places_apart:+d}" if line.places_apart else "0"),
+        ),
+        *columns("decimal", ("n/2^H", "naive_group_size"), digits=0),
+        *columns(
+            "right",
+            ("off by", lambda line: _factors(line)[0]),
+            ("worst 5 %", lambda line: _factors(line)[1]),
+            ("worst 1 %", lambda line: _factors(line)[2]),
+        ),
     ]
     table = Table(
         title=(
@@ -263,17 +259,9 @@ def ranking(found: Ranking) -> Output:
             "`places`: how much higher the set ranks by exposure than by entropy. `n/2^H`: "
             f"group size by the entropy reading. {_OFF_BY}{masked_note(found.masked)}"
         ),
-        columns=[
-            *columns("text", "API set"),
-            *columns("share", "exposure"),
-            *columns("count", "place"),
-            *columns("decimal", "bits"),
-            *columns("count", "place"),
-            *columns("right", "places"),
-            *columns("decimal", "n/2^H", digits=0),
-            *columns("right", "off by", "worst 5 %", "worst 1 %"),
-        ],
-        rows=rows + _more(len(found.sets)),
+        columns=shown,
+        rows=[[column.cell(line) for column in shown] for line in found.sets[:_SHOWN_SETS]]
+        + _more(len(found.sets)),
     )
     return Output(tables=[table], rows=found.rows(), document=found.to_json())
 
@@ -330,26 +318,22 @@ def overview(lines: Sequence[ApiOverview], k: int) -> Output:
 def demand(lines: Sequence[DemandLine], k: int) -> Output:
     """Return the sets that scripts read, and what they expose."""
     rows = [line.to_json() for line in lines]
-    table = Table(
+    table = Table.of(
+        lines,
         title=f"What scripts read together, and the users that it puts in groups of fewer than {k}",
         caption="Without an upper limit: the population log lacks an API of the set."
         + masked_note(api for row in rows for api in row["masked"]),
         columns=[
-            *columns("text", "API set"),
-            *columns("count", "scripts", "sites"),
-            *columns("share", "lower", "plug-in", "upper"),
-        ],
-        rows=[
-            (
-                line.demand.apis,
-                line.demand.scripts,
-                line.demand.sites,
-                *(row[name] for name in ("lower", "plug_in", "upper")),
-            )
-            for line, row in zip(lines, rows, strict=True)
+            *columns("text", ("API set", "demand.apis")),
+            *columns("count", ("scripts", "demand.scripts"), ("sites", "demand.sites")),
+            *columns("share", *((name, _limit(name)) for name in ("lower", "plug-in", "upper"))),
         ],
     )
     return Output(tables=[table], rows=rows)
+
+
+def _limit(name: str) -> Callable[[DemandLine], float | None]:
+    return lambda line: line.to_json()[name.replace("-", "_")]
 
 
 def automation(report: AutomationReport) -> Output:

@@ -210,24 +210,15 @@ def _trend(trend: TrendReport | None) -> str:
 def _demand(lines: Sequence[DemandLine]) -> str:
     if not lines:
         return ""
-    table = Table(
+    table = Table.of(
+        lines[:_MOST_LINES],
         title="Sets that scripts read, the most exposing first",
         columns=[
-            *columns("text", "APIs read together"),
-            *columns("count", "sites", "scripts"),
-            *columns("short share", "lower", "upper"),
-            *columns("text", "never observed"),
-        ],
-        rows=[
-            (
-                " + ".join(line.demand.apis),
-                line.demand.sites,
-                line.demand.scripts,
-                None if line.exposure is None else line.exposure.lower,
-                None if line.exposure is None else line.exposure.upper,
-                ", ".join(line.unobserved) or None,
-            )
-            for line in lines[:_MOST_LINES]
+            *columns("text", ("APIs read together", lambda line: " + ".join(line.demand.apis))),
+            *columns("count", ("sites", "demand.sites"), ("scripts", "demand.scripts")),
+            *columns("short share", ("lower", lambda line: getattr(line.exposure, "lower", None))),
+            *columns("short share", ("upper", lambda line: getattr(line.exposure, "upper", None))),
+            *columns("text", ("never observed", lambda line: ", ".join(line.unobserved) or None)),
         ],
     )
     return f"<p>Sets that scripts were seen to read, and what they expose here.</p>{_table(table)}"

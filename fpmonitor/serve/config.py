@@ -112,8 +112,14 @@ def read_config(path: Path) -> ServeConfig:
         raise InputError(
             f"{path}: no setting {unknown[0]!r}", hint=f"settings: {', '.join(sorted(known))}"
         )
+
+    def relative(_kind: type, name: object) -> Path:
+        if not isinstance(name, str):
+            raise TypeError("Expected the name of a file")
+        return path.parent / name
+
     try:
-        config = msgspec.convert(content, ServeConfig, dec_hook=lambda _, name: path.parent / name)
+        config = msgspec.convert(content, ServeConfig, dec_hook=relative)
     except msgspec.ValidationError as error:
         raise InputError(f"{path}: {error}") from error
     config = replace(config, headers=tuple(map(str.lower, config.headers)))

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import duckdb
@@ -421,6 +422,18 @@ def test_unknown_exporter_and_collector_list_the_known(
 
 def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--colour" in error_of(capsys, "apis", "--colour")
+
+
+def test_output_to_a_pipe_or_device_leaves_it_in_place(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    received: list[str] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_text()), daemon=True)
+    reader.start()
+    assert run(["schema", "-o", str(pipe)]) == 0
+    assert pipe.is_fifo()
+    reader.join(10)
+    assert json.loads(received[0])["$schema"]
 
 
 def test_output_to_a_missing_folder_is_named(

@@ -87,31 +87,19 @@ def redaction_table(plan: RedactionPlan, study: Study) -> Table:
 
 def hierarchy_table(played: Hierarchy, study: Study) -> Table:
     """Return what each round asked, and what it left."""
-    return Table(
+    return Table.of(
+        played.rounds,
         title=f"Rounds with {played.users:,} users, {played.setting} setting",
         caption=(
             f"Stopped: {played.stopped}. {played.messages:,} messages of each user. Limits for "
             f"groups of fewer than {study.k}; budget {percent(study.budget, 2)}."
         ),
         columns=[
-            *columns("count", "round", "sets asked", "safe", "unsafe"),
+            *columns("count", ("round", "number"), ("sets asked", "messages"), "safe", "unsafe"),
             *columns("share", "withheld"),
-            *columns("right", "gain"),
-            *columns("text", "recommended set"),
-            *columns("right", "limit"),
-        ],
-        rows=[
-            (
-                one.number,
-                len(one.sets),
-                one.safe,
-                one.unsafe,
-                one.withheld,
-                f"{one.gain:+.6g}",
-                one.recommended,
-                _limit(one.promise, study.budget),
-            )
-            for one in played.rounds
+            *columns("right", ("gain", lambda one: f"{one.gain:+.6g}")),
+            *columns("text", ("recommended set", "recommended")),
+            *columns("right", ("limit", lambda one: _limit(one.promise, study.budget))),
         ],
     )
 
