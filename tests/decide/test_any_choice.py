@@ -94,7 +94,7 @@ def test_every_verdict_follows_from_the_proof_and_a_count_spectrum(population: i
     source = MemorySource(list(users), list(users.values()))
 
     def points(side: str, apis: tuple[str, ...]) -> float:
-        weights = written["proof"][side]["weights"]
+        weights: list[float] = written["proof"][side]["weights"]
         spectrum = source.spectrum(apis)
         return sum(
             weights[min(count, len(weights) - 1)] * count * values

@@ -352,8 +352,8 @@ def test_decisions_fit_the_schema(schema: Any, folder: Path, tmp_path: Path) -> 
         assert run([*arguments, "--setting", setting, "-o", str(made), "-q"]) == 0
         jsonschema.validate(json.loads(made.read_text()), schema)
     # files of earlier versions lack these
-    optional = {"view", "utility", "utility_bound", "engine", "universe", "proof"}
-    assert set(schema["required"]) | optional == set(json.loads(made.read_text()))
+    later = {"view", "utility", "utility_bound", "engine", "coverage", "universe", "proof"}
+    assert set(schema["required"]) | later == set(json.loads(made.read_text()))
 
 
 @pytest.mark.parametrize(
