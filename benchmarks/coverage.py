@@ -18,9 +18,9 @@ import sys
 
 import numpy as np
 
-from fpmonitor.estimate.certificate import Certificate, certificate, decision_criteria
+from fpmonitor.estimate.certificate import Certificate, certificate
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.thinning import dropped_positions
+from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.spectrum import CountSpectrum
 
 DELTA = 0.05
@@ -129,14 +129,14 @@ def groups(codes: np.ndarray) -> list[tuple[int, np.ndarray]]:
 
 
 def families(users: int, population: int, runs: int, seed: int) -> dict[str, object]:
-    """Errors of the decision over all sets of six attributes, thinned by words and positions."""
+    """Errors of the decision over all sets of six attributes."""
     criteria = decision_criteria(
         users=users,
         k=K,
         population=population,
         budget=BUDGET,
         delta=DELTA,
-        candidates=ATTRIBUTES,
+        universe=ATTRIBUTES,
     )
     codes, probabilities = random_table(population, seed)
     sets = groups(codes)
@@ -146,14 +146,12 @@ def families(users: int, population: int, runs: int, seed: int) -> dict[str, obj
     for run in range(runs):
         rng = np.random.default_rng([seed, population, run])
         cell_of_user = rng.choice(len(codes), size=users, p=probabilities)
-        words = rng.integers(0, 2**64, size=users, dtype=np.uint64)
-        dropped = dropped_positions(words, mean=criteria.mean, seed=run)
-        counts = np.bincount(np.delete(cell_of_user, dropped), minlength=len(codes))
+        counts = np.bincount(cell_of_user, minlength=len(codes))
         for position, (size, group) in enumerate(sets):
             sizes = np.bincount(group, counts).astype(np.int64)
             spectrum = CountSpectrum.from_counts(sizes)
             allowed[run, position] = criteria.allow.holds(spectrum, size)
-            blocked[run, position] = not criteria.block.holds(spectrum, size)
+            blocked[run, position] = criteria.refute.refutes(spectrum, size)
     return {
         "users": users,
         "population": population,

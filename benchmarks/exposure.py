@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from data import browsers, write
 
-from fpmonitor.estimate.certificate import certificate, decision_criteria
+from fpmonitor.estimate.certificate import certificate
+from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.estimate.thinning import dropped_positions
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.duckdb import DuckDBSource
@@ -79,10 +80,8 @@ def run(folder: Path, users: int, rounds: int) -> dict[str, object]:
         )
         spectrum = thinned.spectrum(apis)
     policy = {"users": users, "k": K, "population": POPULATION, "delta": DELTA}
-    new_policy = seconds(
-        lambda: decision_criteria(**policy, budget=BUDGET, candidates=CANDIDATES), 1
-    )
-    criteria = decision_criteria(**policy, budget=BUDGET, candidates=CANDIDATES)
+    new_policy = seconds(lambda: decision_criteria(**policy, budget=BUDGET, universe=CANDIDATES), 1)
+    criteria = decision_criteria(**policy, budget=BUDGET, universe=CANDIDATES)
     per_set = seconds(lambda: criteria.allow.holds(spectrum, SET_SIZE), 20)
     limits = seconds(lambda: (table.lower(spectrum), table.upper(spectrum)), 20)
     return {

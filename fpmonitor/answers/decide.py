@@ -8,6 +8,7 @@ from fpmonitor.decide.deciding import decide, recheck
 from fpmonitor.decide.decision import Setting
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
+from fpmonitor.estimate.looks import universe_of
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Engine
@@ -30,6 +31,7 @@ def decide_sets(
     setting: Setting = "population",
     engine: Engine = "auto",
     engine_name: str = "duckdb",
+    fixed_question: bool = False,
     **options: Any,
 ) -> Decision:
     """Decide all subsets of the candidates.
@@ -50,6 +52,9 @@ def decide_sets(
         What counts the groups: rows in memory, queries, or rows if they have room.
     engine_name
         What is noted where queries counted.
+    fixed_question
+        The caller says that candidates, budget, k and population were fixed before the users were
+        seen: sets are then tested at higher levels, and the guarantee names the condition.
     options
         `weights`, `must`, `never`, `time_limit`, `max_size`, `forecast`, `progress`, `known`: see
         `decide.deciding.decide`.
@@ -82,9 +87,8 @@ def decide_sets(
     return decide(
         source,
         policy,
-        words=asked.user_hashes() if in_memory else None,
-        digest=asked.digest,
         seal=asked.seal,
+        universe=None if fixed_question or exact else universe_of(len(population.apis)),
         setting=setting,
         missing=question.missing,
         coverage=population.coverage(policy.candidates, question.k),
@@ -124,6 +128,5 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     source = asked.source(candidates)
     if population.audience is Audience.OTHERS:
         most, least = (ToldSource(source, decision.policy.k, which) for which in ("most", "least"))
-        return recheck(decision, most, words=None, digest="", least=least)
-    words = asked.user_hashes() if isinstance(source, MemorySource) else None
-    return recheck(decision, source, words=words, digest=asked.digest)
+        return recheck(decision, most, least=least)
+    return recheck(decision, source)

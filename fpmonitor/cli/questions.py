@@ -123,6 +123,14 @@ def decide(
             help="Certify the exposure of a population, or count the observed users only.",
         ),
     ] = "population",
+    fixed_question: Annotated[
+        bool,
+        typer.Option(
+            "--fixed-question",
+            help="The question was fixed before the users were seen: decides more, and the "
+            "guarantee says so.",
+        ),
+    ] = False,
     must: Annotated[str, typer.Option("--must", help="APIs that every set must contain.")] = "",
     never: Annotated[str, typer.Option("--never", help="APIs that no set may contain.")] = "",
     weights: Annotated[
@@ -173,6 +181,7 @@ def decide(
             **_counting(monitor, users.engine),
             candidates=names,
             setting=setting,
+            fixed_question=fixed_question,
             weights=_weights(monitor, population, weights),
             must=split_names(must),
             never=split_names(never),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,46 +14,26 @@ from fpmonitor.decide.guarantee import Terms, guarantee
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.estimate.certificate import decision_criteria
-from fpmonitor.estimate.criterion import Criterion
+from fpmonitor.estimate.criterion import Criterion, Refutation
+from fpmonitor.estimate.looks import base_of, blocking_tests, decision_criteria
 from fpmonitor.estimate.sample_size import users_needed
-from fpmonitor.estimate.thinning import dropped_positions, seed_of
 from fpmonitor.population.views import View
-from fpmonitor.safe_files import untyped
-from fpmonitor.spectrum import SpectrumSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from fpmonitor.decide.decision import ApiSet, Setting, Verdict
+    from fpmonitor.decide.decision import ApiSet, Proof, Setting, Verdict
     from fpmonitor.policy import Policy
     from fpmonitor.question import Missing
-
-
-class UserSource(SpectrumSource, Protocol):
-    """A source with one row a user, some of which can be left out."""
-
-    def without(self, dropped: NDArray[np.int64]) -> SpectrumSource:
-        """Leave out users by the positions of their rows."""
-
-
-@runtime_checkable
-class ThinningSource(SpectrumSource, Protocol):
-    """A source that thins its users itself, as they are too many to have their words here."""
-
-    def thinned(self, *, mean: float, seed: int) -> SpectrumSource:
-        """Keep the users that `dropped_positions` keeps."""
+    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 
 def decide(
-    source: UserSource | ThinningSource,
+    source: SpectrumSource,
     policy: Policy,
     *,
-    words: NDArray[np.uint64] | None,
-    digest: str,
     seal: str,
+    universe: int | None = None,
     setting: Setting = "population",
     missing: Missing = "value",
     coverage: Mapping[str, float | None] | None = None,
@@ -76,16 +55,13 @@ def decide(
     Parameters
     ----------
     source
-        The observed users, one row each, over the candidates.
+        The observed users, over the candidates.
     policy
         The question; in the setting `sample` its population is the number of users, its delta null.
-    words
-        uint64, a pseudo-random word per user, in the order of the rows of the source; None for a
-        source that thins its users itself.
-    digest
-        Digest of the data; with the policy it fixes the draw of the thinning.
     seal
-        The digest as the decision may tell it.
+        The digest of the data as the decision may tell it.
+    universe
+        See `Decision`; at least the number of candidates.
     setting, missing, coverage
         See `Decision`; `missing` and `coverage` are noted only.
     weights
@@ -111,16 +87,29 @@ def decide(
     PolicyError
         The policy asks more than the data can carry, for example fewer than two users.
     UndecidableError
-        So few users that the thinning keeps none.
+        So few users that nothing can be certified, or one set is certified both within and above
+        the budget.
     """
     started = time.perf_counter()
     must, never, weights = sorted(set(must)), set(never), weights or {}
-    proven = None if known is None else _proven(known, policy, setting, missing, seal)
-    kept, allow, block = _tests(source, policy, words=words, digest=digest, setting=setting)
+    exact = setting == "sample" or policy.delta is None
+    universe = None if exact else universe
+    proven = (
+        None
+        if known is None
+        else _proven(known, policy, setting, missing=missing, seal=seal, universe=universe)
+    )
+    tests = _tests(policy, setting, source.users, universe)
+    if not exact and base_of(source.users) is None:
+        raise UndecidableError(f"{source.users} users are too few to decide anything")
+    if known is not None and known.proof:
+        # The same tests to the last digit, whatever weights the installed libraries design by now.
+        tests = _tests_of(known.proof)
     borders = search(
-        kept,
-        allow=allow,
-        block=block,
+        source,
+        allow=tests.allow,
+        block=tests.block,
+        refute=tests.refute,
         must=must,
         never=never,
         time_limit=time_limit,
@@ -138,6 +127,7 @@ def decide(
         coverage=coverage or {},
         volatile=(view or View()).volatile,
         masked=masked,
+        universe=universe,
     )
     return Decision(
         policy=policy,
@@ -145,6 +135,8 @@ def decide(
         missing=missing,
         users=source.users,
         digest=seal,
+        universe=universe,
+        proof=tests.proof,
         guarantee=guarantee(terms),
         coverage=coverage,
         allow=_without_empty(borders.allow),
@@ -157,7 +149,7 @@ def decide(
         else _utility_bound(borders, policy, weights, must=must, never=never),
         complete=borders.complete,
         evaluated=borders.evaluated,
-        users_needed=_forecast(kept, policy, source.users, undecided) if forecast else None,
+        users_needed=_forecast(source, policy, universe, undecided) if forecast else None,
         seconds=round(time.perf_counter() - started, 3),
         view=view or View(),
         masked=tuple(masked),
@@ -167,7 +159,13 @@ def decide(
 
 
 def _proven(
-    known: Decision, policy: Policy, setting: Setting, missing: Missing, seal: str
+    known: Decision,
+    policy: Policy,
+    setting: Setting,
+    *,
+    missing: Missing,
+    seal: str,
+    universe: int | None,
 ) -> Borders:
     """Return what an earlier decision proves.
 
@@ -187,6 +185,8 @@ def _proven(
             ("setting", known.setting, setting),
             ("missing", known.missing, missing),
             ("data", known.digest, seal),
+            ("universe", known.universe, universe),
+            ("proof", known.proof is None, setting == "sample" or policy.delta is None),
         )
         if before != now
     ]
@@ -220,7 +220,10 @@ def _utility_bound(
 
 
 def _forecast(
-    source: SpectrumSource, policy: Policy, users: int, undecided: Iterable[ApiSet]
+    source: SpectrumSource,
+    policy: Policy,
+    universe: int | None,
+    undecided: Iterable[ApiSet],
 ) -> tuple[int | None, ...]:
     """Users that would decide each set; nothing is undecided where nothing is estimated."""
     if policy.delta is None:
@@ -229,24 +232,19 @@ def _forecast(
         users_needed(
             source.spectrum(apis),
             len(apis),
-            users=users,
+            users=source.users,
             k=policy.k,
             population=policy.population,
             budget=policy.budget,
             delta=policy.delta,
-            candidates=len(policy.candidates),
+            universe=universe or len(policy.candidates),
         )
         for apis in undecided
     )
 
 
 def recheck(
-    decision: Decision,
-    source: UserSource | ThinningSource,
-    *,
-    words: NDArray[np.uint64] | None,
-    digest: str,
-    least: ThinningSource | None = None,
+    decision: Decision, source: SpectrumSource, *, least: SpectrumSource | None = None
 ) -> dict[ApiSet, Verdict]:
     """Test every set on the allow list of a decision again, on the current users.
 
@@ -254,7 +252,7 @@ def recheck(
     ----------
     decision
         The decision; its policy and setting are kept.
-    source, words, digest
+    source
         The current users, as in `decide`.
     least
         What sets are found above the budget by, where it is not `source`.
@@ -264,65 +262,63 @@ def recheck(
     PolicyError
         The policy asks more than the current data can carry.
     """
-    kept, allow, block = _tests(
-        source, decision.policy, words=words, digest=digest, setting=decision.setting
-    )
-    lowest = kept
-    if least is not None:
-        lowest, _, _ = _tests(
-            least, decision.policy, words=None, digest=digest, setting=decision.setting
-        )
+    policy = decision.policy
+    tests = _tests(policy, decision.setting, source.users, decision.universe)
     verdicts: dict[ApiSet, Verdict] = {}
     for apis in decision.allow:
-        if allow.holds(kept.spectrum(apis), len(apis)):
+        if tests.allow.holds(source.spectrum(apis), len(apis)):
             verdicts[apis] = "allow"
         else:
-            is_open = block.holds(lowest.spectrum(apis), len(apis))
-            verdicts[apis] = "undecided" if is_open else "block"
+            lowest = source if least is None else least
+            above = tests.above(lowest.spectrum(apis), len(apis), least=least is not None)
+            verdicts[apis] = "block" if above else "undecided"
     return verdicts
 
 
-def _tests(
-    source: UserSource | ThinningSource,
-    policy: Policy,
-    *,
-    words: NDArray[np.uint64] | None,
-    digest: str,
-    setting: Setting,
-) -> tuple[SpectrumSource, Criterion, Criterion]:
-    """Users to test on, and the criteria to allow and to block by."""
+class Tests(NamedTuple):
+    """What sets are allowed and blocked by: see `Criteria`; and the proof, for a population."""
+
+    allow: Criterion
+    block: Criterion
+    refute: Refutation | None = None
+    proof: Proof | None = None
+
+    def above(self, spectrum: CountSpectrum, size: int, *, least: bool) -> bool:
+        """Whether a set is above the budget; `least`: by the least that its spectrum may be."""
+        if self.refute is None:
+            return not self.block.holds(spectrum, size)
+        return (self.refute.monotone or not least) and self.refute.refutes(spectrum, size)
+
+
+def _tests(policy: Policy, setting: Setting, users: int, universe: int | None) -> Tests:
+    """Make the tests of a question for a number of users."""
     if setting == "sample" or policy.delta is None:
-        criterion = exact_criterion(policy, source.users)
-        return source, criterion, criterion
+        criterion = exact_criterion(policy, users)
+        return Tests(criterion, criterion)
     criteria = decision_criteria(
-        users=source.users,
+        users=users,
         k=policy.k,
         population=policy.population,
         budget=policy.budget,
         delta=policy.delta,
-        candidates=len(policy.candidates),
+        universe=universe or len(policy.candidates),
     )
-    seed = seed_of(json.dumps(untyped(policy), sort_keys=True), digest)
-    kept = _thinned(source, words, mean=criteria.mean, seed=seed)
-    if kept is None or not kept.users:
-        raise UndecidableError(f"{source.users} users are too few to decide anything")
-    return kept, criteria.allow, criteria.block
+    return Tests(
+        criteria.allow,
+        criteria.block,
+        criteria.refute,
+        criteria.proofs(len(policy.candidates)),
+    )
 
 
-def _thinned(
-    source: UserSource | ThinningSource,
-    words: NDArray[np.uint64] | None,
-    *,
-    mean: float,
-    seed: int,
-) -> SpectrumSource | None:
-    """Users that the thinning keeps; None when that is nobody."""
-    if isinstance(source, ThinningSource):
-        return source.thinned(mean=mean, seed=seed)
-    if words is None:
-        raise InputError("decide: a source that cannot thin its users needs their words")
-    dropped = dropped_positions(words, mean=mean, seed=seed)
-    return None if len(dropped) == len(words) else source.without(dropped)
+def _tests_of(proof: Proof) -> Tests:
+    """Make the tests that a decision file holds."""
+    allow, block = proof["allow"], proof["block"]
+    allowing = Criterion(np.array(allow["weights"]), np.array(allow["limits"]))
+    blocking = blocking_tests(
+        np.array(block["weights"]), np.array(block["limits"]), monotone=block["monotone"]
+    )
+    return Tests(allowing, *blocking, proof)
 
 
 def exact_criterion(policy: Policy, users: int) -> Criterion:

@@ -21,6 +21,7 @@ from fpmonitor.safe_files import read_json, untyped
 ApiSet = tuple[str, ...]
 Setting = Literal["population", "sample"]
 Verdict = Literal["allow", "block", "undecided"]
+Proof = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,13 @@ class Decision(Result):
         Total weight of `recommended`, and one that no allowed set exceeds; equal if `complete`.
     engine
         What counted the groups: `memory`, `duckdb`, or the address of another engine.
+    universe
+        Number of APIs any of which may be chosen after looking; null where the question is taken to
+        have been fixed before the users were seen, and for observed users alone.
+    proof
+        For `allow` and `block` all that a stranger needs to prove the limits again and to find each
+        verdict from a count spectrum: docs/formats.md. Null for observed users alone, and in files
+        of before; empty where too few users prove nothing.
     coverage
         Candidate -> share of the users with a value of it: 1 where fewer than k lack it, null where
         fewer than k have it; null as a whole in files of before.
@@ -90,6 +98,8 @@ class Decision(Result):
     utility_bound: float | None = None
     engine: str | None = None
     coverage: Mapping[str, float | None] | None = None
+    universe: int | None = None
+    proof: Proof | None = None
 
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
@@ -145,6 +155,8 @@ class Decision(Result):
             "evaluated": self.evaluated,
             "seconds": self.seconds,
             "engine": self.engine,
+            "universe": self.universe,
+            "proof": self.proof,
         }
 
     @classmethod
@@ -183,6 +195,8 @@ class Decision(Result):
             users_needed=None if read.users_needed is None else tuple(read.users_needed),
             engine=read.engine,
             coverage=read.coverage,
+            universe=read.universe,
+            proof=content.get("proof"),
             utility=read.utility,
             utility_bound=read.utility_bound,
             view=View() if view is None else View.from_json(view),

@@ -36,6 +36,12 @@ class _View(msgspec.Struct):
     masked: list[str] | None = None
 
 
+class _Proof(msgspec.Struct):
+    monotone: bool
+    weights: Annotated[list[float], msgspec.Meta(min_length=2)]
+    limits: Annotated[list[float], msgspec.Meta(min_length=2)]
+
+
 class DecisionFile(msgspec.Struct):
     """Members of a decision file, as `Decision.to_json` gives them; others are passed over."""
 
@@ -56,6 +62,8 @@ class DecisionFile(msgspec.Struct):
     utility: _Amount | None = None
     utility_bound: _Amount | None = None
     engine: str | None = None
+    universe: _Count | None = None
+    proof: dict[Literal["allow", "block"], _Proof] | None = None
     coverage: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)] | None] | None = None
 
     def __post_init__(self) -> None:
@@ -66,6 +74,8 @@ class DecisionFile(msgspec.Struct):
             raise ValueError(f"{strangers[0]!r} is not a candidate")
         if self.users_needed is not None and len(self.users_needed) != len(self.undecided):
             raise ValueError("`users_needed` is not as long as `undecided`")
+        if self.proof and len(self.proof) != 2:
+            raise ValueError("`proof` lacks a side")
 
 
 def check_decision(content: Any) -> DecisionFile:

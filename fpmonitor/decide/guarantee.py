@@ -29,6 +29,8 @@ class Terms:
     ----------
     policy, setting, missing, users
         As in `Decision`.
+    universe
+        Number of APIs any of which may be chosen after looking; null for a question fixed before.
     coverage
         Candidate -> share of the users with an observation of it; null where it may not be told.
     volatile
@@ -41,6 +43,7 @@ class Terms:
     setting: Setting
     users: int
     missing: Missing = "value"
+    universe: int | None = None
     coverage: Mapping[str, float | None] = field(default_factory=dict)
     volatile: Volatile = "shared"
     masked: Sequence[str] = ()
@@ -82,9 +85,18 @@ def _promise(terms: Terms) -> str:
         )
     return (
         f"With probability at least {1 - policy.delta:.6g}, every set on the allow list {exposed}, "
-        f"on average over populations of {policy.population:,}, provided that the "
-        f"{terms.users:,} observed users and theirs are independent draws from one distribution."
+        f"on average over populations of {policy.population:,}, {_choice(terms)} "
+        f"the {terms.users:,} observed users and theirs are independent draws from one "
+        "distribution."
     )
+
+
+def _choice(terms: Terms) -> str:
+    """Say what may be chosen after looking, up to the assumption."""
+    looks = "however often it is decided anew while users are added"
+    if terms.universe is None:
+        return f"{looks}, provided that this question was fixed before the data were seen and that"
+    return f"whichever APIs are chosen after looking and {looks}, provided that"
 
 
 def _absent(terms: Terms) -> str:

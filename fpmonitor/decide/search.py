@@ -9,28 +9,31 @@ the most exposing API first, and tries the union of all that may still join befo
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fpmonitor.decide.refinement import SourceRefinement, TableRefinement
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
+from fpmonitor.estimate.looks import LARGEST_BLOCKED
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.refinement import Refinement
-    from fpmonitor.estimate.criterion import Criterion
+    from fpmonitor.estimate.criterion import Criterion, Refutation
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
+_MOST_REFUTED = 500  # sets that are tested one by one
+_REFUTED_TOGETHER = 20
 _LEFT = 0.75  # of the score of a set that fails far off, what one column less mostly leaves
 
 
@@ -236,11 +239,13 @@ class _BorderSearch:
     The families hold what is proven, also when a stop or an interrupt ends the search early.
     """
 
-    def __init__(self, limits: NDArray[np.float64], columns: int, bounds: _Bounds) -> None:
+    def __init__(self, criterion: Criterion, columns: int, bounds: _Bounds) -> None:
+        limits = criterion.limits
         self.passed, self.failed = Family(columns), Family(columns)
         self.evaluated = 0
         self.complete = True
         self.max_size = bounds.max_size
+        self._largest = columns if criterion.largest is None else criterion.largest
         self._limits, self._bounds = limits.tolist(), bounds
         # A column that adds nothing may join for free only where size itself costs nothing.
         self._absorb = limits[0] == limits[columns] and bounds.max_size == columns
@@ -251,7 +256,8 @@ class _BorderSearch:
         if score <= self._limits[passing.bit_count()]:
             self.passed.add(passing)
             return True
-        self.failed.add(failing)
+        if failing.bit_count() <= self._largest:
+            self.failed.add(failing)
         return False
 
     def explore(self, node: _Node) -> None:
@@ -259,6 +265,9 @@ class _BorderSearch:
         self._bounds.check(self.evaluated)
         if node.estimated_gains and node.base.bit_count() >= self.max_size:
             self.complete = False
+            self._keep(node.base)
+            return
+        if node.base.bit_count() >= self._largest:
             self._keep(node.base)
             return
         node, score = node.narrowed()
@@ -360,6 +369,7 @@ def search(
     *,
     allow: Criterion,
     block: Criterion,
+    refute: Refutation | None = None,
     must: Iterable[str] = (),
     never: Iterable[str] = (),
     time_limit: float | None = None,
@@ -378,6 +388,10 @@ def search(
         A set is allowed when its score is within the limit of `allow`, and blocked when its score
         is above the limit of `block`. When both are the same, no set is undecided and one search
         finds both borders.
+    refute
+        A test that blocks single sets, and with them all that hold one of them: the smallest of the
+        refused sets and, where its score does not grow with the set, all sets of so few APIs that
+        there are at most 500 of them.
     must, never
         Only sets that hold all of `must` and none of `never` are searched.
     time_limit
@@ -414,14 +428,20 @@ def search(
         source = source.selected(apis)
     deadline = float("inf") if time_limit is None else time.monotonic() + time_limit
     bounds = _Bounds(deadline, len(apis) if max_size is None else max_size, progress)
-    lower = _BorderSearch(allow.limits, len(apis), bounds)
-    upper = lower if _same(allow, block) else _BorderSearch(block.limits, len(apis), bounds)
+    lower = _BorderSearch(allow, len(apis), bounds)
+    upper = lower if _same(allow, block) else _BorderSearch(block, len(apis), bounds)
     if known is not None:
         _recall(apis, known, lower, upper)
     try:
         _run(lower, source, allow, apis, must)
         if upper is not lower:
             _run(upper, source, block, apis, must)
+        if refute is not None:
+            if not refute.monotone:
+                sets = _small_sets(apis, must, min(len(apis), bounds.max_size))
+                _refute(upper, source, refute, apis, sets, within=lower.passed, bounds=bounds)
+            sets = sorted(lower.failed.minimal(), key=int.bit_count)[:_MOST_REFUTED]
+            _refute(upper, source, refute, apis, sets, within=lower.passed, bounds=bounds)
     except (_StopError, KeyboardInterrupt):
         lower.complete = False
     except EngineLostError:
@@ -486,6 +506,45 @@ def _run(
             estimated_gains[column] = joint - score
     data = _refinement(source, criterion, apis, base)
     border.explore(_Node(base, base, score, estimated_gains, mask(estimated_gains), data))
+
+
+def _small_sets(apis: Sequence[str], must: Sequence[str], largest: int) -> list[int]:
+    """List the sets with all of `must`, the smallest first, as long as there are not too many."""
+    base = mask(apis.index(api) for api in must)
+    columns = [column for column in range(len(apis)) if not base >> column & 1]
+    sets: list[int] = []
+    for joining in range(len(columns) + 1):
+        size, number = len(must) + joining, math.comb(len(columns), joining)
+        if size > min(largest, LARGEST_BLOCKED) or len(sets) + number > _MOST_REFUTED:
+            break
+        if size:
+            sets += [base | mask(some) for some in combinations(columns, joining)]
+    return sets
+
+
+def _refute(
+    border: _BorderSearch,
+    source: SpectrumSource,
+    refutation: Refutation,
+    apis: Sequence[str],
+    sets: Sequence[int],
+    *,
+    within: Family,
+    bounds: _Bounds,
+) -> None:
+    """Note those of `sets`, which grow, that a test of single sets refutes."""
+    for start in range(0, len(sets), _REFUTED_TOGETHER):
+        bounds.check(border.evaluated)
+        part = [
+            members
+            for members in sets[start : start + _REFUTED_TOGETHER]
+            if not border.failed.has_subset(members) and not within.has_superset(members)
+        ]
+        names = [[apis[column] for column in positions(members)] for members in part]
+        border.evaluated += len(part)
+        for members, spectrum in zip(part, spectra_of(source, names), strict=True):
+            if refutation.refutes(spectrum, members.bit_count()):
+                border.failed.add(members)
 
 
 def _entropy(spectrum: CountSpectrum) -> float:

@@ -269,6 +269,7 @@ class AveragedScore:
         base = self.base
         return {
             "sign": base.sign,
+            "monotone": base.monotone,
             "k": base.k,
             "population": base.population,
             "budget": base.budget,

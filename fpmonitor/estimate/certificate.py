@@ -13,18 +13,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.errors import InputError
 from fpmonitor.estimate.chernoff import TailBound, sharpest_bound
-from fpmonitor.estimate.criterion import Criterion, score
+from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.poisson import PoissonLaws, poisson_laws, useful_mean
 from fpmonitor.estimate.thinning import thinning_mean
 from fpmonitor.policy import check_share, check_threshold
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from fpmonitor.spectrum import CountSpectrum
 
 THINNING_SHARE = 0.1  # of delta, spent on the thinning
@@ -123,82 +119,6 @@ def certificate(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Criteria:
-    """Tests of all subsets of the candidates together, on spectra of thinned users.
-
-    With probability at least `1 - delta` no set that `allow` holds for is above the budget; with
-    probability at least `1 - delta` no set that `block` does not hold for is within it.
-
-    Attributes
-    ----------
-    mean
-        Mean of the number of users that thinning keeps.
-    allow
-        A set is certified within the budget when its score is at most the limit of its size.
-    block
-        A set is certified above the budget when its score exceeds the limit of its size.
-    """
-
-    mean: float
-    allow: Criterion
-    block: Criterion
-
-
-def decision_criteria(
-    *, users: int, k: int, population: int, budget: float, delta: float, candidates: int
-) -> Criteria:
-    """Criteria that certify all subsets of the candidates within or above the budget at once.
-
-    The empty set, which one value of all users describes, is always allowed.
-
-    Parameters
-    ----------
-    users
-        `m`, observed users, at least 2.
-    k, population
-        Anonymity threshold and `n`, users.
-    budget
-        `Q*`, the largest tolerated exposure, in (0, 1).
-    delta
-        Tolerated probability that any allowed set is above the budget; and of the same size,
-        that any blocked set is within it; in (0, 1).
-    candidates
-        `d`, number of APIs that the sets are taken from, at least 1.
-
-    Raises
-    ------
-    PolicyError
-        An argument is out of its range; the error names it.
-
-    Notes
-    -----
-    An allowed set above the budget has a subset that is minimal among the sets above the budget,
-    and is allowed too. Those minimal sets form an antichain, so by the inequality of Lubell (1966),
-    Yamamoto and Meshalkin their `1 / C(d, size)` add up to at most 1: it suffices to test a set
-    at `delta / C(d, size)`. The limits must not increase with the size, so the largest binomial
-    coefficient up to the size stands there. Blocking is the mirror image.
-    """
-    laws = _laws(users, k, population, budget, delta)
-    if candidates < 1:
-        raise PolicyError("candidates", f"must be at least one API, got {candidates}")
-    middle, sizes = candidates // 2, range(candidates + 1)
-    allow_terms, block_terms = (
-        np.array([_log_term(delta) + _log_choose(candidates, size) for size in tested])
-        for tested in ([min(s, middle) for s in sizes], [max(s, middle) for s in sizes])
-    )
-    above = sharpest_bound(laws, sign=-1, budget=budget, log_term=allow_terms[-1])
-    below = sharpest_bound(laws, sign=1, budget=budget, log_term=block_terms[0])
-    allow_limits = above.critical_scores(budget, allow_terms) * (1 - _ROUNDING)
-    block_limits = below.critical_scores(budget, block_terms) * (1 + _ROUNDING)
-    block_limits[block_limits > laws.mean] = users  # only too many kept users would exceed them
-    return Criteria(
-        mean=laws.mean,
-        allow=Criterion(above.weights, _always_for_empty_set(allow_limits, users)),
-        block=Criterion(below.weights, _always_for_empty_set(block_limits, users)),
-    )
-
-
 def _laws(users: int, k: int, population: int, budget: float, delta: float) -> PoissonLaws:
     """Distributions of the counts after the thinning that the arguments, once checked, ask for."""
     check_threshold(k, population)
@@ -212,18 +132,3 @@ def _laws(users: int, k: int, population: int, budget: float, delta: float) -> P
 def _log_term(delta: float) -> float:
     """`ln(1 / delta)` for what the thinning leaves of delta."""
     return -math.log((1 - THINNING_SHARE) * delta)
-
-
-def _log_choose(total: int, size: int) -> float:
-    """Natural logarithm of a binomial coefficient."""
-    return math.log(math.comb(total, size))
-
-
-def _always_for_empty_set(limits: NDArray[np.float64], users: int) -> NDArray[np.float64]:
-    """Limits of the score, none below -1 (never) or above the number of users (always).
-
-    No score exceeds the number of users, because no weight exceeds 1.
-    """
-    limits = np.clip(limits, -1, users)
-    limits[0] = users
-    return limits

@@ -81,16 +81,16 @@ class Refutation:
     weights
         float64, `weights[c]` is the weight of one user in a group of `c`; counts beyond the end
         have the last weight.
-    limit
-        A tested set is above the budget when its score exceeds it.
-    largest
-        Sets of more APIs are not tested.
+    limits
+        float64, a set of `s` APIs is above the budget when its score exceeds `limits[s]`.
+    monotone
+        Whether the score grows with the set.
     """
 
     weights: NDArray[np.float64]
-    limit: float
-    largest: int
+    limits: NDArray[np.float64]
+    monotone: bool
 
     def refutes(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether a set of `size` APIs is above the budget."""
-        return 0 < size <= self.largest and score(self.weights, spectrum) > self.limit
+        return score(self.weights, spectrum) > float(self.limits[size])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,9 +54,10 @@ class Criteria:
     allow
         A set is certified within the budget when its score is at most the limit of its size.
     block
-        A set is certified above the budget when its score exceeds the limit.
+        A set of few APIs is certified above the budget when its score exceeds the limit; it always
+        holds where the score of `refute` is not monotone.
     refute
-        The same by weights that need not be monotone, in place of `block`, which then always holds.
+        The same for sets of any size, one by one, by weights that need not be monotone.
     allowing, blocking
         The scores of which the tests are made; None for users too few for any base.
     delta, universe
@@ -65,13 +66,13 @@ class Criteria:
 
     allow: Criterion
     block: Criterion
-    refute: Refutation | None
+    refute: Refutation
     allowing: AveragedScore | None
     blocking: AveragedScore | None
     delta: float
     universe: int
 
-    def proofs(self, candidates: int) -> dict[str, dict[str, object]]:
+    def proofs(self, candidates: int) -> dict[str, dict[str, Any]]:
         """Tell all from which a stranger can prove the limits again, for JSON.
 
         By `allow` and `block`; empty where nothing is certified. With the spectrum of a set they
@@ -82,33 +83,20 @@ class Criteria:
         candidates
             Number of APIs of the largest set whose limit is told.
         """
-        if self.allowing is None or self.blocking is None:
-            return {}
-        blocking = self.block if self.refute is None else self.refute
-        largest = min(LARGEST_BLOCKED, self.universe, candidates)
-        block_limit = blocking.limits[1] if isinstance(blocking, Criterion) else blocking.limit
+        tests = (
+            ("allow", self.allowing, self.allow.limits),
+            ("block", self.blocking, self.refute.limits),
+        )
         return {
             name: {
                 **certified.to_json(),
                 "delta": self.delta,
                 "bases": BASES,
                 "universe": self.universe,
-                "largest": min(LARGEST_BLOCKED, self.universe),
-                "limits": limits,
+                "limits": limits[: candidates + 1].tolist(),
             }
-            for name, certified, limits in (
-                (
-                    "allow",
-                    self.allowing,
-                    {str(s): float(self.allow.limits[s]) for s in range(1, candidates + 1)},
-                ),
-                (
-                    "block",
-                    self.blocking,
-                    {str(s): float(block_limit) for s in range(1, largest + 1)},
-                ),
-            )
-            if not math.isinf(certified.charge)
+            for name, certified, limits in tests
+            if certified is not None and not math.isinf(certified.charge)
         }
 
 
@@ -151,49 +139,79 @@ def decision_criteria(
     and is allowed too. Those minimal sets form an antichain, so by the inequality of Lubell (1966),
     Yamamoto and Meshalkin their `1 / C(D, size)` add up to at most 1: it suffices to test a set
     at `delta / C(D, size)`. The limits must not increase with the size, so the largest binomial
-    coefficient up to the size stands there. Blocking is a union over all sets of a few APIs; what
-    holds a set above the budget is above it.
+    coefficient up to the size stands there. Blocking is a union over all sets: half of delta for
+    those of few APIs, alike; the rest for larger ones. What holds a set above the budget is above
+    it.
     """
     _check(users, k, population, budget, delta)
     if universe < 1:
         raise PolicyError("universe", f"must be at least one API, got {universe}")
-    sizes, middle = np.arange(universe + 1), universe // 2
-    allow_terms = np.array(
-        [_log_term(delta) + _log_choose(universe, min(size, middle)) for size in sizes.tolist()]
-    )
-    largest = min(LARGEST_BLOCKED, universe)
-    small = sum(math.comb(universe, size) for size in range(1, largest + 1))
-    block_term = _log_term(delta) + math.log(small)
+    allow_terms, block_terms = level_terms(delta, universe)
     position = base_of(users)
     if position is None:
+        never = np.full(universe + 1, float(users))
+        block, refute = blocking_tests(np.ones(2), never, monotone=True)
         return Criteria(
-            allow=_criterion(np.ones(2), np.full(sizes.size, -1.0), users),
-            block=_criterion(np.ones(2), np.full(sizes.size, float(users)), users),
-            refute=None,
+            allow=_criterion(np.ones(2), never - users - 1, users),
+            block=block,
+            refute=refute,
             allowing=None,
             blocking=None,
             delta=delta,
             universe=universe,
         )
-    design = float(allow_terms[min(_DESIGN_SIZE, middle)])
     question = (position, k, population, budget)
-    above, below = (
-        _base(*question, sign=-1, log_term=design),
-        _base(*question, sign=1, log_term=block_term),
-    )
+    above = _base(*question, sign=-1, log_term=float(allow_terms[min(_DESIGN_SIZE, universe)]))
+    below = _base(*question, sign=1, log_term=float(block_terms[1]))
     allowing, blocking = averaged(above, users=users), averaged(below, users=users)
-    limit = float(blocking.critical(block_term))
-    limits = np.full(sizes.size, limit if below.monotone else float(users))
-    weights = blocking.weights if below.monotone else np.ones(2)
+    limits = np.minimum(blocking.critical(block_terms), users)
+    limits[0] = users
+    block, refute = blocking_tests(blocking.weights, limits, monotone=below.monotone)
     return Criteria(
         allow=_criterion(allowing.weights, allowing.critical(allow_terms), users),
-        block=_criterion(weights, limits, users, largest),
-        refute=None if below.monotone else Refutation(blocking.weights, limit, largest),
+        block=block,
+        refute=refute,
         allowing=allowing,
         blocking=blocking,
         delta=delta,
         universe=universe,
     )
+
+
+def blocking_tests(
+    weights: NDArray[np.float64], limits: NDArray[np.float64], *, monotone: bool
+) -> tuple[Criterion, Refutation]:
+    """Make `block` and `refute` of `Criteria` from the limits by size; `limits[0]` is never met."""
+    constant = np.full(limits.size, limits[0])
+    if monotone:
+        constant[1:] = limits[1]
+    criterion = Criterion(weights if monotone else np.ones(2), constant, LARGEST_BLOCKED)
+    return criterion, Refutation(weights, limits, monotone)
+
+
+def universe_of(apis: int) -> int:
+    """APIs that may ever be asked for, where a collection records so many.
+
+    The same number for all collections but the largest, so that it does not follow from data.
+    """
+    return max(UNIVERSE, int(10 ** math.ceil(math.log10(max(apis, 1)))))
+
+
+def level_terms(delta: float, universe: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`ln(1 / level)` of the sets of each size from 0, for allowing and for blocking.
+
+    Those for blocking are alike for the sets of few APIs, which share half of delta.
+    """
+    middle, few = universe // 2, min(LARGEST_BLOCKED, universe)
+    sets = [math.log(math.comb(universe, size)) for size in range(universe + 1)]
+    allow = [sets[min(size, middle)] for size in range(universe + 1)]
+    small = math.log(sum(math.comb(universe, size) for size in range(1, few + 1)))
+    later = [
+        math.log((size - few) * (size - few + 1)) + sets[size]
+        for size in range(few + 1, universe + 1)
+    ]
+    first = _log_term(delta)
+    return first + np.array(allow), first + math.log(2) + np.array([small] * (few + 1) + later)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -310,19 +328,14 @@ def _base(
     )
 
 
-def _criterion(
-    weights: NDArray[np.float64],
-    limits: NDArray[np.float64],
-    users: int,
-    largest: int | None = None,
-) -> Criterion:
+def _criterion(weights: NDArray[np.float64], limits: NDArray[np.float64], users: int) -> Criterion:
     """Limits of the score, none below -1 (never) or above the number of users (always).
 
     No score exceeds the number of users, because no weight exceeds 1.
     """
     limits = np.clip(limits, -1, users)
     limits[0] = users
-    return Criterion(weights, limits, largest)
+    return Criterion(weights, limits)
 
 
 def _check(users: int, k: int, population: int, budget: float, delta: float) -> None:
@@ -335,8 +348,3 @@ def _check(users: int, k: int, population: int, budget: float, delta: float) -> 
 def _log_term(delta: float) -> float:
     """`ln(1 / delta)` for the share of delta that a base has."""
     return math.log(BASES) - math.log(delta)
-
-
-def _log_choose(total: int, size: int) -> float:
-    """Natural logarithm of a binomial coefficient."""
-    return math.log(math.comb(total, size))

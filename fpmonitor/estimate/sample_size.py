@@ -1,6 +1,6 @@
 """How many users an undecided API set needs, as a forecast, not a guarantee.
 
-A distribution of the value probabilities is fitted to the thinned spectrum; the certificate of a
+A distribution of the value probabilities is fitted to the spectrum; the certificate of a
 larger sample is then applied to the scores that samples of this distribution would have.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from fpmonitor.estimate.certificate import Criteria, decision_criteria
+from fpmonitor.estimate.looks import Criteria, decision_criteria
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +97,7 @@ def users_needed(
     population: int,
     budget: float,
     delta: float,
-    candidates: int,
+    universe: int,
 ) -> int | None:
     """Observed users at which an undecided set is likely decided; None if not with 100 million.
 
@@ -107,12 +107,12 @@ def users_needed(
     Parameters
     ----------
     spectrum
-        Thinned count spectrum of the set.
+        Count spectrum of the set.
     size
         Number of APIs in the set.
     users
         `m`, users observed so far.
-    k, population, budget, delta, candidates
+    k, population, budget, delta, universe
         As in `decision_criteria`.
 
     Raises
@@ -129,25 +129,25 @@ def users_needed(
             population=population,
             budget=budget,
             delta=delta,
-            candidates=candidates,
+            universe=universe,
         )
-        if _decides(criteria, law, size):
+        if _decides(criteria, law, size, users):
             return users
     return None
 
 
-def _decides(criteria: Criteria, law: FittedDistribution, size: int) -> bool:
+def _decides(criteria: Criteria, law: FittedDistribution, size: int, users: int) -> bool:
     """Whether a sample is likely decided: by a score one standard deviation off."""
-    allow, block = criteria.allow, criteria.block
-    mean, variance = _score_moments(allow.weights, criteria.mean, law)
+    allow, refute = criteria.allow, criteria.refute
+    mean, variance = _score_moments(allow.weights, users, law)
     if mean + math.sqrt(variance) <= allow.limits[size]:
         return True
-    mean, variance = _score_moments(block.weights, criteria.mean, law)
-    return bool(mean - math.sqrt(variance) > block.limits[size])
+    mean, variance = _score_moments(refute.weights, users, law)
+    return bool(mean - math.sqrt(variance) > refute.limits[size])
 
 
 def _score_moments(
-    weights: NDArray[np.float64], kept: float, law: FittedDistribution
+    weights: NDArray[np.float64], users: int, law: FittedDistribution
 ) -> tuple[float, float]:
     """Mean and variance of the score of independent Poisson counts.
 
@@ -155,10 +155,10 @@ def _score_moments(
     moments, `E (C h(C))^2 = c E (C + 1) h(C + 1)^2`.
     """
     changes = np.flatnonzero(np.diff(weights)) + 1
-    means = kept * law.probabilities[:, np.newaxis]
+    means = users * law.probabilities[:, np.newaxis]
     below = np.where(changes > 1, scipy.special.pdtr(np.maximum(changes - 2, 0), means), 0)
     weight = below @ -np.diff(weights)[changes - 1] + weights[-1]
     below_two = np.where(changes > 2, scipy.special.pdtr(np.maximum(changes - 3, 0), means), 0)
     drops = -np.diff(weights**2)[changes - 1]
     squares = (means * below_two + below) @ drops
-    return kept * float(law.shares @ weight), kept * float(law.shares @ squares)
+    return users * float(law.shares @ weight), users * float(law.shares @ squares)

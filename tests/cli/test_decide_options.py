@@ -187,6 +187,27 @@ def test_rows_go_to_memory_only_where_they_have_room(
     assert decide(database).engine == "duckdb"
 
 
+# ---- Any choice ---------------------------------------------------------------------------------
+
+
+def test_the_command_covers_any_choice_unless_the_question_was_fixed(
+    database: Path, tmp_path: Path
+) -> None:
+    made = tmp_path / "made.json"
+    arguments = ["decide", "--budget", "0.05", "--population", "20000", "--db", str(database)]
+    arguments += ["--candidates", ",".join(CANDIDATES), "-o", str(made)]
+    for option, universe, words in (
+        ([], 1000, "whichever APIs are chosen after looking"),
+        (["--fixed-question"], None, "provided that this question was fixed"),
+    ):
+        assert run([*arguments, *option]) == 0
+        decision = read_decision(made)
+        assert decision.universe == universe
+        assert words in decision.guarantee
+        assert decision.proof is not None
+        assert set(decision.proof) == {"allow", "block"}
+
+
 # ---- Going on from a file -----------------------------------------------------------------------
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from fpmonitor.decide import refinement
 from fpmonitor.decide.search import Borders, Family, mask, search
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.estimate.criterion import Criterion
+from fpmonitor.estimate.criterion import Criterion, Refutation
+from fpmonitor.estimate.looks import LARGEST_BLOCKED
 from fpmonitor.population.memory import MemorySource
 
 if TYPE_CHECKING:
@@ -389,3 +390,43 @@ def test_family_answers_containment(sets: list[set[int]], members: set[int]) -> 
     assert set(family.minimal()) == {
         mask(one) for one in sets if not any(one > other for other in sets)
     }
+
+
+@given(seed=SEEDS, columns=st.integers(1, 5), monotone=st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_few_apis_are_blocked_by_search_and_single_sets_by_refutation(
+    seed: int, columns: int, monotone: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    source = random_source(rng, columns=columns, rows=int(rng.integers(5, 60)))
+    allow, block = random_criteria(rng, source.users, columns)
+    block = Criterion(block.weights, block.limits, LARGEST_BLOCKED)
+    refute = Refutation(
+        block.weights,
+        block.limits[0] + np.sort(rng.integers(0, 4, columns + 1)) / 4,
+        monotone,
+    )
+    if not monotone:  # then nothing else blocks
+        block = Criterion(np.ones(2), np.full(columns + 1, float(source.users)))
+
+    def refuted(apis: ApiSet) -> bool:
+        return refute.refutes(source.spectrum(apis), len(apis))
+
+    refused = [
+        apis for apis in sets_of(source.apis) if not allow.holds(source.spectrum(apis), len(apis))
+    ]
+    blocked = [
+        apis
+        for apis in refused
+        if not block.holds(source.spectrum(apis), len(apis))
+        or (not monotone and 0 < len(apis) <= LARGEST_BLOCKED and refuted(apis))
+        or (apis in minimal(refused) and refuted(apis))
+    ]
+    expected = [
+        minimal(blocked),
+        [a for a in minimal(refused) if not any(set(b) <= set(a) for b in blocked)],
+    ]
+    for users in (source, PlainSource(source)):
+        borders = search(users, allow=allow, block=block, refute=refute)
+        assert borders.complete
+        assert [borders.block, borders.undecided] == expected

@@ -285,15 +285,16 @@ class Proof:
         """Prove the limit of every size of set."""
         delta, bases = exact(self.content["delta"]), int(self.content["bases"])
         universe = int(self.content["universe"])
-        largest = int(self.content["largest"])
-        small = sum(math.comb(universe, size) for size in range(1, largest + 1))
+        few = min(3, universe)
+        small = sum(math.comb(universe, size) for size in range(1, few + 1))
         bound = self.slope * self.budget + self.intercept
-        for size, limit in self.content["limits"].items():
+        for size, limit in enumerate(self.content["limits"][1:], 1):
             if self.sign < 0:
-                sets = math.comb(universe, min(int(size), universe // 2))
+                sets = math.comb(universe, min(size, universe // 2))
+            elif size <= few:
+                sets = 2 * small
             else:
-                require(holds=int(size) <= largest, what="limits: size")
-                sets = small
+                sets = 2 * (size - few) * (size - few + 1) * math.comb(universe, size)
             price = (arb(bases) * arb(sets) / delta).log() - self.log_factor + self.charge
             reached = self.scale * exact(limit)
             safe = reached <= -(bound + price) if self.sign < 0 else reached >= bound + price

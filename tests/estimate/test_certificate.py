@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import runpy
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +15,7 @@ from scipy import stats
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate.certificate import (
     THINNING_SHARE,
-    Criteria,
     certificate,
-    decision_criteria,
 )
 from fpmonitor.estimate.chernoff import TailBound, sharpest_bound
 from fpmonitor.estimate.exposure import exposure_probability
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.estimate.margins import Sign
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "certificate.py"
 SIZES = [  # users, k, population, budget
     (300, 5, 150, 0.1),
     (2_000, 3, 2_000, 0.003),
@@ -180,80 +175,10 @@ def test_a_spectrum_of_more_users_than_observed_is_refused() -> None:
         ("delta", 1.0),
         ("budget", 0.0),
         ("budget", math.nan),
-        ("candidates", 0),
     ],
 )
 def test_bad_arguments_are_named(argument: str, value: float) -> None:
     question = {"users": 100, "k": 5, "population": 100, "budget": 0.1, "delta": 0.05}
     with pytest.raises(PolicyError) as caught:
-        decision_criteria(**{**question, "candidates": 3, argument: value})  # type: ignore[arg-type]
+        certificate(**{**question, argument: value})  # type: ignore[arg-type]
     assert caught.value.argument == argument
-
-
-@pytest.fixture(scope="module", params=[1, 7])
-def criteria(request: pytest.FixtureRequest) -> Criteria:
-    return decision_criteria(
-        users=20_000, k=10, population=20_000, budget=0.05, delta=0.05, candidates=request.param
-    )
-
-
-def test_limits_do_not_increase_with_the_size_and_leave_room_between(criteria: Criteria) -> None:
-    assert np.all(np.diff(criteria.allow.limits) <= 0)
-    assert np.all(np.diff(criteria.block.limits) <= 0)
-    assert criteria.allow.limits.size == criteria.block.limits.size
-    sparse = CountSpectrum.from_mapping({1: 1_400, 400: 45})  # exposure near 7 %
-    dense = CountSpectrum.from_mapping({1: 600, 400: 47})  # exposure near 3 %
-    for size in range(1, criteria.allow.limits.size):
-        assert criteria.allow.holds(dense, size)
-        assert criteria.block.holds(dense, size)
-        assert not criteria.allow.holds(sparse, size)
-        assert not criteria.block.holds(sparse, size)
-
-
-def test_the_empty_set_is_always_allowed(criteria: Criteria) -> None:
-    everybody = CountSpectrum.from_counts([20_000])
-    assert criteria.allow.holds(everybody, 0)
-    assert criteria.block.holds(everybody, 0)
-
-
-def test_one_candidate_is_tested_at_the_whole_delta() -> None:
-    question = {"users": 20_000, "k": 10, "population": 20_000, "budget": 0.05, "delta": 0.05}
-    criteria = decision_criteria(**question, candidates=1)
-    above = certificate(**question).from_above
-    expected = above.critical_scores(0.05, -math.log(0.05 * (1 - THINNING_SHARE)))
-    assert criteria.allow.limits[1] == pytest.approx(float(expected), rel=1e-6)
-
-
-def test_what_cannot_be_certified_is_never_allowed() -> None:
-    criteria = decision_criteria(
-        users=40, k=10, population=10**6, budget=0.01, delta=0.05, candidates=5
-    )
-    alike = CountSpectrum.from_counts([30])
-    assert not any(criteria.allow.holds(alike, size) for size in range(1, 6))
-    assert all(criteria.block.holds(alike, size) for size in range(1, 6))
-
-
-@given(
-    candidates=st.integers(1, 6),
-    picks=st.lists(st.integers(0, 2**6 - 1), max_size=12),
-)
-@settings(deadline=None, max_examples=100)
-def test_levels_of_minimal_unsafe_sets_add_up_to_delta_at_most(
-    candidates: int, picks: list[int]
-) -> None:
-    chosen = {pick % 2**candidates for pick in picks}
-    minimal = [j for j in chosen if not any(i != j and i & j == i for i in chosen)]
-    sizes = [j.bit_count() for j in minimal]
-    half = candidates // 2
-    allow = sum(1 / math.comb(candidates, min(size, half)) for size in sizes)
-    block = sum(1 / math.comb(candidates, max(size, half)) for size in sizes)
-    assert allow <= 1 + 1e-12
-    assert block <= 1 + 1e-12
-
-
-def test_the_documented_share_of_the_budget_is_certified() -> None:
-    benchmark = runpy.run_path(str(BENCHMARK))
-    for size, (shifted, programme) in list(benchmark["TABLE"].items())[:5]:
-        share = benchmark["shares"](size, 1)["allow"]
-        assert share >= shifted
-        assert programme is None or share >= programme - 0.003

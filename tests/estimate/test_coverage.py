@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from fpmonitor.estimate.certificate import certificate, decision_criteria
-from fpmonitor.estimate.thinning import dropped_positions, seed_of
+from fpmonitor.estimate.certificate import certificate
+from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -57,17 +57,14 @@ def test_decisions_on_browsers_of_a_known_law_are_right(fixture_law: FixtureDist
     users, k, population, budget = 20_000, 10, 20_000, 0.05
     apis = fixture_law.apis[:5]
     criteria = decision_criteria(
-        users=users, k=k, population=population, budget=budget, delta=0.05, candidates=len(apis)
+        users=users, k=k, population=population, budget=budget, delta=0.05, universe=len(apis)
     )
     weights = fixture_law.rows["weight"].to_numpy().astype(float)
     rng = np.random.default_rng(11)
     rows = fixture_law.rows[rng.choice(weights.size, size=users, p=weights / weights.sum())]
-    words = rng.integers(0, 2**64, size=users, dtype=np.uint64)
-    dropped = dropped_positions(words, mean=criteria.mean, seed=seed_of("test"))
-    kept = rows[np.delete(np.arange(users), dropped)]
     for size in range(1, len(apis) + 1):
         chosen = apis[:size]
-        spectrum = CountSpectrum.from_counts(kept.group_by(chosen).len()["len"].to_numpy())
+        spectrum = CountSpectrum.from_counts(rows.group_by(chosen).len()["len"].to_numpy())
         truth = fixture_law.true_exposure(chosen, k, population)
         assert not criteria.allow.holds(spectrum, size) or truth <= budget
-        assert criteria.block.holds(spectrum, size) or truth > budget
+        assert not criteria.refute.refutes(spectrum, size) or truth > budget

@@ -15,7 +15,15 @@ from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate.averaging import AveragedScore, Base, averaged, clock
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.looks import BASES, Criteria, base_of, decision_criteria, exposure_limits
+from fpmonitor.estimate.looks import (
+    BASES,
+    Criteria,
+    base_of,
+    decision_criteria,
+    exposure_limits,
+    level_terms,
+    universe_of,
+)
 from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.poisson import poisson_laws, useful_mean
 from fpmonitor.spectrum import CountSpectrum
@@ -237,18 +245,36 @@ def test_limits_do_not_increase_with_the_size_and_leave_room_between() -> None:
         assert criteria.block.holds(dense, size)
         assert not criteria.allow.holds(sparse, size)
         assert not criteria.block.holds(sparse, size)
-    assert criteria.block.holds(sparse, 4)  # not tested by itself
+        assert criteria.refute.refutes(sparse, size)
+        assert not criteria.refute.refutes(dense, size)
+    assert criteria.block.holds(sparse, 4)  # the search looks for small sets
+    assert np.all(np.diff(criteria.refute.limits[1:500]) >= 0)
 
 
 def test_free_weights_block_where_the_population_is_much_larger() -> None:
     criteria = criteria_of(users=100_000, population=10**6)
-    assert criteria.refute is not None
+    assert not criteria.refute.monotone
     sparse = CountSpectrum.from_mapping({1: 8_000, 9_200: 10})  # exposure near 8 %
     dense = CountSpectrum.from_mapping({1: 4_000, 9_600: 10})
     assert criteria.refute.refutes(sparse, 1)
-    assert not criteria.refute.refutes(sparse, 4)
     assert not criteria.refute.refutes(dense, 1)
     assert criteria.block.holds(sparse, 1)
+
+
+@given(
+    universe=st.integers(1, 6),
+    picks=st.lists(st.integers(0, 2**6 - 1), max_size=12),
+)
+@settings(deadline=None, max_examples=100)
+def test_levels_of_the_sets_that_may_err_add_up_to_delta_over_all_bases(
+    universe: int, picks: list[int]
+) -> None:
+    chosen = {pick % 2**universe for pick in picks}
+    minimal = [j for j in chosen if not any(i != j and i & j == i for i in chosen)]
+    allow, block = (np.exp(-terms) for terms in level_terms(DELTA, universe))
+    assert BASES * sum(allow[j.bit_count()] for j in minimal) <= DELTA * (1 + 1e-9)
+    every = sum(block[j.bit_count()] for j in range(1, 2**universe))
+    assert BASES * every <= DELTA * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("users", [2, 22])
@@ -271,6 +297,13 @@ def test_bad_arguments_are_named(argument: str, value: float) -> None:
     with pytest.raises(PolicyError) as caught:
         decision_criteria(**{**question, argument: value})  # type: ignore[arg-type]
     assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize(("apis", "universe"), [(1, 1000), (1000, 1000), (1001, 10_000)])
+def test_the_apis_that_may_be_chosen_hardly_depend_on_a_collection(
+    apis: int, universe: int
+) -> None:
+    assert universe_of(apis) == universe
 
 
 def test_limits_are_those_of_the_criterion_turned_round() -> None:

@@ -1,0 +1,107 @@
+"""Do the attacks on a certificate that is asked again, of a choice after looking, still work?
+
+    python benchmarks/looks.py [--runs 4000] [--seed 1]
+
+prints JSON: the share of runs with a wrong allow, which may be at most delta. In each attack the
+exposure is just above the budget: some users have values of their own, all others share one, which
+is the hardest law. `one_look` is the same score with the limit of one set that is looked at once.
+
+* `looks`: look 120 times while users come in, from 100 to a million, and stop at the first allow;
+* `rank`: name the best-looking of 200 APIs as the only candidate;
+* `redraw`: ask with 300 values of delta that differ in the tenth digit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.estimate.looks import UNIVERSE, Criteria, decision_criteria
+
+if TYPE_CHECKING:
+    from fpmonitor.estimate.averaging import AveragedScore
+
+DELTA, K, POPULATION = 0.05, 10, 10**8
+LOOKS, APIS, VARIANTS = 120, 200, 300
+
+
+def criteria_of(users: int, budget: float, universe: int, delta: float = DELTA) -> Criteria:
+    return decision_criteria(
+        users=users,
+        k=K,
+        population=POPULATION,
+        budget=budget,
+        delta=delta,
+        universe=universe,
+    )
+
+
+def scores(certified: AveragedScore, rare: np.ndarray) -> np.ndarray:
+    rest, weights = certified.users - rare, certified.weights
+    return rare * weights[1] + weights[np.minimum(rest, weights.size - 1)] * rest
+
+
+def looks(budget: float, runs: int, rng: np.random.Generator) -> dict[str, float]:
+    rare, before = np.zeros(runs, dtype=int), 0
+    fixed, chosen, one_look = np.zeros((3, runs), dtype=bool)
+    for users in np.unique(np.geomspace(100, 10**6, LOOKS).astype(int)).tolist():
+        rare += rng.binomial(users - before, 1.0001 * budget, runs)
+        before = users
+        single, many = criteria_of(users, budget, 1), criteria_of(users, budget, UNIVERSE)
+        points = scores(single.allowing, rare)
+        fixed |= points <= single.allow.limits[1]
+        one_look |= points <= single.allowing.critical(-math.log(DELTA))
+        chosen |= scores(many.allowing, rare) <= many.allow.limits[1]
+    return {"one_look": one_look.mean(), "fixed": fixed.mean(), "any_choice": chosen.mean()}
+
+
+def rank(budget: float, runs: int, rng: np.random.Generator) -> dict[str, float]:
+    users = 2_000
+    rare = np.array([rng.binomial(users, 1.002 * budget, APIS).min() for _ in range(runs)])
+    single, many = criteria_of(users, budget, 1), criteria_of(users, budget, UNIVERSE)
+    points = scores(single.allowing, rare)
+    return {
+        "one_look": float(np.mean(points <= single.allowing.critical(-math.log(DELTA)))),
+        "any_choice": float(np.mean(scores(many.allowing, rare) <= many.allow.limits[1])),
+    }
+
+
+def redraw(budget: float, runs: int, rng: np.random.Generator) -> dict[str, float]:
+    users = 2_000
+    rare = rng.binomial(users, 1.002 * budget, runs)
+    first, any_of = np.zeros((2, runs), dtype=bool)
+    for variant in range(VARIANTS):
+        single = criteria_of(users, budget, 1, DELTA + variant * 1e-11)
+        allowed = scores(single.allowing, rare) <= single.allow.limits[1]
+        first = allowed if variant == 0 else first
+        any_of |= allowed
+    return {"first": float(first.mean()), "any_of_300": float(any_of.mean())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=4_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    result = {
+        attack.__name__: {
+            str(budget): {
+                name: round(float(share), 5)
+                for name, share in attack(
+                    budget, options.runs, np.random.default_rng(options.seed)
+                ).items()
+            }
+            for budget in (0.05, 0.3)
+        }
+        for attack in (looks, rank, redraw)
+    }
+    json.dump({"delta": DELTA, "runs": options.runs, **result}, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""A decision is the same whatever is chosen or changed around it, and carries its proof."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from fpmonitor.decide.deciding import decide, recheck
+from fpmonitor.decide.decision import Decision
+from fpmonitor.errors import InputError
+from fpmonitor.policy import Policy
+from fpmonitor.population.memory import MemorySource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+USERS = 20_000
+
+
+def columns(seed: int = 1) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    device = rng.zipf(1.4, USERS).clip(max=30)
+    return {
+        "height": device % 7,
+        "width": device % 11,
+        "language": rng.zipf(1.7, USERS).clip(max=50),
+        "plugins": rng.zipf(1.3, USERS).clip(max=4_000),
+        "canvas": rng.integers(0, 15_000, USERS),
+        "timezone": rng.integers(0, 12, USERS),
+    }
+
+
+def decision_on(
+    users: Mapping[str, np.ndarray], candidates: tuple[str, ...] | None = None, **options: Any
+) -> Decision:
+    asked = tuple(sorted(candidates or users))
+    policy = Policy(
+        k=10,
+        population=options.pop("population", USERS),
+        budget=0.05,
+        delta=options.pop("delta", 0.05),
+        candidates=asked,
+    )
+    source = MemorySource(list(asked), [users[api] for api in asked])
+    return decide(source, policy, seal="", **{"universe": 1000, **options})
+
+
+def lists(decision: Decision) -> tuple[Any, ...]:
+    return decision.allow, decision.block, decision.undecided
+
+
+def test_naming_other_candidates_changes_no_verdict() -> None:
+    users = columns()
+    whole = decision_on(users)
+    for candidates in (("height",), ("height", "language"), ("canvas", "timezone", "width")):
+        part = decision_on(users, candidates)
+        for apis in (*part.allow, *part.block):
+            assert whole.verdict(apis)[0] == part.verdict(apis)[0]
+    assert whole.block
+    assert whole.allow
+
+
+def test_order_names_of_users_batches_and_a_tenth_digit_change_nothing() -> None:
+    users = columns()
+    first = decision_on(users)
+    order = np.random.default_rng(2).permutation(USERS)
+    shuffled = {api: codes[order] for api, codes in users.items()}
+    renamed = {api: 20_000 - codes for api, codes in users.items()}
+    for other in (shuffled, renamed):
+        assert lists(decision_on(other)) == lists(first)
+    assert lists(decision_on(users, delta=0.05 + 4.3e-11)) == lists(first)
+
+
+def test_a_question_fixed_beforehand_decides_more_and_says_so() -> None:
+    users = columns(3)
+    chosen, fixed = decision_on(users), decision_on(users, universe=None)
+    for apis in chosen.allow:
+        assert fixed.verdict(apis)[0] == "allow"
+    assert "whichever APIs are chosen after looking" in chosen.guarantee
+    assert "this question was fixed before the data were seen" in fixed.guarantee
+    assert (chosen.universe, fixed.universe) == (1000, None)
+
+
+@pytest.mark.parametrize("population", [USERS, 50 * USERS])
+def test_every_verdict_follows_from_the_proof_and_a_count_spectrum(population: int) -> None:
+    users = columns()
+    decision = decision_on(users, population=population)
+    written = json.loads(json.dumps(decision.to_json(), allow_nan=False))
+    assert Decision.from_json(written) == decision
+    source = MemorySource(list(users), list(users.values()))
+
+    def points(side: str, apis: tuple[str, ...]) -> float:
+        weights: list[float] = written["proof"][side]["weights"]
+        spectrum = source.spectrum(apis)
+        return sum(
+            weights[min(count, len(weights) - 1)] * count * values
+            for count, values in zip(
+                spectrum.counts.tolist(), spectrum.values.tolist(), strict=True
+            )
+        )
+
+    assert decision.allow
+    for apis in decision.allow:
+        assert points("allow", apis) <= written["proof"]["allow"]["limits"][len(apis)]
+    for apis in (*decision.block, *decision.undecided):
+        assert points("allow", apis) > written["proof"]["allow"]["limits"][len(apis)]
+    for apis in decision.block:
+        assert points("block", apis) > written["proof"]["block"]["limits"][len(apis)]
+
+
+def test_resuming_tests_by_the_weights_of_the_file() -> None:
+    users = columns()
+    part = decision_on(users, max_size=1)
+    assert part.proof is not None
+    proof = json.loads(json.dumps(part.proof))
+    proof["allow"]["limits"][1:] = [-1.0] * (len(users))
+    refusing = replace(part, allow=(), block=(), undecided=(), proof=proof)
+    assert decision_on(users, known=refusing).allow == ()
+    assert lists(decision_on(users, known=part)) == lists(decision_on(users))
+    with pytest.raises(InputError, match="proof"):
+        decision_on(users, known=replace(part, proof=None))
+    with pytest.raises(InputError, match="universe"):
+        decision_on(users, known=part, universe=None)
+
+
+def test_a_decision_holds_on_the_users_that_it_was_made_on() -> None:
+    users = columns()
+    decision = decision_on(users)
+    verdicts = recheck(decision, MemorySource(list(users), list(users.values())))
+    assert set(verdicts.values()) == {"allow"}
+
+
+def test_an_unsafe_list_is_found_out() -> None:
+    users = columns()
+    decision = replace(decision_on(users), allow=(("canvas",), ("canvas", "plugins")))
+    verdicts = recheck(decision, MemorySource(list(users), list(users.values())))
+    assert set(verdicts.values()) == {"block"}
