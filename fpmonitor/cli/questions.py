@@ -48,8 +48,10 @@ from fpmonitor.cli.views import (
 )
 from fpmonitor.decide.decision import Setting, read_decision
 from fpmonitor.errors import InputError
+from fpmonitor.estimate.certificate import averages_by_size
 from fpmonitor.question import Question
 from fpmonitor.render import answers, decisions
+from fpmonitor.render.numbers import percent
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
 from fpmonitor.store.snapshot import Window
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
+    from fpmonitor.policy import Policy
     from fpmonitor.population.population import Population
 
 EXIT_LOST = 3  # as where a check cannot tell
@@ -169,6 +172,14 @@ def decide(
             help="Certify the exposure of a population, or count the observed users only.",
         ),
     ] = "population",
+    realised: Annotated[
+        bool,
+        typer.Option(
+            "--realised",
+            help="Keep the share of exposed users of the population itself within the budget, not "
+            "only its average over populations; allows less.",
+        ),
+    ] = False,
     missing: MISSING = "value",
     must: Annotated[str, typer.Option("--must", help="APIs that every set must contain.")] = "",
     never: Annotated[str, typer.Option("--never", help="APIs that no set may contain.")] = "",
@@ -235,6 +246,7 @@ def decide(
             **_counting(monitor, engine),
             candidates=names,
             setting=setting,
+            realised=realised,
             weights=_weights(monitor, users, weights),
             must=split_names(must),
             never=split_names(never),
@@ -245,11 +257,30 @@ def decide(
             known=known,
         )
         note_coverage(users, decision.policy.candidates, k, missing=missing, quiet=quiet)
+    if realised:
+        _note_price(decision.policy, quiet=quiet)
     emit_decision(decision, output_format, output, quiet=quiet)
     if not monitor.lost:
         return 0
     note("the engine was lost: the decision holds what was proven; go on with --resume")
     return EXIT_LOST
+
+
+def _note_price(policy: Policy, *, quiet: bool) -> None:
+    """Note on stderr what it costs to keep a realised share within the budget."""
+    averages = averages_by_size(
+        k=policy.k,
+        population=policy.population,
+        budget=policy.budget,
+        delta=policy.delta or 1,
+        candidates=len(policy.candidates),
+    )
+    note(
+        f"--realised: on average at most {percent(averages[1], 2)} of the users may be exposed by "
+        f"one API, and {percent(averages[-1], 2)} by a larger set, so that it is at most "
+        f"{percent(policy.budget, 2)} in a population of {policy.population:,}",
+        quiet=quiet,
+    )
 
 
 def _counting(monitor: Monitor, engine: str) -> dict[str, Any]:

@@ -106,7 +106,8 @@ def decide(
     Raises
     ------
     InputError
-        `known` answers another question, or was made of other data.
+        `known` answers another question, or was made of other data; a forecast is wanted for a
+        realised share.
     PolicyError
         The policy asks more than the data can carry, for example fewer than two users.
     UndecidableError
@@ -114,6 +115,11 @@ def decide(
     """
     started = time.perf_counter()
     must, never, weights = sorted(set(must)), set(never), weights or {}
+    if forecast and policy.realised:
+        raise InputError(
+            "forecast: not for the users of one population",
+            hint="leave --forecast or --realised away",
+        )
     proven = None if known is None else _proven(known, policy, setting, missing, seal)
     kept, allow, block = _tests(source, policy, words=words, digest=digest, setting=setting)
     borders = search(
@@ -177,7 +183,7 @@ def _proven(
         for name, before, now in (
             *(
                 (name, getattr(known.policy, name), getattr(policy, name))
-                for name in ("k", "population", "budget", "delta")
+                for name in ("k", "population", "budget", "delta", "realised")
             ),
             ("candidates", set(known.policy.candidates), set(policy.candidates)),
             ("setting", known.setting, setting),
@@ -297,8 +303,12 @@ def _tests(
         budget=policy.budget,
         delta=policy.delta,
         candidates=len(policy.candidates),
+        realised=policy.realised,
     )
-    seed = seed_of(json.dumps(untyped(policy), sort_keys=True), digest)
+    asked = untyped(policy)
+    if not policy.realised:  # as policies of before have it
+        del asked["realised"]
+    seed = seed_of(json.dumps(asked, sort_keys=True), digest)
     kept = _thinned(source, words, mean=criteria.mean, seed=seed)
     if kept is None or not kept.users:
         raise UndecidableError(f"{source.users} users are too few to decide anything")

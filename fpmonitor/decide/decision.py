@@ -163,6 +163,7 @@ class Decision(Result):
                 budget=policy.budget,
                 delta=policy.delta,
                 candidates=tuple(policy.candidates),
+                realised=policy.realised,
             ),
             setting=read.setting,
             missing=read.missing,

@@ -21,6 +21,7 @@ class _Policy(msgspec.Struct):
     budget: float
     delta: float | None
     candidates: list[str]
+    realised: bool = False
 
 
 class _Data(msgspec.Struct):

@@ -19,6 +19,7 @@ from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate.chernoff import TailBound, sharpest_bound
 from fpmonitor.estimate.criterion import Criterion, score
 from fpmonitor.estimate.poisson import PoissonLaws, poisson_laws, useful_mean
+from fpmonitor.estimate.realised import average_budgets
 from fpmonitor.estimate.thinning import thinning_mean
 from fpmonitor.policy import check_share, check_threshold
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 THINNING_SHARE = 0.1  # of delta, spent on the thinning
 _ROUNDING = 1e-9
+_LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -138,7 +140,14 @@ class Criteria:
 
 
 def decision_criteria(
-    *, users: int, k: int, population: int, budget: float, delta: float, candidates: int
+    *,
+    users: int,
+    k: int,
+    population: int,
+    budget: float,
+    delta: float,
+    candidates: int,
+    realised: bool = False,
 ) -> Criteria:
     """Criteria that certify all subsets of the candidates within or above the budget at once.
 
@@ -157,6 +166,9 @@ def decision_criteria(
         that any blocked set is within it; in (0, 1).
     candidates
         `d`, number of APIs that the sets are taken from, at least 1.
+    realised
+        Whether allowing is about the share of exposed users of one population, and not about its
+        expectation; half of delta is then spent on the population. Blocking is as it was.
 
     Raises
     ------
@@ -171,17 +183,25 @@ def decision_criteria(
     at `delta / C(d, size)`. The limits must not increase with the size, so the largest binomial
     coefficient up to the size stands there. Blocking is the mirror image.
     """
-    laws = _laws(users, k, population, budget, delta)
     if candidates < 1:
         raise PolicyError("candidates", f"must be at least one API, got {candidates}")
-    middle, sizes = candidates // 2, range(candidates + 1)
-    allow_terms, block_terms = (
-        np.array([_log_term(delta) + _log_choose(candidates, size) for size in tested])
-        for tested in ([min(s, middle) for s in sizes], [max(s, middle) for s in sizes])
-    )
-    above = sharpest_bound(laws, sign=-1, budget=budget, log_term=allow_terms[-1])
+    _check(k, population, budget, delta)
+    allow_terms, block_terms = _terms_by_size(delta, candidates)
+    budgets = np.full(candidates + 1, budget)
+    if realised:
+        allow_terms += math.log(2)
+        budgets = averages_by_size(
+            k=k, population=population, budget=budget, delta=delta, candidates=candidates
+        )
+    sharpest = max(float(budgets[-1]), _LEAST_SHARPNESS * budget)
+    laws = _laws(users, k, population, sharpest, delta)
+    above = sharpest_bound(laws, sign=-1, budget=sharpest, log_term=allow_terms[-1])
     below = sharpest_bound(laws, sign=1, budget=budget, log_term=block_terms[0])
-    allow_limits = above.critical_scores(budget, allow_terms) * (1 - _ROUNDING)
+    critical = [
+        above.critical_scores(average, term)
+        for average, term in zip(budgets, allow_terms, strict=True)
+    ]
+    allow_limits = np.minimum.accumulate(critical) * (1 - _ROUNDING)
     block_limits = below.critical_scores(budget, block_terms) * (1 + _ROUNDING)
     block_limits[block_limits > laws.mean] = users  # only too many kept users would exceed them
     return Criteria(
@@ -191,14 +211,42 @@ def decision_criteria(
     )
 
 
+def averages_by_size(
+    *, k: int, population: int, budget: float, delta: float, candidates: int
+) -> NDArray[np.float64]:
+    """Exposure that a set of each size may have, so that no realised share exceeds the budget.
+
+    Shares, shape (candidates + 1,), not increasing. Parameters as of `decision_criteria`: with
+    probability at least `1 - delta / 2` this holds for all sets of such exposures together.
+    """
+    terms, _ = _terms_by_size(delta, candidates)
+    return average_budgets(k=k, population=population, budget=budget, log_terms=terms + math.log(2))
+
+
+def _terms_by_size(
+    delta: float, candidates: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`ln(1 / level)` of each size of set, to allow and to block."""
+    middle, sizes = candidates // 2, range(candidates + 1)
+    allow, block = (
+        np.array([_log_term(delta) + _log_choose(candidates, size) for size in tested])
+        for tested in ([min(s, middle) for s in sizes], [max(s, middle) for s in sizes])
+    )
+    return allow, block
+
+
 def _laws(users: int, k: int, population: int, budget: float, delta: float) -> PoissonLaws:
     """Distributions of the counts after the thinning that the arguments, once checked, ask for."""
-    check_threshold(k, population)
-    check_share("budget", budget)
-    check_share("delta", delta)
+    _check(k, population, budget, delta)
     mean = thinning_mean(users, THINNING_SHARE * delta)
     mean = useful_mean(mean, k=k, population=population, budget=budget)
     return poisson_laws(mean=mean, k=k, population=population, budget=budget)
+
+
+def _check(k: int, population: int, budget: float, delta: float) -> None:
+    check_threshold(k, population)
+    check_share("budget", budget)
+    check_share("delta", delta)
 
 
 def _log_term(delta: float) -> float:

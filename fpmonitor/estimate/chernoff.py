@@ -91,11 +91,12 @@ class TailBound:
         critical: NDArray[np.float64] = self.sign * self.mean * per_tilt.min(axis=-1)
         return critical
 
-    def limit(self, score: float, log_term: float) -> float:
+    def limit(self, score: float, log_term: float | NDArray[np.float64]) -> float:
         """Upper (sign -1) or lower (sign +1) confidence limit of the exposure, a share.
 
         Wrong with probability at most `exp(-log_term)`. For a lower limit, scores above `mu` count
-        as `mu`: no exposure explains them, only a large number of kept users does.
+        as `mu`: no exposure explains them, only a large number of kept users does. `log_term` may
+        be another one for each tilt, shape (T,).
         """
         if self.sign > 0:
             score = min(score, self.mean)
@@ -145,6 +146,19 @@ def sharpest_bound(
     if not monotone and laws.population > laws.mean and laws.starts.size <= _MOST_FREE_WEIGHTS:
         best = design.improve(best, rounds=_FREE_ROUNDS, step=_FREE_STEP, monotone=False)
     return _tail_bound(laws, best.weights[laws.starts[:-1]], sign)
+
+
+def exposed_users_bound(laws: PoissonLaws, tilts: NDArray[np.float64]) -> TailBound:
+    """Tail bound of the number of exposed users of a population of random size, for some tilts.
+
+    Parameters
+    ----------
+    laws
+        Of `poisson.small_group_laws`.
+    tilts
+        float64, increasing, positive.
+    """
+    return _tail_bound(laws, np.ones(1), 1, tilts=tilts)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
