@@ -21,7 +21,7 @@ from fpmonitor.answers.decide import decide_sets, recheck_sets
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.decide import deciding
 from fpmonitor.decide.horizon import share_delta
-from fpmonitor.estimate.certificate import averages_by_size
+from fpmonitor.estimate.certificate import averages_by_size, decision_criteria
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
@@ -44,7 +44,7 @@ RARE = 1 << 24  # values of an exposed user: no two users share one
 QUESTION = Question(K, POPULATION, DELTA)
 
 # The criteria follow from the question alone; a run would spend its time on them.
-deciding.decision_criteria = lru_cache(None)(deciding.decision_criteria)
+vars(deciding)["decision_criteria"] = lru_cache(None)(decision_criteria)
 
 
 def rare_users(rng: np.random.Generator, users: int, apis: int, share: float) -> Rows:
@@ -160,10 +160,8 @@ def way(runs: int) -> None:
     for seed, (name, (is_promised, take)) in enumerate(WAYS.items()):
         rng = np.random.default_rng(seed)
         false = sum(take(rng) for _ in range(runs)) / runs
-        print(
-            f"| {name} | {false:.1%} | {f'{DELTA:.0%}' if is_promised else 'not promised'} |",
-            flush=True,
-        )
+        most = f"{DELTA:.0%}" if is_promised else "not promised"
+        print(f"| {name} | {false:.1%} | {most} |", flush=True)
 
 
 def averages() -> None:
