@@ -137,7 +137,8 @@ def exposure(
         note_view(users, k)
         question = Question(k, population, delta, missing)
         sets = [split_names(names) for names in apis]
-        note_coverage(users, {api for names in sets for api in names}, k, missing=missing)
+        named = {api for names in sets for api in names}
+        note_coverage(users.coverage(named, k), k, missing=missing)
         reports = report_exposures(
             users,
             question,
@@ -256,7 +257,7 @@ def decide(
             progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
             known=known,
         )
-        note_coverage(users, decision.policy.candidates, k, missing=missing, quiet=quiet)
+        note_coverage(decision.coverage or {}, k, missing=missing, quiet=quiet)
     if realised:
         _note_price(decision.policy, quiet=quiet)
     emit_decision(decision, output_format, output, quiet=quiet)

@@ -99,7 +99,7 @@ def rank(
         )
         ask(monitor, reader, query_limit, counted_ranks(ranking, question))
         ranked = {api for line in ranking.sets for api in line.apis}
-        note_coverage(users, ranked, k, missing=missing)
+        note_coverage(users.coverage(ranked, k), k, missing=missing)
     show(answers.ranking(ranking), output_format, output)
 
 

@@ -15,7 +15,7 @@ from fpmonitor.render.numbers import percent
 from fpmonitor.store.transforms import read_transforms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from fpmonitor.population.population import Population
     from fpmonitor.question import Missing
@@ -73,7 +73,7 @@ def view_of(
 
 
 def note_coverage(
-    population: Population, apis: Iterable[str], k: int, *, missing: Missing, quiet: bool = False
+    coverage: Mapping[str, float | None], k: int, *, missing: Missing, quiet: bool = False
 ) -> None:
     """Note on stderr which APIs many users lack."""
     said = {
@@ -81,7 +81,7 @@ def note_coverage(
         "exposed": "the others count as exposed by it",
         "drop": "the others are left out, and nothing is said of them",
     }[missing]
-    lacked = scarce(population.coverage(apis, k))
+    lacked = scarce(coverage)
     for api, share in lacked[:_NOTED]:
         having = f"fewer than {k}" if share is None else percent(share)
         note(f"{api}: only {having} of the users have a value; {said}", quiet=quiet)

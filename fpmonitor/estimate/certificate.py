@@ -197,10 +197,12 @@ def decision_criteria(
     laws = _laws(users, k, population, sharpest, delta)
     above = sharpest_bound(laws, sign=-1, budget=sharpest, log_term=allow_terms[-1])
     below = sharpest_bound(laws, sign=1, budget=budget, log_term=block_terms[0])
-    critical = [
-        above.critical_scores(average, term)
-        for average, term in zip(budgets, allow_terms, strict=True)
-    ]
+    if realised:
+        critical = np.array(
+            [above.critical_scores(*pair) for pair in zip(budgets, allow_terms, strict=True)]
+        )
+    else:
+        critical = above.critical_scores(budget, allow_terms)
     allow_limits = np.minimum.accumulate(critical) * (1 - _ROUNDING)
     block_limits = below.critical_scores(budget, block_terms) * (1 + _ROUNDING)
     block_limits[block_limits > laws.mean] = users  # only too many kept users would exceed them

@@ -283,12 +283,17 @@ def _limits(findings: Findings) -> str:
         automated = "fewer than can be shown"
     else:
         automated = f"{automation.automated:,}"
+    is_average = not (decision.policy.realised or decision.policy.delta is None)
+    average = (
+        " It is about the average over such populations: in one of them, more users may be exposed."
+        if is_average
+        else ""
+    )
     lines = [
         (
             f"The users are {decision.users:,}, with {findings.visits:,} visits. The promise holds "
             "if they and the users whom sites will see are independent draws from the same "
-            "distribution, and it is an average over such populations: in one of them, more users "
-            "may be exposed. Consent, "
+            f"distribution.{average} Consent, "
             "country and time of collection decide who is among them; no statistic repairs that."
         ),
         "A person with several browsers is several users, and so is a browser with several ids.",
