@@ -66,11 +66,15 @@ class Policy:
         are the population, and nothing is estimated.
     candidates
         The APIs that the decision ranges over, sorted, without repetition.
+    realised
+        Whether the budget is for the users of one population, and not for the average over
+        populations.
 
     Raises
     ------
     PolicyError
-        A number is out of its range, or there is no candidate.
+        A number is out of its range, there is no candidate, or nothing is estimated whose average
+        could differ.
     """
 
     k: int
@@ -78,12 +82,19 @@ class Policy:
     budget: float
     delta: float | None
     candidates: tuple[str, ...]
+    realised: bool = False
 
     def __post_init__(self) -> None:
         check_threshold(self.k, self.population)
         check_share("budget", self.budget)
         if self.delta is not None:
             check_share("delta", self.delta)
+        if self.realised and self.delta is None:
+            raise PolicyError(
+                "realised",
+                "the observed users are counted themselves, no average",
+                hint="leave --realised away, or --setting sample",
+            )
         if not self.candidates:
             raise PolicyError("candidates", "name at least one API")
         object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))

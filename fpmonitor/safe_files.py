@@ -124,11 +124,14 @@ def typed(content: Any, kind: type[_Kind], name: str, *, hint: str = "") -> _Kin
     Raises
     ------
     InputError
-        A member is missing, of the wrong type or out of its range; the message names it.
+        A member is missing, of the wrong type or out of its range; the message names it. What the
+        type itself refuses is told in its own words.
     """
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, InputError):
+            raise error.__cause__ from error
         raise InputError(f"not {name}: {error}", hint=hint) from error
 
 

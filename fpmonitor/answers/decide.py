@@ -29,6 +29,7 @@ def decide_sets(
     budget: float,
     candidates: Sequence[str] | None = None,
     setting: Setting = "population",
+    realised: bool = False,
     engine: Engine = "auto",
     engine_name: str = "duckdb",
     fixed_question: bool = False,
@@ -48,6 +49,8 @@ def decide_sets(
         The APIs to decide on; all that may be named by default.
     setting
         `population`: certified; `sample`: exact, for the observed users alone.
+    realised
+        Certify the share of the users of one population, not its average over populations.
     engine
         What counts the groups: rows in memory, queries, or rows if they have room.
     engine_name
@@ -81,6 +84,7 @@ def decide_sets(
         budget=budget,
         delta=None if exact else question.delta,
         candidates=tuple(chosen),
+        realised=realised,
     )
     source = asked.source(policy.candidates, engine)
     in_memory = isinstance(source, MemorySource)

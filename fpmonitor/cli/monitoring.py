@@ -153,7 +153,8 @@ def check(
         decided = read_decision(decision)
         report = monitor.check(decided, horizon=horizon, by=by)
         population, policy = monitor.population_as(decided, newest=by), decided.policy
-        note_coverage(population, policy.candidates, policy.k, missing=decided.missing, quiet=quiet)
+        coverage = population.coverage(policy.candidates, policy.k)
+        note_coverage(coverage, policy.k, missing=decided.missing, quiet=quiet)
     note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))
     return emit_check(report, decision, output_format, output)
 

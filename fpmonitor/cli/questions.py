@@ -19,7 +19,9 @@ from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import TransformedUsers, note_coverage, note_view
 from fpmonitor.decide.decision import Setting, read_decision
 from fpmonitor.errors import InputError
+from fpmonitor.estimate.realised import average_budget
 from fpmonitor.render import answers, decisions
+from fpmonitor.render.numbers import percent
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.monitor import Monitor
+    from fpmonitor.policy import Policy
     from fpmonitor.population.population import Population
 
 EXIT_LOST = 3  # as where a check cannot tell
@@ -82,7 +85,7 @@ def exposure(
         note_view(population, asked.k)
         sets = [split_names(names) for names in apis]
         named = {api for names in sets for api in names}
-        note_coverage(population, named, asked.k, missing=asked.missing)
+        note_coverage(population.coverage(named, asked.k), asked.k, missing=asked.missing)
         reports = report_exposures(
             population,
             asked.question,
@@ -123,6 +126,14 @@ def decide(
             help="Certify the exposure of a population, or count the observed users only.",
         ),
     ] = "population",
+    realised: Annotated[
+        bool,
+        typer.Option(
+            "--realised",
+            help="Keep the share of exposed users of the population itself within the budget, not "
+            "only its average over populations; allows less.",
+        ),
+    ] = False,
     fixed_question: Annotated[
         bool,
         typer.Option(
@@ -181,6 +192,7 @@ def decide(
             **_counting(monitor, users.engine),
             candidates=names,
             setting=setting,
+            realised=realised,
             fixed_question=fixed_question,
             weights=_weights(monitor, population, weights),
             must=split_names(must),
@@ -191,9 +203,9 @@ def decide(
             progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
             known=known,
         )
-        note_coverage(
-            population, decision.policy.candidates, asked.k, missing=asked.missing, quiet=quiet
-        )
+        note_coverage(decision.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
+    if realised:
+        _note_price(decision.policy, quiet=quiet)
     answer = decisions.decision(decision)
     shown.show(answer)
     if shown.output is not None:
@@ -202,6 +214,23 @@ def decide(
         return 0
     note("the engine was lost: the decision holds what was proven; continue with --resume")
     return EXIT_LOST
+
+
+def _note_price(policy: Policy, *, quiet: bool) -> None:
+    """Note on stderr what it costs to keep a realised share within the budget."""
+    average = average_budget(
+        k=policy.k,
+        population=policy.population,
+        budget=policy.budget,
+        delta=(policy.delta or 1) / 2,
+        candidates=len(policy.candidates),
+    )
+    note(
+        f"--realised: on average at most {percent(average, 2)} of the users may be exposed, so "
+        f"that it is at most {percent(policy.budget, 2)} in a population of "
+        f"{policy.population:,}",
+        quiet=quiet,
+    )
 
 
 def _counting(monitor: Monitor, engine: str) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def rank(
         )
         reader.ask(monitor, counted_ranks(ranking, asked.question))
         ranked = {api for line in ranking.sets for api in line.apis}
-        note_coverage(population, ranked, asked.k, missing=asked.missing)
+        note_coverage(population.coverage(ranked, asked.k), asked.k, missing=asked.missing)
     shown.show(answers.ranking(ranking))
 
 

@@ -19,7 +19,7 @@ from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import read_transforms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from fpmonitor.disclosure import Audience
     from fpmonitor.monitor import Monitor
@@ -149,7 +149,7 @@ def transforms_of(what_if: Path | None) -> Mapping[str, Transform]:
 
 
 def note_coverage(
-    population: Population, apis: Iterable[str], k: int, *, missing: Missing, quiet: bool = False
+    coverage: Mapping[str, float | None], k: int, *, missing: Missing, quiet: bool = False
 ) -> None:
     """Note on stderr which APIs many users lack."""
     said = {
@@ -157,7 +157,7 @@ def note_coverage(
         "exposed": "the others count as exposed by it",
         "drop": "the others are left out, and nothing is said of them",
     }[missing]
-    lacked = scarce(population.coverage(apis, k))
+    lacked = scarce(coverage)
     for api, share in lacked[:_NOTED]:
         having = f"fewer than {k}" if share is None else percent(share)
         note(f"{api}: only {having} of the users have a value; {said}", quiet=quiet)

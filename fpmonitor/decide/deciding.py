@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.criterion import Criterion, Refutation
 from fpmonitor.estimate.looks import base_of, blocking_tests, decision_criteria
+from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import users_needed
 from fpmonitor.population.views import View
+
+_LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -83,13 +86,19 @@ def decide(
     Raises
     ------
     InputError
-        `known` answers another question, or was made of other data.
+        `known` answers another question, or was made of other data; a forecast is wanted for a
+        realised share.
     PolicyError
         The policy asks more than the data can carry, for example fewer than two users.
     UndecidableError
         So few users that nothing can be certified, or one set is certified both within and above
         the budget.
     """
+    if forecast and policy.realised:
+        raise InputError(
+            "forecast: not for the users of one population",
+            hint="leave --forecast or --realised away",
+        )
     started = time.perf_counter()
     must, never, weights = sorted(set(must)), set(never), weights or {}
     exact = setting == "sample" or policy.delta is None
@@ -179,7 +188,7 @@ def _proven(
         for name, before, now in (
             *(
                 (name, getattr(known.policy, name), getattr(policy, name))
-                for name in ("k", "population", "budget", "delta")
+                for name in ("k", "population", "budget", "delta", "realised")
             ),
             ("candidates", set(known.policy.candidates), set(policy.candidates)),
             ("setting", known.setting, setting),
@@ -303,12 +312,42 @@ def _tests(policy: Policy, setting: Setting, users: int, universe: int | None) -
         delta=policy.delta,
         universe=universe or len(policy.candidates),
     )
-    return Tests(
-        criteria.allow,
-        criteria.block,
-        criteria.refute,
-        criteria.proofs(len(policy.candidates)),
+    proof = criteria.proofs(len(policy.candidates))
+    if not policy.realised:
+        return Tests(criteria.allow, criteria.block, criteria.refute, proof)
+    allow, proof_of_allow = _realised(policy, policy.delta, users, universe)
+    if proof:
+        proof = proof | {"allow": proof["allow"] | proof_of_allow}
+    return Tests(allow, criteria.block, criteria.refute, proof)
+
+
+def _realised(
+    policy: Policy, delta: float, users: int, universe: int | None
+) -> tuple[Criterion, dict[str, Any]]:
+    """Make the test that allows what keeps a realised share within the budget, and its proof."""
+    average = average_budget(
+        k=policy.k,
+        population=policy.population,
+        budget=policy.budget,
+        delta=delta / 2,
+        candidates=len(policy.candidates),
     )
+    least = _LEAST_SHARPNESS * policy.budget
+    criteria = decision_criteria(
+        users=users,
+        k=policy.k,
+        population=policy.population,
+        budget=max(average, least),
+        delta=delta / 2,
+        universe=universe or len(policy.candidates),
+    )
+    proof = criteria.proofs(len(policy.candidates)).get("allow", {})
+    if average >= least:
+        return criteria.allow, proof
+    limits = np.full(criteria.allow.limits.size, -1.0)
+    limits[0] = users
+    never = [float(limit) for limit in limits[: len(policy.candidates) + 1]]
+    return Criterion(criteria.allow.weights, limits), proof | {"limits": never}
 
 
 def _tests_of(proof: Proof) -> Tests:

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fpmonitor.decide.decision_file import check_decision
+import msgspec
+
 from fpmonitor.errors import InputError
 from fpmonitor.policy import Policy
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
-from fpmonitor.safe_files import read_json, untyped
+from fpmonitor.safe_files import read_json, typed, untyped
 
+# not-a-number is within no limits
+_Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 ApiSet = tuple[str, ...]
 Setting = Literal["population", "sample"]
 Verdict = Literal["allow", "block", "undecided"]
@@ -80,25 +86,25 @@ class Decision(Result):
     policy: Policy
     setting: Setting
     missing: Missing
-    users: int
+    source: str | None = None
+    view: View = field(default_factory=View)
+    masked: tuple[str, ...] | None = None
+    users: _Count
     digest: str
+    coverage: Mapping[str, _Share | None] | None = None
     guarantee: str
     allow: tuple[ApiSet, ...]
     block: tuple[ApiSet, ...]
     undecided: tuple[ApiSet, ...]
+    users_needed: tuple[_Count | None, ...] | None = None
     recommended: ApiSet
+    utility: _Amount | None = None
+    utility_bound: _Amount | None = None
     complete: bool
-    evaluated: int
-    seconds: float
-    users_needed: tuple[int | None, ...] | None = None
-    view: View = field(default_factory=View)
-    masked: tuple[str, ...] | None = None
-    source: str | None = None
-    utility: float | None = None
-    utility_bound: float | None = None
+    evaluated: _Count
+    seconds: _Amount
     engine: str | None = None
-    coverage: Mapping[str, float | None] | None = None
-    universe: int | None = None
+    universe: _Count | None = None
     proof: Proof | None = None
 
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
@@ -134,77 +140,65 @@ class Decision(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it stands in a decision file."""
-        forecast = {} if self.users_needed is None else {"users_needed": [*self.users_needed]}
-        masked = {} if self.masked is None else {"masked": [*self.masked]}
-        return {
-            "policy": untyped(self.policy),
-            "setting": self.setting,
-            "missing": self.missing,
-            "view": {"source": self.source, **self.view.to_json(), **masked},
-            "data": {"users": self.users, "digest": self.digest},
-            **({} if self.coverage is None else {"coverage": dict(self.coverage)}),
-            "guarantee": self.guarantee,
-            "allow": [list(apis) for apis in self.allow],
-            "block": [list(apis) for apis in self.block],
-            "undecided": [list(apis) for apis in self.undecided],
-            **forecast,
-            "recommended": list(self.recommended),
-            "utility": self.utility,
-            "utility_bound": self.utility_bound,
-            "complete": self.complete,
-            "evaluated": self.evaluated,
-            "seconds": self.seconds,
-            "engine": self.engine,
-            "universe": self.universe,
-            "proof": self.proof,
-        }
+        content = untyped(self)
+        for name in ("users_needed", "coverage"):
+            if content[name] is None:
+                del content[name]
+        question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
+        view = {"source": content.pop("source"), **content.pop("view")}
+        masked = content.pop("masked")
+        view |= {} if masked is None else {"masked": masked}
+        data = {name: content.pop(name) for name in ("users", "digest")}
+        return {**question, "view": view, "data": data, **content}
 
     @classmethod
     def from_json(cls, content: Any) -> Decision:
-        """Read what `to_json` gave.
+        """Read what `to_json` gave, now or before; other members are passed over.
 
         Raises
         ------
         InputError
-            Not a decision: a member is missing or of the wrong kind.
+            Not a decision: a member is missing, of the wrong kind or out of its range.
         PolicyError
             A number of its policy is out of range.
         """
-        read = check_decision(content)
-        policy, view = read.policy, content.get("view")
-        return cls(
-            policy=Policy(
-                k=policy.k,
-                population=policy.population,
-                budget=policy.budget,
-                delta=policy.delta,
-                candidates=tuple(policy.candidates),
-            ),
-            setting=read.setting,
-            missing=read.missing,
-            users=read.data.users,
-            digest=read.data.digest,
-            guarantee=read.guarantee,
-            allow=_sets(read.allow),
-            block=_sets(read.block),
-            undecided=_sets(read.undecided),
-            recommended=tuple(read.recommended),
-            complete=read.complete,
-            evaluated=read.evaluated,
-            seconds=read.seconds,
-            users_needed=None if read.users_needed is None else tuple(read.users_needed),
-            engine=read.engine,
-            coverage=read.coverage,
-            universe=read.universe,
-            proof=content.get("proof"),
-            utility=read.utility,
-            utility_bound=read.utility_bound,
-            view=View() if view is None else View.from_json(view),
-            masked=None
-            if read.view is None or read.view.masked is None
-            else tuple(read.view.masked),
-            source=None if read.view is None else read.view.source,
-        )
+        parts = typed(content, _Parts, _NAME)
+        view = parts.view or {}
+        seen = {"view": view, **{name: view.get(name) for name in _OF_VIEW}}
+        decision = typed(content | seen | msgspec.structs.asdict(parts.data), cls, _NAME)
+        lists = (decision.allow, decision.block, decision.undecided)
+        sets = [*chain(*lists), decision.recommended, decision.masked or ()]
+        strangers = sorted(set().union(*sets) - set(decision.policy.candidates))
+        if strangers:
+            raise InputError(f"not {_NAME}: {strangers[0]!r} is not a candidate")
+        needed = decision.users_needed
+        if needed is not None and len(needed) != len(decision.undecided):
+            raise InputError(f"not {_NAME}: `users_needed` is not as long as `undecided`")
+        if parts.proof and len(parts.proof) != 2:
+            raise InputError(f"not {_NAME}: `proof` lacks a side")
+        return decision
+
+
+_NAME, _OF_VIEW = "a decision", ("source", "masked")
+
+
+class _Data(msgspec.Struct):
+    users: _Count
+    digest: str
+
+
+class _Proof(msgspec.Struct):
+    monotone: bool
+    weights: Annotated[list[float], msgspec.Meta(min_length=2)]
+    limits: Annotated[list[float], msgspec.Meta(min_length=2)]
+
+
+class _Parts(msgspec.Struct):
+    """What stands a floor deeper in a file."""
+
+    data: _Data
+    proof: dict[Literal["allow", "block"], _Proof] | None = None
+    view: dict[str, Any] | None = None
 
 
 def read_decision(path: Path) -> Decision:
@@ -221,7 +215,3 @@ def read_decision(path: Path) -> Decision:
         return Decision.from_json(content)
     except InputError as error:
         raise InputError(f"{path}: {error.message}", hint=error.hint) from error
-
-
-def _sets(content: Iterable[Iterable[str]]) -> tuple[ApiSet, ...]:
-    return tuple(tuple(apis) for apis in content)

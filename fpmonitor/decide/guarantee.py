@@ -83,11 +83,12 @@ def _promise(terms: Terms) -> str:
             f"Among the {terms.users:,} observed users, every set on the allow list {exposed}: "
             "exact."
         )
+    whom = "in a population" if policy.realised else "on average over populations"
+    theirs = "its users" if policy.realised else "theirs"
     return (
         f"With probability at least {1 - policy.delta:.6g}, every set on the allow list {exposed}, "
-        f"on average over populations of {policy.population:,}, {_choice(terms)} "
-        f"the {terms.users:,} observed users and theirs are independent draws from one "
-        "distribution."
+        f"{whom} of {policy.population:,}, {_choice(terms)} the {terms.users:,} observed users and "
+        f"{theirs} are independent draws from one distribution."
     )
 
 
@@ -137,4 +138,9 @@ def _masked(terms: Terms) -> str:
     return f"Values that browsers randomise by design ({', '.join(terms.masked)}) {counts}."
 
 
-_CLAUSES = (_promise, _absent, _coverage, _masked)
+def _blocked(terms: Terms) -> str:
+    """Say what blocking is about where it is not about the same as allowing."""
+    return "Sets are blocked by the average over such populations." * terms.policy.realised
+
+
+_CLAUSES = (_promise, _blocked, _absent, _coverage, _masked)

@@ -79,11 +79,12 @@ class TailBound:
         critical: NDArray[np.float64] = self.sign * self.mean * per_tilt.min(axis=-1)
         return critical
 
-    def limit(self, score: float, log_term: float) -> float:
+    def limit(self, score: float, log_term: float | NDArray[np.float64]) -> float:
         """Upper (sign -1) or lower (sign +1) confidence limit of the exposure, a share.
 
         Wrong with probability at most `exp(-log_term)`. For a lower limit, scores above `mu` count
-        as `mu`: no exposure explains them, only a large number of kept users does.
+        as `mu`: no exposure explains them, only a large number of kept users does. `log_term` may
+        be another one for each tilt, shape (T,).
         """
         if self.sign > 0:
             score = min(score, self.mean)
@@ -123,8 +124,28 @@ def sharpest_bound(
     weights = sharpest_weights(laws, sign=sign, budget=budget, log_term=log_term, monotone=monotone)
     tilt = float(weights[0])
     weights = np.round(weights / tilt / _WEIGHT_UNIT) * _WEIGHT_UNIT
+    return _tail_bound(laws, weights, sign, tilt * _TILTS)
+
+
+def exposed_users_bound(laws: PoissonLaws, tilts: NDArray[np.float64]) -> TailBound:
+    """Tail bound of the number of exposed users of a population of random size, for some tilts.
+
+    Parameters
+    ----------
+    laws
+        Of `poisson.small_group_laws`.
+    tilts
+        float64, increasing, positive.
+    """
+    return _tail_bound(laws, np.ones(1), 1, tilts)
+
+
+def _tail_bound(
+    laws: PoissonLaws, weights: NDArray[np.float64], sign: Sign, tilts: NDArray[np.float64]
+) -> TailBound:
+    """Tail bound of given weights, for the given tilts as far as the numerics go."""
     largest = _LARGEST_EXPONENT / np.abs(laws.atoms * weights[laws.weight_of_atom]).max()
-    tilts = np.minimum(tilt * _TILTS, largest)
+    tilts = np.minimum(tilts, largest)
     cells = Cells.of(laws)
     return TailBound(
         sign=sign,

@@ -113,6 +113,30 @@ def poisson_laws(*, mean: float, k: int, population: int, budget: float) -> Pois
     )
 
 
+def small_group_laws(k: int, population: int) -> PoissonLaws:
+    """Tabulate the number of the population's users with one value, where it is below k.
+
+    All these counts share one weight. Parameters as of `poisson_laws`.
+    """
+    low = _free_bins(1, k)
+    high = np.append(low[1:], k) - 1
+    means = _grid_of_means(float(population), k, population, 1, k)
+    at_low, at_high = _bin_rates(means, low, high)
+    wide = high > low
+    atoms = np.concatenate([low, high[wide]]).astype(np.float64)
+    return PoissonLaws(
+        mean=float(population),
+        k=k,
+        population=population,
+        means=means,
+        exposure=exposure_probability(means / population, k=k, population=population),
+        atoms=atoms,
+        weight_of_atom=np.zeros(atoms.size, dtype=np.intp),
+        rates=np.hstack([at_low, at_high[:, wide]]),
+        starts=np.array([1, k]),
+    )
+
+
 def useful_mean(
     mean: float, *, k: int, population: int, budget: float, largest_count: float = MAX_COUNT
 ) -> float:

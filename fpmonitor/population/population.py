@@ -7,7 +7,7 @@ where they fit, and spectra are asked of their keeper by query where they do not
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -248,7 +248,11 @@ class Population:
         """
         wanted = sorted(set(apis))
         self.check_names(wanted)
-        counts = self.users_of_apis()
+        counts: Mapping[str, int]
+        if self.snapshot.in_memory(1):
+            counts = {api: int(np.count_nonzero(self._shown(api) != ABSENT)) for api in wanted}
+        else:
+            counts = self.users_of_apis()
         return {api: publishable_coverage(counts[api], self.users, k) for api in wanted}
 
     def publishable_apis(self, k: int) -> tuple[str, ...]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import untyped
-from fpmonitor.store.transforms import Transform, transforms_of
+from fpmonitor.store.transforms import Transform
 
 Volatile = Literal["shared", "left-out", "raw"]
 
@@ -47,26 +46,3 @@ class View:
         automation = "without automation" if self.drop_automation else "all users"
         changed = sorted((api, repr(transform)) for api, transform in self.transforms.items())
         return f"volatile {self.volatile}, {automation}, {changed}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the view as it stands in a decision file."""
-        return {
-            "volatile": self.volatile,
-            "drop_automation": self.drop_automation,
-            "transforms": untyped(self.transforms),
-        }
-
-    @classmethod
-    def from_json(cls, content: Any) -> View:
-        """Read what `to_json` gave.
-
-        Raises
-        ------
-        InputError
-            Not a view.
-        """
-        return cls(
-            volatile=content["volatile"],
-            drop_automation=bool(content["drop_automation"]),
-            transforms=transforms_of("view", content["transforms"]),
-        )

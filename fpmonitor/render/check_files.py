@@ -98,12 +98,14 @@ def to_github(report: CheckReport, file: str) -> str:
 def _lines(report: CheckReport) -> Iterator[tuple[ApiSet, Verdict, str]]:
     """Each set, its verdict, and both in one sentence."""
     policy = report.decision.policy
-    average = "" if report.exact else " on average"
-    budget = f"{100 * policy.budget:.6g} % of the users{average} to groups of fewer than {policy.k}"
+    budget, average = (
+        f"{100 * policy.budget:.6g} % of the users{how} to groups of fewer than {policy.k}"
+        for how in ("", "" if report.exact else " on average")
+    )
     says = {
-        "allow": f"exposes at most {budget}",
-        "block": f"exposes more than {budget}",
-        "undecided": f"may or may not expose more than {budget}: more users would decide it",
+        "allow": f"exposes at most {budget if policy.realised else average}",
+        "block": f"exposes more than {average}",
+        "undecided": f"may or may not expose more than {average}: more users would decide it",
     }
     for apis, verdict in report.verdicts.items():
         yield apis, verdict, f"{', '.join(apis)} {says[verdict]}"

@@ -265,13 +265,18 @@ def _limits(findings: Findings) -> str:
         automated = "fewer than can be shown"
     else:
         automated = f"{automation.automated:,}"
+    is_average = not (decision.policy.realised or decision.policy.delta is None)
+    average = (
+        " It is about the average over such populations: in one of them, more users may be exposed."
+        if is_average
+        else ""
+    )
     lines = [
         (
             f"The data are {decision.users:,} users with {findings.visits:,} visits. The guarantee "
             "holds if they and the users whom sites will see are independent draws from the same "
-            "distribution, and it is an average over such populations: in one of them, more users "
-            "may be exposed. Consent, country and time of collection decide who is in the data; no "
-            "statistic corrects that."
+            f"distribution.{average} Consent, country and time of collection decide who is in the "
+            "data; no statistic corrects that."
         ),
         "A person with several browsers is several users, and so is a browser with several ids.",
         f"Users that look automated: {automated}; "

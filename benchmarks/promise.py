@@ -1,0 +1,197 @@
+"""The promise on the whole way a user goes, against laws that are made to break it.
+
+    python benchmarks/promise.py way        # how often a printed sentence is false, step by step
+    python benchmarks/promise.py averages   # what a realised share leaves of the budget
+
+Each row of `way` is a way to come to an allow list, with the share of runs in which it holds a set
+that it should not. That may be so in at most delta of them, but for rows marked `not promised`:
+docs/certificate.md says what their sentence leaves out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fpmonitor.answers.decide import decide_sets, recheck_sets
+from fpmonitor.answers.rank import rank_sets
+from fpmonitor.decide import deciding
+from fpmonitor.decide.horizon import share_delta
+from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.realised import average_budget
+from fpmonitor.population.population import Population
+from fpmonitor.population.snapshot import MemorySnapshot
+from fpmonitor.question import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.question import Missing
+
+    Rows = Mapping[str, NDArray[np.uint32]]
+
+K, POPULATION, BUDGET, DELTA = 10, 2000, 0.05, 0.05
+USERS = 2000
+ABOVE = 1.005  # exposure of the laws over the budget
+RARE = 1 << 24  # values of an exposed user: no two users share one
+QUESTION = Question(K, POPULATION, DELTA)
+
+# The criteria follow from the question alone; a run would spend its time on them.
+vars(deciding)["decision_criteria"] = lru_cache(None)(decision_criteria)
+
+
+def rare_users(rng: np.random.Generator, users: int, apis: int, share: float) -> Rows:
+    """Draw independent APIs that each expose a share of the users, and all others to nobody."""
+    return {
+        f"api{i:02}": np.where(rng.random(users) < share, rng.integers(2, RARE, users), 1).astype(
+            np.uint32
+        )
+        for i in range(apis)
+    }
+
+
+def population_of(rng: np.random.Generator, rows: Rows) -> Population:
+    """Users in memory, with pseudo-random words as a database has them."""
+    users = len(next(iter(rows.values())))
+    hashes = np.unique(rng.integers(0, 2**64, users + 10, dtype=np.uint64))[:users]
+    digest = rng.bytes(16).hex()
+    return Population(
+        MemorySnapshot(
+            columns=rows, texts=lambda _api: {}, hashes=rng.permutation(hashes), digest=digest
+        )
+    )
+
+
+def decided(users: Population, question: Question = QUESTION, **options: Any) -> Decision:
+    """Decide in memory."""
+    return decide_sets(users, question, budget=BUDGET, engine="memory", **options)
+
+
+def first(rows: Rows, users: int) -> Rows:
+    """Take the users that were collected first."""
+    return {api: column[:users] for api, column in rows.items()}
+
+
+def named(rng: np.random.Generator) -> bool:
+    """Six candidates were named before looking; every set of them is above the budget."""
+    return bool(decided(population_of(rng, rare_users(rng, USERS, 6, BUDGET * ABOVE))).allow)
+
+
+def chosen(rng: np.random.Generator) -> bool:
+    """The best of forty APIs by `rank` is then decided on alone."""
+    users = population_of(rng, rare_users(rng, USERS, 40, BUDGET * ABOVE))
+    best = rank_sets(users, QUESTION).sets[-1].apis
+    return bool(decided(users, candidates=best).allow)
+
+
+def among(rng: np.random.Generator) -> bool:
+    """Forty APIs are ranked, and decided on together; those above stay above."""
+    users = population_of(rng, rare_users(rng, USERS, 40, BUDGET * ABOVE))
+    rank_sets(users, QUESTION)
+    return bool(decided(users, max_size=1).allow)
+
+
+def again(rng: np.random.Generator) -> bool:
+    """One API is decided on at ten sizes of the growing data, until it is allowed."""
+    rows = rare_users(rng, USERS * 16, 1, BUDGET * ABOVE)
+    sizes = np.geomspace(USERS, USERS * 16, 10).astype(int).tolist()
+    return any(decided(population_of(rng, first(rows, size))).allow for size in sizes)
+
+
+def year(rng: np.random.Generator, *, shared: bool) -> bool:
+    """A good decision is checked every month, after the users have changed for the worse."""
+    decision = decided(population_of(rng, rare_users(rng, USERS, 1, BUDGET / 10)))
+    tested = share_delta(decision, 12) if shared else decision
+    months = (rare_users(rng, USERS, 1, BUDGET * ABOVE) for _ in range(12))
+    return any(
+        "allow" in recheck_sets(population_of(rng, rows), tested).values() for rows in months
+    )
+
+
+def absent(rng: np.random.Generator, *, missing: Missing) -> bool:
+    """Exposed users are those who lack the value."""
+    rows = rare_users(rng, USERS, 1, BUDGET * ABOVE)
+    hidden = {api: np.where(column > 1, 0, column) for api, column in rows.items()}
+    users = population_of(rng, hidden)
+    return bool(decided(users, replace(QUESTION, missing=missing)).allow)
+
+
+def one_population(rng: np.random.Generator, *, realised: bool) -> bool:
+    """Values of 1.3 k/n: the average is within the budget, one population often is not."""
+    size, share = 1000, 1.3 * K / 1000
+    exposed = float(exposure_probability(np.array([share]), k=K, population=size)[0])
+    values = int(0.965 * BUDGET / (share * exposed))
+    law = np.append(np.full(values, share), 1 - values * share)
+    counts = rng.multinomial(200_000, law)
+    rows = {"api": np.repeat(np.arange(1, law.size + 1, dtype=np.uint32), counts)}
+    users = population_of(rng, rows)
+    future = rng.multinomial(size, law)
+    broken = np.where(future < K, future, 0).sum() > BUDGET * size
+    question = Question(K, size, DELTA)
+    return bool(decided(users, question, realised=realised).allow) and bool(broken)
+
+
+WAYS: dict[str, tuple[bool, Callable[[np.random.Generator], bool]]] = {
+    "decide on six candidates": (True, named),
+    "rank 40, decide on all": (True, among),
+    "rank 40, decide on the best alone": (True, chosen),
+    "decide at ten sizes of growing data": (True, again),
+    "check for a year, --horizon 12": (True, partial(year, shared=True)),
+    "check for a year, each alone": (False, partial(year, shared=False)),
+    "exposed users are absent, --missing value": (False, partial(absent, missing="value")),
+    "exposed users are absent, --missing drop": (False, partial(absent, missing="drop")),
+    "exposed users are absent, --missing exposed": (True, partial(absent, missing="exposed")),
+    "one population, its average promised": (False, partial(one_population, realised=False)),
+    "one population, --realised": (True, partial(one_population, realised=True)),
+}
+
+
+def way(runs: int) -> None:
+    """Print how often each way ends in a false sentence."""
+    print(f"delta = {DELTA:.0%}, k = {K}, n = {POPULATION:,}, budget {BUDGET:.0%}, {runs} runs\n")
+    print("| way | false | may be |\n|---|---|---|")
+    for seed, (name, (is_promised, take)) in enumerate(WAYS.items()):
+        rng = np.random.default_rng(seed)
+        false = sum(take(rng) for _ in range(runs)) / runs
+        most = f"{DELTA:.0%}" if is_promised else "not promised"
+        print(f"| {name} | {false:.1%} | {most} |", flush=True)
+
+
+def averages() -> None:
+    """Print the average that a realised share allows, for one API and for sets of ten."""
+    ks = (5, 10, 50)
+    print(f"| budget | n | {' | '.join(f'k = {k}' for k in ks)} |")
+    print(f"|---|---|{'---|' * len(ks)}")
+    for budget in (0.01, 0.05):
+        for population in (10**3, 10**4, 10**5, 10**6, 10**8):
+            cells = []
+            for k in ks:
+                one, ten = (
+                    average_budget(
+                        k=k, population=population, budget=budget, delta=DELTA / 2, candidates=d
+                    )
+                    for d in (1, 10)
+                )
+                cells.append(f"{one / budget:.1%} / {ten / budget:.1%}")
+            print(f"| {budget:.0%} | {population:,} | {' | '.join(cells)} |", flush=True)
+
+
+def main() -> None:
+    """Run what is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["way", "averages"])
+    parser.add_argument("--runs", type=int, default=400)
+    arguments = parser.parse_args()
+    averages() if arguments.what == "averages" else way(arguments.runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""`decide --realised`: a stronger sentence, and what it cannot be combined with."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.decide.decision import read_decision
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+USERS = 20_000
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Values of a user in a thousand each: exposed on average, in populations of 1,000."""
+    folder = tmp_path_factory.mktemp("realised")
+    with (folder / "log.jsonl").open("w") as lines:
+        for i in range(USERS):
+            rare = {"Screen.height": i % 1000 if i % 25 == 0 else -1, "Screen.width": i % 3}
+            lines.write(json.dumps({"user": f"u{i}", **rare}) + "\n")
+    db = str(folder / "d.duckdb")
+    assert run(["ingest", str(folder / "log.jsonl"), "--db", db, "--quiet"]) == 0
+    return db
+
+
+def test_the_stronger_sentence_is_said_kept_and_paid_for(
+    db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["decide", "--budget", "0.06", "--population", "1000", "--db", db]
+    usual, realised = tmp_path / "usual.json", tmp_path / "realised.json"
+    assert run([*asked, "-o", str(usual), "--quiet"]) == 0
+    assert ("Screen.height", "Screen.width") in read_decision(usual).allow
+    capsys.readouterr()
+    assert run([*asked, "--realised", "-o", str(realised)]) == 0
+    assert "--realised: on average at most 1.01 %" in capsys.readouterr().err
+    decision = read_decision(realised)
+    assert decision.policy.realised
+    assert decision.allow == (("Screen.width",),)
+    assert "in a population of 1,000" in decision.guarantee
+    assert "average over populations" not in decision.guarantee
+    assert run(["check", str(realised), "--db", db]) == 0
+    assert run([*asked, "--resume", str(realised), "--quiet"]) == 2
+    assert "differs in realised" in capsys.readouterr().err
+
+
+def test_a_check_is_of_the_realised_share_as_well(db: str, tmp_path: Path) -> None:
+    path = tmp_path / "decision.json"
+    asked = ["decide", "--budget", "0.06", "--population", "1000", "--db", db, "--quiet"]
+    assert run([*asked, "-o", str(path)]) == 0
+    assert run(["check", str(path), "--db", db]) == 0
+    content = json.loads(path.read_text())
+    content["policy"]["realised"] = True
+    path.write_text(json.dumps(content))
+    assert run(["check", str(path), "--db", db]) == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "said"), [(["--setting", "sample"], "realised"), (["--forecast"], "forecast")]
+)
+def test_what_has_no_realised_share_refuses_it_by_name(
+    option: list[str], said: str, db: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["decide", "--budget", "0.06", "--realised", "--db", db, *option]) == 2
+    assert said in capsys.readouterr().err
