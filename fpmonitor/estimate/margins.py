@@ -117,6 +117,9 @@ class Cells:
         means = self.laws.means[1:]
         # e^lambda times the mean of the dents is log-convex in ln lambda.
         between = np.maximum(dents[:-1], dents[1:]) + means[1:] * np.diff(np.log(means)) ** 2 / 8
+        # Probabilities of counts below the mean fall with it.
+        above = means[:-1] >= self.counts[-1]
+        between[above] = dents[:-1][above]
         most = math.log(max(float(concave.max()), _UNDERFLOW))
         rise: NDArray[np.float64] = np.diff(means) ** 2 / 8 * np.exp(np.minimum(between, most))
         return rise
