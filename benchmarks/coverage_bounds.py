@@ -213,11 +213,12 @@ def _question(bound: str, users: int, population: int, law: str) -> Row:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Markdown table: lower and upper limits missed, one line a bound and law."""
+    """Markdown table: limits missed, then their means about the truth; a line a bound and law."""
     populations = sorted({int(str(row["population"])) for row in rows})
     missed = {
         (row["bound"], row["law"], row["population"]): (
-            f"{percent(row['lower_missed'])} / {percent(row['upper_missed'])}"
+            f"{percent(row['lower_missed'])} / {percent(row['upper_missed'])}; "
+            f"{percent(row['mean_lower'])} < {percent(row['truth'])} < {percent(row['mean_upper'])}"
         )
         for row in rows
     }

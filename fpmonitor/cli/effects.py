@@ -154,6 +154,7 @@ def _exposures(
             "unbiased": report.unbiased,
             "lower": report.lower,
             "upper": report.upper,
+            "masked": list(report.masked),
         }
         for (state, left), report in zip(states.items(), reports, strict=True)
     ]

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _Known = TypeVar("_Known")
 
 _MULTIPLIERS = 24
+# Covers the rounding of a product of thresholds: the bound is for a slightly larger threshold.
+_ROUNDING = 1 + 1e-12
 # Of a product of thresholds: what it lacks for the asked one, or exceeds 1 by.
 _FACTOR = Pieces(highest=np.zeros(1), offset=np.zeros(1), weight=np.ones(1))
 
@@ -255,7 +257,8 @@ def theorem3_composition(
     that the slack is needed; its printed construction only reaches equality without slack.
     """
     _check_composition(marginals, threshold)
-    best = least_sum([*(law.pieces() for law in marginals), _FACTOR], math.log(threshold))
+    total = math.log(threshold * _ROUNDING)
+    best = least_sum([*(law.pieces() for law in marginals), _FACTOR], total)
     *t, c = map(math.exp, best.arguments)
     return CompositionBound(
         upper=best.value, rule="theorem 3", parameters={"t": tuple(t), "c": (c,)}
@@ -457,8 +460,9 @@ def _best_pivot(
 ) -> CompositionBound:
     """Best bound over the API that is spared the slack."""
     _check_composition(marginals, threshold)
+    total = math.log(threshold * _ROUNDING)
     best = min(
-        least_sum([*slack[:pivot], law.pieces(), *slack[pivot + 1 :]], math.log(threshold))
+        least_sum([*slack[:pivot], law.pieces(), *slack[pivot + 1 :]], total)
         for pivot, law in enumerate(marginals)
     )
     factors = tuple(map(math.exp, best.arguments))

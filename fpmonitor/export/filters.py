@@ -25,7 +25,6 @@ _ALIASES = {
     "set": "set-constant",
     "aopr": "abort-on-property-read",
 }
-_KNOWN = {"set-constant", "abort-on-property-read", "prevent-canvas", "nowebrtc"}
 _CONSTANTS = {
     "undefined", "false", "true", "null", "''", "[]", "{}", "noopFunc", "trueFunc", "falseFunc",
     "throwFunc", "",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_OPTIMAL_VALUES = 10
 _POINTS = 256
 _STEPS = 5_000
+_SMALL = 0.01
 _TOLERANCE = 1e-4  # of the asymptotic utility times 2 (a - 1), nats
 
 
@@ -93,8 +94,9 @@ def optimal_matrix(
             break
         weights = weights * slopes / values
     else:
-        raise UndecidableError("matrix: no best one was found", hint="choose another epsilon")
-    weights[weights < _TOLERANCE / values] = 0
+        raise UndecidableError("matrix: no best one was found", hint="choose a larger epsilon")
+    # Less of these sizes tells more; the algorithm only tends to 0.
+    weights[(weights < _SMALL) & (slopes < values)] = 0
     weights /= weights.sum()
     kept = [weight * row for weight, row in zip(weights, rows, strict=True) if weight]
     return OptimalMatrix(matrix=StochasticMatrix(np.vstack(kept)), weights=weights)

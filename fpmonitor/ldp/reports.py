@@ -12,7 +12,6 @@ import numpy as np
 
 from fpmonitor.errors import InputError
 from fpmonitor.ldp.frequency import (
-    estimate_frequencies,
     estimate_from_reports,
     frequency_limits,
     limits_from_reports,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     Reported = RandomisedResponse | UnaryEncoding | StochasticMatrix
 
 MAX_POSTERIOR_BITS = 12
+MAX_POSTERIOR_VALUES = 1_000
 _MOST_USERS = 2**53
 _HINT = (
     "a line for each report, its number from 0, or for rappor, oue and blh its bits such as 0110, "
@@ -53,7 +53,7 @@ class EstimatedValue:
         Limits of the probabilities of all values, which hold together with probability 1 - delta.
     posterior_mean, posterior_lower, posterior_upper
         Mean of the posterior, and the interval that leaves out delta / 2 on each side; null without
-        draws, and for more than 12 bits.
+        draws, and for more than 12 bits or 1,000 values.
     """
 
     value: int
@@ -75,7 +75,7 @@ def read_reports(path: Path, mechanism: Reported) -> dict[int, int]:
         The file cannot be read, or a line is no report of the mechanism.
     """
     bits = isinstance(mechanism, UnaryEncoding)
-    most = 2**mechanism.values if bits else len(mechanism.matrix())
+    most = _reports(mechanism)
     counts: Counter[int] = Counter()
     try:
         lines = list(csv.reader(io.StringIO(read_text(path, "reports"), newline="")))
@@ -94,7 +94,7 @@ def read_reports(path: Path, mechanism: Reported) -> dict[int, int]:
             raise InputError(f"reports {path}: line {number}: there are {most} reports", hint=_HINT)
         counts[report] += int(times)
     if not 0 < sum(counts.values()) <= _MOST_USERS:
-        raise InputError(f"reports {path}: there is none", hint=_HINT)
+        raise InputError(f"reports {path}: must be of 1 to 2^53 users together", hint=_HINT)
     return counts
 
 
@@ -135,26 +135,29 @@ def estimate_values(
                 support[report] = times
             else:
                 support += times * np.array([report >> bit & 1 for bit in range(values)])
-        found = estimate_frequencies(mechanism, support, users)
+        # As `estimate_frequencies`, without the covariances of many values.
+        chances, gain = support / users, mechanism.true_support - mechanism.false_support
+        estimates = (chances - mechanism.false_support) / gain
+        errors = np.sqrt(chances * (1 - chances) / users) / gain
         lower, upper = frequency_limits(mechanism, support, users, delta=delta)
     else:
-        found = estimate_from_reports(mechanism, _dense(counts, len(mechanism.matrix())))
-        lower, upper = limits_from_reports(
-            mechanism, _dense(counts, len(mechanism.matrix())), delta=delta
-        )
+        dense = _dense(counts, _reports(mechanism))
+        found = estimate_from_reports(mechanism, dense)
+        estimates, errors = found.frequencies, np.sqrt(np.diag(found.covariance))
+        lower, upper = limits_from_reports(mechanism, dense, delta=delta)
     posterior = np.full((3, values), np.nan)
-    if draws and not (isinstance(mechanism, UnaryEncoding) and values > MAX_POSTERIOR_BITS):
-        all_counts = _dense(counts, len(mechanism.matrix()))
-        drawn = sample_posterior(mechanism, prior, all_counts, draws=draws, rng=rng)
+    bits = isinstance(mechanism, UnaryEncoding)
+    if draws and values <= (MAX_POSTERIOR_BITS if bits else MAX_POSTERIOR_VALUES):
+        dense = _dense(counts, _reports(mechanism))
+        drawn = sample_posterior(mechanism, prior, dense, draws=draws, rng=rng)
         posterior = np.vstack(
             [drawn.mean(axis=0), np.quantile(drawn, [delta / 2, 1 - delta / 2], axis=0)]
         )
     told = [[None if np.isnan(one) else float(one) for one in line] for line in posterior]
-    errors = np.sqrt(np.diag(found.covariance))
     return [
         EstimatedValue(
             value=value,
-            estimate=float(found.frequencies[value]),
+            estimate=float(estimates[value]),
             standard_error=float(errors[value]),
             lower=float(lower[value]),
             upper=float(upper[value]),
@@ -164,6 +167,15 @@ def estimate_values(
         )
         for value in range(values)
     ]
+
+
+def _reports(mechanism: Reported) -> int:
+    """Return the number of different reports."""
+    if isinstance(mechanism, UnaryEncoding):
+        return int(2**mechanism.values)
+    if isinstance(mechanism, RandomisedResponse):
+        return mechanism.values
+    return len(mechanism.probabilities)
 
 
 def _dense(counts: dict[int, int], reports: int) -> NDArray[np.int64]:

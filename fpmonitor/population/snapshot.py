@@ -59,7 +59,7 @@ class Returned:
     changed
         Those who brought different values.
     kept
-        Those who brought the same value on two visits. No further visit makes them fewer.
+        Those who brought the same value on two visits.
     """
 
     users: int = 0

@@ -3,8 +3,8 @@
 The vocabulary alone says which: an API, a browser family and its versions. Data can only contradict
 it: where some users of these versions came back with the value that they had, the API counts there
 as it was logged. That makes groups smaller and exposures larger, never the other way round, and no
-further visit of anybody takes it back. Values that change for another reason, as user agents do
-with every release, count as they are: many users change them together, and each has one at a time.
+visit of other users takes it back. Values that change for another reason, as user agents do with
+every release, count as they are: each user has one at a time, and may be alone with it.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from fpmonitor.store.snapshot import Snapshot
 
 WEIGHT = "weight"
-_COUNT = "users with the value"
 _SMALLEST = 1e-300
 _QUANTILES = (0.0, 0.5, 1.0)
 _HEADROOM_BITS = 7  # counts compose to a predicate of weight 2^-7 / n, with the baseline 0.8 %
@@ -273,10 +272,9 @@ def product_weights(rows: pl.DataFrame, values: pl.DataFrame) -> NDArray[np.floa
     users = with_absent(values)
     weights = np.ones(len(rows))
     for api in values.columns:
-        counts = users.group_by(api).len(_COUNT)
-        joined = rows.select(api).join(counts, on=api, how="left", maintain_order="left")
-        shares = joined[_COUNT].fill_null(1).to_numpy() / (len(users) + 1)
-        weights *= np.where(rows[api].is_null().to_numpy(), 1.0, shares)
+        had, times = users[api].unique(maintain_order=True), users[api].unique_counts()
+        counts = rows[api].replace_strict(had, times, default=1).to_numpy()
+        weights *= np.where(rows[api].is_null().to_numpy(), 1.0, counts / (len(users) + 1))
     return weights
 
 
@@ -293,9 +291,11 @@ def weights_by_table(release: Release, records: pl.DataFrame) -> NDArray[np.floa
     Raises
     ------
     InputError
-        A column is missing, or weights are negative or all zero.
+        A column is missing or stands for two things, or weights are negative or all zero.
     """
     apis = release.manifest.policy.apis
+    if WEIGHT in apis:
+        raise InputError(f"distribution: an API called {WEIGHT!r} cannot be told from the weights")
     if missing := sorted({*apis, WEIGHT} - set(records.columns)):
         raise InputError(f"distribution: no column {missing[0]!r}", hint="a column for each API")
     weights = records[WEIGHT].cast(pl.Float64, strict=False).fill_null(-1.0).to_numpy()

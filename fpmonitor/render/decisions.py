@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.export.lists import api_actions
+from fpmonitor.render.answers import masked_note
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
@@ -125,6 +126,7 @@ def preview(rows: Sequence[Mapping[str, Any]]) -> Output:
     table = Table.of(
         rows,
         title="Exposure",
+        caption=masked_note(api for row in rows for api in row["masked"]).strip(),
         columns=[
             *columns("text", "state", "verdict"),
             *columns("share", "lower", "plug-in", "upper"),

@@ -8,7 +8,7 @@ WITH inside AS (
 ),
 repeated AS (SELECT user_id FROM inside GROUP BY user_id HAVING count(*) > 1)
 SELECT api_id, user_id, count(DISTINCT value_id) > 1 AS changed,
-    count(DISTINCT (visit_id, value_id)) > count(DISTINCT value_id) AS kept
+    count(*) > count(DISTINCT value_id) AS kept
 FROM observation
 JOIN inside USING (visit_id)
 SEMI JOIN repeated USING (user_id)

@@ -130,6 +130,24 @@ def test_a_window_of_volatile_values_says_what_exposure_says_of_it(tmp_path: Pat
                 assert first.sets[0].values == 1
 
 
+def test_what_the_visits_of_all_windows_contradict_is_masked_in_none(tmp_path: Path) -> None:
+    records = [
+        {
+            "user": f"u{user}",
+            "time": (START + timedelta(days=day)).isoformat(),
+            CANVAS: f"machine {user}",
+            "Navigator.userAgent": "Mozilla/5.0 Firefox/153.0",
+        }
+        for day in range(2)
+        for user in range(60)
+    ]
+    with Monitor(tmp_path / "db", create=True) as monitor:
+        monitor.ingest([str(write(tmp_path / "log.jsonl", records))])
+        report = monitor.trend([[CANVAS]], by="day", k=5)
+    assert report.masked == ()
+    assert [window.sets[0].values for window in report.windows] == [60, 60]
+
+
 def test_a_change_is_found_and_named_where_it_happened(database: Path) -> None:
     with Monitor(database) as monitor:
         report = monitor.trend(SETS, by="week", k=10)

@@ -19,6 +19,7 @@ from fpmonitor.estimate.thinning import dropped_positions
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.population import Population
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import volatility_of
 from fpmonitor.store.convert import convert
@@ -223,6 +224,32 @@ def visited(sail: str, tmp_path_factory: pytest.TempPathFactory) -> str:
             str(folder / "snapshots"),
             visits=str(folder / "visits.parquet"),
         ).folder
+
+
+def test_who_came_back_is_what_the_database_file_says(engine: SparkEngine, tmp_path: Path) -> None:
+    visits = wide_visits()
+    visits.write_parquet(tmp_path / "visits.parquet")
+    visits.unique("user", keep="last").write_parquet(tmp_path / "users.parquet")
+    taken = take_snapshot(
+        engine,
+        str(tmp_path / "users.parquet"),
+        str(tmp_path / "snapshots"),
+        visits=str(tmp_path / "visits.parquet"),
+    )
+    there = Population(FolderSnapshot(taken.folder, engine))
+    with Monitor(tmp_path / "d", create=True) as monitor:
+        monitor.ingest([str(tmp_path / "visits.parquet")])
+        here = monitor.population()
+        repeats = [
+            users.snapshot.repeats(users.snapshot.browser_groups()) for users in (here, there)
+        ]
+        assert repeats[0] == repeats[1]
+        # Brave draws it anew, Firefox came back with the same: one is masked, one is not.
+        assert here.volatile(1) == there.volatile(1) == {CANVAS}
+        for users in (here, there):
+            assert "'brave'" in users.digest
+            assert "'firefox'" not in users.digest
+        assert here.spectrum([CANVAS]).counts.tolist() == there.spectrum([CANVAS]).counts.tolist()
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=["shared", "left-out", "coarser", "human"])

@@ -166,6 +166,7 @@ def test_thresholds_multiply_to_the_asked_one_and_give_the_bound(rule: Any) -> N
     bound = rule(laws, threshold=0.01)
     t = bound.parameters["t"]
     assert math.prod(t) == pytest.approx(0.01, rel=1e-9)
+    assert math.prod(t) >= 0.01
     slack = [
         at(
             one.sharpened_pieces()
