@@ -91,8 +91,8 @@ def decide(
     PolicyError
         The policy asks more than the data can carry, for example fewer than two users.
     UndecidableError
-        So few users that nothing can be certified, or one set is certified both within and above
-        the budget.
+        Nothing can be certified of so few users or of so large groups, or one set is certified both
+        within and above the budget.
     """
     if forecast and policy.realised:
         raise InputError(
@@ -109,8 +109,8 @@ def decide(
         else _proven(known, policy, setting, missing=missing, seal=seal, universe=universe)
     )
     tests = _tests(policy, setting, source.users, universe)
-    if not exact and base_of(source.users) is None:
-        raise UndecidableError(f"{source.users} users are too few to decide anything")
+    if not exact and not tests.proof:
+        raise _nothing_certified(policy, source.users)
     if known is not None and known.proof:
         # The same tests to the last digit, whatever weights the installed libraries design by now.
         tests = _tests_of(known.proof)
@@ -348,6 +348,18 @@ def _realised(
     limits[0] = users
     never = [float(limit) for limit in limits[: len(policy.candidates) + 1]]
     return Criterion(criteria.allow.weights, limits), proof | {"limits": never}
+
+
+def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
+    """Say why no set of any kind can be certified."""
+    if base_of(users) is None:
+        return UndecidableError(f"{users} users are too few to decide anything")
+    return UndecidableError(
+        f"{policy.k:,} of {policy.population:,} users are as many as "
+        f"{users * policy.k // policy.population:,} of the observed ones: too many for the tables "
+        "of the certificate",
+        hint="a larger --population, a smaller --k or a window of fewer users decides",
+    )
 
 
 def _tests_of(proof: Proof) -> Tests:

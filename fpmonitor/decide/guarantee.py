@@ -94,7 +94,7 @@ def _promise(terms: Terms) -> str:
 
 def _choice(terms: Terms) -> str:
     """Say what may be chosen after looking, up to the assumption."""
-    looks = "however often it is decided anew while users are added"
+    looks = "however often this question is decided anew while users are added"
     if terms.universe is None:
         return f"{looks}, provided that this question was fixed before the data were seen and that"
     return f"whichever APIs are chosen after looking and {looks}, provided that"

@@ -11,7 +11,7 @@ import pytest
 
 from fpmonitor.decide.deciding import decide, recheck
 from fpmonitor.decide.decision import Decision
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 
@@ -96,12 +96,8 @@ def test_every_verdict_follows_from_the_proof_and_a_count_spectrum(population: i
     def points(side: str, apis: tuple[str, ...]) -> float:
         weights: list[float] = written["proof"][side]["weights"]
         spectrum = source.spectrum(apis)
-        return sum(
-            weights[min(count, len(weights) - 1)] * count * values
-            for count, values in zip(
-                spectrum.counts.tolist(), spectrum.values.tolist(), strict=True
-            )
-        )
+        groups = zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)
+        return sum(weights[min(count, len(weights) - 1)] * count * n for count, n in groups)
 
     assert decision.allow
     for apis in decision.allow:
@@ -125,6 +121,13 @@ def test_resuming_tests_by_the_weights_of_the_file() -> None:
         decision_on(users, known=replace(part, proof=None))
     with pytest.raises(InputError, match="universe"):
         decision_on(users, known=part, universe=None)
+
+
+def test_groups_too_large_for_the_tables_are_an_error_that_says_so() -> None:
+    policy = Policy(k=2, population=2, budget=0.05, delta=0.05, candidates=("a",))
+    source = MemorySource(["a"], [np.array([0])], np.array([10**8]))
+    with pytest.raises(UndecidableError, match="100,000,000 of the observed"):
+        decide(source, policy, seal="", universe=1000)
 
 
 def test_a_decision_holds_on_the_users_that_it_was_made_on() -> None:

@@ -306,6 +306,31 @@ def test_the_apis_that_may_be_chosen_hardly_depend_on_a_collection(
     assert universe_of(apis) == universe
 
 
+@pytest.mark.parametrize(
+    ("users", "k", "population", "budget"),
+    [
+        (30, 10**6, 10**10, 0.001),
+        (10**8, 2, 10**10, 1e-6),
+        (10**8, 2, 2, 0.01),
+        (25, 500, 1_000, 0.3),
+        (23, 2, 10**10, 0.999),
+        (5 * 10**8, 10, 10**9, 0.001),
+    ],
+)
+def test_extreme_sizes_give_tests_that_agree(
+    users: int, k: int, population: int, budget: float
+) -> None:
+    question = {"users": users, "k": k, "population": population}
+    for delta, universe in ((0.3, 1), (1e-9, 1000)):
+        criteria = decision_criteria(**question, budget=budget, delta=delta, universe=universe)
+        limits = exposure_limits(**question, budget=budget, delta=delta)
+        for values in ({users: 1}, {1: users}):
+            spectrum = CountSpectrum.from_mapping(values)
+            assert 0 <= limits.lower(spectrum) <= limits.upper(spectrum) <= 1
+            within = criteria.allow.holds(spectrum, 1)
+            assert not (within and criteria.refute.refutes(spectrum, 1))
+
+
 def test_limits_are_those_of_the_criterion_turned_round() -> None:
     limits = exposure_limits(users=50_000, k=10, population=50_000, delta=DELTA)
     for rare in (0, 500, 2_500, 10_000, 50_000):
