@@ -418,6 +418,13 @@ def test_the_command_line_keeps_its_contract(
     audit = answer(capsys, "audit", "singling-out", "--release", table, "--trials", "50", *common)
     assert {"baseline", "attacks", "predicate_weights", "in_plain_words"} <= set(audit)
     assert run(["audit", "singling-out", "--release", table, "--format", "table", *common]) == 0
+    capsys.readouterr()
+    for name in ("http://127.0.0.1:9/x.csv", str(tmp_path), table):
+        attack = ["audit", "singling-out", "--release", table, "--distribution", name, *common]
+        assert run(attack) == 2, "no address is opened, no folder, no table without weights"
+        assert "distribution" in capsys.readouterr().err
+    records = answer(capsys, "audit", "pseudonymous", "--apis", ",".join(APIS), *common)
+    assert {"isolated", "baseline", "distribution"} <= set(records)
 
 
 @pytest.mark.parametrize(
