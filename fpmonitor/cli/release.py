@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +30,7 @@ from fpmonitor.release.stored import (
     smallest_thresholds,
 )
 from fpmonitor.render import store
-from fpmonitor.safe_files import untyped
+from fpmonitor.safe_files import read_bytes, untyped
 
 _LARGEST_CURVE = 10_000
 
@@ -375,13 +376,12 @@ def _distribution(name: str | None) -> Literal["product"] | pl.DataFrame | None:
     """
     if name is None or name == "product":
         return "product" if name else None
+    hint = "product, or a CSV or Parquet file"
+    content = io.BytesIO(read_bytes(Path(name), "distribution", hint=hint))
     try:
         if name.endswith(".parquet"):
-            return pl.read_parquet(name, glob=False)
-        return pl.read_csv(name, infer_schema=False, glob=False)
-    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+            return pl.read_parquet(content)
+        return pl.read_csv(content, infer_schema=False)
+    except (ValueError, pl.exceptions.PolarsError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(
-            f"distribution {name}: not readable ({reason})",
-            hint="product, or a CSV or Parquet file",
-        ) from error
+        raise InputError(f"distribution {name}: not readable ({reason})", hint=hint) from error

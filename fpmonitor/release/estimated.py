@@ -13,8 +13,6 @@ from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import histogram_guarantee, split_guarantee
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from fpmonitor.release.partial_knowledge import HistogramGuarantee
     from fpmonitor.spectrum import CountSpectrum
 
@@ -119,7 +117,7 @@ def _certified(
     users = spectrum.users + absent
     # Two limits of each value and of absent, and one of the values that nobody had.
     each = alpha / 2 / (2 * (spectrum.support + 1) + 1)
-    counts = np.repeat(spectrum.counts, spectrum.values)
+    counts = spectrum.counts
     lowest = scipy.special.betaincinv(counts, users - counts + 1, each)
     highest = np.where(
         counts < users,
@@ -133,7 +131,7 @@ def _certified(
     rare = max(float(highest[-1]), unseen)
     best = split_guarantee(release_users, common=None, rare=rare, k=k, epsilon=epsilon, known=known)
     for place in np.unique(np.linspace(0, counts.size - 1, _MAX_SPLITS).astype(int)):
-        hidden = _mass_below(counts, int(place), users, alpha / 2)
+        hidden = _mass_below(spectrum, int(place), users, alpha / 2)
         for suppressed, least in ((False, least_absent), (True, hidden)):
             split = split_guarantee(
                 release_users,
@@ -148,9 +146,10 @@ def _certified(
     return best
 
 
-def _mass_below(counts: NDArray[np.int64], place: int, users: int, alpha: float) -> float:
-    """Lower limit of the probability of absent and all values but those from a place on."""
-    common, values = int(counts[place:].sum()), counts.size - place
+def _mass_below(spectrum: CountSpectrum, place: int, users: int, alpha: float) -> float:
+    """Lower limit of the probability of absent and all values but those of counts from a place."""
+    values = int(spectrum.values[place:].sum())
+    common = int(spectrum.counts[place:] @ spectrum.values[place:])
     if common == users:
         return 0.0
     level = alpha / (values * (values + 1))

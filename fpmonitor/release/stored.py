@@ -305,7 +305,7 @@ def _histogram(
     wanted = _columns(apis)
     values = read_values(database, take_snapshot(database, window), wanted, transforms or {})
     present = values.filter(~pl.all_horizontal(pl.all().is_null()))
-    groups = present.group_by(wanted).len()["len"].to_numpy()
+    groups = present.to_struct().value_counts()["count"].to_numpy()
     return CountSpectrum.from_counts(groups), len(values) - len(present)
 
 

@@ -182,8 +182,9 @@ def test_plan_picks_a_mechanism_for_each_api(
     height = rows["Screen.height"]
     assert list(height) == [
         *("api", "values", "mechanism", "epsilon", "hash_range"),
-        *("average_privacy", "accuracy"),
+        *("average_privacy", "accuracy", "participation", "best_participation"),
     ]
+    assert 0 < height["participation"] <= height["best_participation"] * (1 + 1e-3)
     assert height["values"] == 4
     assert height["mechanism"] in {"grr", "rappor", "oue", "blh", "lh"}
     assert height["accuracy"] <= 0.03

@@ -327,6 +327,26 @@ def test_records_under_pseudonyms_single_out_many_users_at_once(database: Path) 
         attack_records(monitor.database, APIS, weight=2.0)
 
 
+def test_audits_take_apis_of_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(
+        "user,len,count,weight,literal\n"
+        + "".join(f"u{i},{i % 7},{i % 3},{i % 2},{i % 5}\n" for i in range(400))
+    )
+    apis = ["--apis", "len,count,weight,literal", "--db", str(tmp_path / "any.duckdb")]
+    with Monitor(tmp_path / "any.duckdb", create=True) as monitor:
+        monitor.ingest([str(log)])
+    least = answer(capsys, "audit", "smallest-k", *apis, "--epsilon", "1", "--delta", "0.1")
+    assert set(least) == {"k_estimated", "k_certified"}
+    audit = answer(capsys, "audit", "histogram", *apis, "--k", "2", "--epsilon", "1")
+    assert audit["values"] == 210
+    assert answer(capsys, "audit", "pseudonymous", *apis, "--weight", "0.5")["isolated"] == 0.05
+    table = str(tmp_path / "table.parquet")
+    answer(capsys, "release", *apis, "--k", "2", "-o", table)
+    attack = ("audit", "singling-out", "--release", table, "--distribution", "product")
+    assert answer(capsys, *attack, "--trials", "5", *apis[2:])["users"] == 400
+
+
 def test_other_users_may_weigh_the_predicates(database: Path) -> None:
     with Monitor(database) as monitor, Monitor(database.parent / "2", create=True) as others:
         others.ingest([str(ROOT / "fixtures" / "logs" / "browsers-1.jsonl.gz")])
@@ -418,6 +438,13 @@ def test_the_command_line_keeps_its_contract(
     audit = answer(capsys, "audit", "singling-out", "--release", table, "--trials", "50", *common)
     assert {"baseline", "attacks", "predicate_weights", "in_plain_words"} <= set(audit)
     assert run(["audit", "singling-out", "--release", table, "--format", "table", *common]) == 0
+    capsys.readouterr()
+    for name in ("http://127.0.0.1:9/x.csv", str(tmp_path), table):
+        attack = ["audit", "singling-out", "--release", table, "--distribution", name, *common]
+        assert run(attack) == 2, "no address is opened, no folder, no table without weights"
+        assert "distribution" in capsys.readouterr().err
+    records = answer(capsys, "audit", "pseudonymous", "--apis", ",".join(APIS), *common)
+    assert {"isolated", "baseline", "distribution"} <= set(records)
 
 
 @pytest.mark.parametrize(
