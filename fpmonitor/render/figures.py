@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.render.answers import masked_note
 from fpmonitor.render.charts import (
     MOST_SERIES,
     Bars,
@@ -100,8 +99,7 @@ def of_exposures(
             f"Share of the users in groups of fewer than {first.k}, in a population of "
             f"{first.population:,}: bars are limits, each wrong with probability at most "
             f"{first.delta:g}; dots are unbiased estimates.{line}{left_out}{remark}"
-        )
-        + masked_note(api for report in reports for api in report.masked),
+        ),
         svg=range_chart(
             [
                 (names[report.apis], report.lower, report.upper, report.unbiased)
@@ -143,8 +141,7 @@ def of_curve(curve: CurveReport) -> Figure:
         note=(
             "Share of the users whose value is rarer than a threshold. The band holds at all "
             f"thresholds together with probability {1 - curve.delta:g}."
-        )
-        + masked_note(curve.masked),
+        ),
         svg=line_chart(
             [
                 Series(
@@ -188,8 +185,7 @@ def of_ranking(ranking: Ranking) -> Figure:
             f"{ranking.disagreeing_pairs:,} the other way. Orange: n/2^H overstates the group of a "
             f"typical user by a factor of {_FAR:g} or more; the most, "
             f"{worst[0].misleading_factor:.2g}, for {' + '.join(worst[0].apis)}."
-        )
-        + masked_note(ranking.masked),
+        ),
         svg=scatter_chart(
             [
                 (
@@ -244,8 +240,7 @@ def of_trust(report: ExposureReport) -> Figure:
         note=(
             "What one can promise who knows the APIs one by one, in pairs, or all together: the "
             "less is known of the joint distribution, the higher the limit."
-        )
-        + masked_note(report.masked),
+        ),
         svg=range_chart(
             [(level.knowledge, 0.0, level.upper, level.observed_upper) for level in levels],
             title=title,
@@ -291,7 +286,7 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
     note = (
         f"Share of the users in groups of fewer than {trend.k}, in a population of "
         f"{trend.population:,}. {said} Each limit is wrong with probability at most "
-        f"{trend.delta:g}, for its window and set alone.{masked_note(trend.masked)}"
+        f"{trend.delta:g}, for its window and set alone."
     )
     changed = len({alarm.since for alarm in trend.alarms})
     described = (
