@@ -270,6 +270,21 @@ def test_every_answer_names_what_it_masked(
             assert any(line["masked"] == [CANVAS] for line in lines if "masked" in line), command
 
 
+def test_what_is_handed_on_names_what_it_masked(tmp_path: Path) -> None:
+    path = database(tmp_path, crowd(600, agent=FIREFOX.format(153), canvas="f{}"))
+    decided(path)
+    report = tmp_path / "report.html"
+    decision = str(tmp_path / "decision.json")
+    assert run(["report", decision, "--db", str(path), "-o", str(report), "--quiet"]) == 0
+    text = report.read_text(encoding="utf-8")
+    assert f"Values that browsers randomise by design ({CANVAS}) count as one" in text
+    assert f"Values that browsers randomise by design ({CANVAS}) count as one for each" in text
+    assert "changes between visits" in text
+    with Monitor(path, audience=Audience.OTHERS) as monitor:
+        found = monitor.index([CANVAS], k=5).explore([CANVAS])
+        assert (found.masked, found.empirical) == ((CANVAS,), 4 / 600)
+
+
 def test_others_are_told_of_masks_and_changes_of_at_least_k_users(tmp_path: Path) -> None:
     few = crowd(4, agent=FIREFOX.format(153), canvas="f{}")
     many = crowd(40, agent=CHROME.format(150), canvas="c")
