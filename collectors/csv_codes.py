@@ -1,14 +1,13 @@
 """Wide CSV files whose values become codes while Polars reads them.
 
 Polars is quicker than DuckDB, but fills up short records and takes some broken ones. So the bytes
-are checked beside it: each quote has to begin a field, end one, or be one of two within it, and the
+are checked before: each quote has to begin a field, end one, or be one of two within it, and the
 delimiters outside quotes have to be as many as those of whole records. Then there is one way to
 read the file. Any other file, and any with control characters, is read in another way.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,11 +45,6 @@ class CsvCodes:
         Field of a visit (`user`, `time`, `source`) -> field of the file.
     apis
         Fields of the file that are APIs.
-
-    Attributes
-    ----------
-    has_flaw
-        Whether reading ended since a record may be broken.
     """
 
     def __init__(
@@ -68,7 +62,6 @@ class CsvCodes:
         self._texts = {field: column[name] for field, name in fields.items()}
         self._columns = [column[api] for api in apis]
         self._codes = Codes(self._columns)
-        self.has_flaw = False
 
     @property
     def columns(self) -> list[str]:
@@ -93,32 +86,23 @@ class CsvCodes:
         OSError
             The log cannot be read.
         """
+        # Before reading: of a log with a broken record, nothing is then read in vain.
+        records, delimiters = _count(self._log, self._delimiter)
+        if records < 2 or delimiters != records * (len(self._all_columns) - 1):
+            raise InexactReadingError
         rows, size = 0, self._log.path.stat().st_size
-        with ThreadPoolExecutor(max_workers=1) as beside:
-            counting = beside.submit(_count, self._log, self._delimiter)
-            for frame in joined(self._parts(counting), _PARTS_OF_A_BATCH):
-                rows += frame.height
-                self._codes.check_they_repeat(size)
-                yield frame
-        whole = rows + 1, (rows + 1) * (len(self._all_columns) - 1)
-        if not rows or counting.exception() or counting.result() != whole:
-            raise self._flaw()
-
-    def _parts(self, counting: Future[tuple[int, int]]) -> Iterator[pl.DataFrame]:
-        """Read some rows at a time, until something is found to be out of place."""
         try:
             # A number of rows would be collected whatever their length; what Polars gives otherwise
             # is limited in bytes.
-            for frame in self._scan().collect_batches(maintain_order=True):
-                if counting.done() and counting.exception():
-                    raise self._flaw()
+            parts = self._scan().collect_batches(maintain_order=True)
+            for frame in joined(parts, _PARTS_OF_A_BATCH):
+                rows += frame.height
+                self._codes.check_they_repeat(size)
                 yield frame
         except pl.exceptions.PolarsError as error:
-            raise self._flaw() from error
-
-    def _flaw(self) -> InexactReadingError:
-        self.has_flaw = True
-        return InexactReadingError()
+            raise InexactReadingError from error
+        if rows != records - 1:
+            raise InexactReadingError
 
     def _scan(self) -> pl.LazyFrame:
         texts = pl.scan_csv(

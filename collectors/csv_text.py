@@ -31,26 +31,23 @@ _REASONS = {
 
 def head_columns(log: LogFile) -> list[Column]:
     """Columns of the header."""
-    return [Column(name) for name in _header(log)]
+    return [Column(name) for name in header(log)]
 
 
 def survey(log: LogFile) -> Survey:
     """Columns of the header; an empty field is absent, a quoted empty field the empty string."""
-    return Survey(head_columns(log), is_clean=log.compression == "uncompressed")
+    return Survey(head_columns(log))
 
 
 def read_table(
     log: LogFile,
     texts: Sequence[Column],  # noqa: ARG001 -- all readers take the same
     values: Sequence[Column],  # noqa: ARG001
-    survey: Survey | None = None,
+    survey: Survey | None = None,  # noqa: ARG001
 ) -> Table:
     """Read the fields; records that do not fit the header go to DuckDB's reject table."""
-    names = _header(log)
+    names = header(log)
     cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
-    if survey and survey.is_clean:
-        relation = _read(log, len(names), "ignore_errors = true")
-        return Table(relation, cells, cells, header_lines=1)
     _check_refusals(log, len(names))
     return Table(_read(log, len(names), "store_rejects = true, rejects_limit = 0"), cells, cells)
 
@@ -155,7 +152,14 @@ def _records(log: LogFile) -> Iterator[tuple[int, str]]:
             raise InputError(f"{log.label}: line {line}: a field is {LONG_LINE}") from error
 
 
-def _header(log: LogFile) -> list[str]:
+def header(log: LogFile) -> list[str]:
+    """Names of the columns.
+
+    Raises
+    ------
+    InputError
+        The first line is no header, or names too many columns, or one of them twice.
+    """
     text = log.head.decode("utf-8-sig", "replace")
     try:
         names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(log)))
@@ -171,5 +175,5 @@ def _header(log: LogFile) -> list[str]:
 
 def delimiter_of(log: LogFile) -> str:
     """Find what stands between the fields, by the header."""
-    header = log.head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
-    return max(_DELIMITERS, key=header.count)
+    first = log.head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
+    return max(_DELIMITERS, key=first.count)

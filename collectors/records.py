@@ -17,8 +17,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import polars as pl
-
 from fpmonitor import safe_files
 from fpmonitor.errors import InputError
 from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, Scan, excerpt
@@ -476,6 +474,8 @@ class RowTable:
         }
         for api, number in self._columns.items():
             columns[f"c{number}"] = [visit.values.get(api) if visit else None for visit in visits]
+        import polars as pl  # noqa: PLC0415 -- slow to load
+
         path = self._folder / f"{len(self._parts)}.parquet"
         frame = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
         frame.write_parquet(path, compression="lz4", statistics=False)

@@ -36,19 +36,16 @@ class Survey:
     plain
         Columns of JSON that can be read as plain text, as far as the first records show: they hold
         no fractions, and no strings that look like numbers.
-    is_clean
-        Whether to read CSV as if every record had as many fields as the header.
     """
 
     columns: Sequence[Column]
     empty: Literal["absent", "null"] | None = "absent"
     plain: frozenset[Column] = frozenset()
-    is_clean: bool = False
 
     @property
     def exact(self) -> Survey:
         """The same for logs where reading so is not exact."""
-        return replace(self, plain=frozenset(), is_clean=False)
+        return replace(self, plain=frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +62,6 @@ class Table:
         Column -> expression of its value as it stands in the log (JSON text for JSON lines).
     plain
         Columns of JSON lines whose value is plain text all the same.
-    header_lines
-        Lines of the log that are no records, where records are left out that cannot be read; null
-        where none is left out.
     by_column
         Whether a column can be read without the others; then the relation also has `ROW`.
     """
@@ -76,7 +70,6 @@ class Table:
     text: Mapping[Column, str]
     value: Mapping[Column, str]
     plain: frozenset[Column] = frozenset()
-    header_lines: int | None = None
     by_column: bool = False
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from fpmonitor.collectors import csv_codes, csv_text, json_pieces
+from fpmonitor.collectors import csv_text
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import FIELDS, Column, select_fields, too_many_apis
@@ -68,39 +68,29 @@ def _surveyed(log: LogFile, column_map: ColumnMap) -> Scan:
 
 
 def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
-    names = _names_to_code(log)
+    """Read a log whose values become codes while it is read; null for others."""
+    if log.compression != "uncompressed" or log.format == "parquet":
+        return None
+    from fpmonitor.collectors import csv_codes, json_pieces  # noqa: PLC0415 -- slow to load
+
+    is_json = log.format == "jsonl"
+    if not is_json and b"\r" in log.head:  # lines that end in CR LF are not coded
+        return None
+    names = json_pieces.first_members(log) if is_json else csv_text.header(log)
     columns = [Column(name) for name in names]
     apis = [column.name for column in _api_columns(columns, column_map)]
     fields = {field: column.name for field, column in _field_columns(columns, column_map).items()}
     if "user" not in fields or not 0 < len(apis) <= MAX_APIS:
         return None
     coded: CodedRows
-    if log.format == "csv":
-        coded = csv_codes.CsvCodes(log, csv_text.delimiter_of(log), names, fields, apis)
-        exact = partial(_after_codes, log, column_map, coded)
-    else:
+    if is_json:
         apis = sorted(apis)
         keeps_null = column_map.null == "value"
         coded = json_pieces.JsonPieces(log, fields, apis, null_is_value=keeps_null)
-        exact = partial(_surveyed, log, column_map)
-    is_json = log.format == "jsonl"
+    else:
+        coded = csv_codes.CsvCodes(log, csv_text.delimiter_of(log), names, fields, apis)
+    exact = partial(_surveyed, log, column_map)
     return Scan(coded.select, tuple(apis), values_are_json=is_json, exact=exact, coded=coded)
-
-
-def _after_codes(log: LogFile, column_map: ColumnMap, codes: csv_codes.CsvCodes) -> Scan:
-    survey = csv_text.survey(log)
-    return _scan(log, column_map, survey.exact if codes.has_flaw else survey)
-
-
-def _names_to_code(log: LogFile) -> list[str]:
-    """Columns of a log whose values can become codes while it is read; none of another log."""
-    if log.compression != "uncompressed" or log.format == "parquet":
-        return []
-    if log.format == "jsonl":
-        return json_pieces.first_members(log)
-    if b"\r" in log.head:  # lines that end in CR LF are not coded
-        return []
-    return [column.name for column in csv_text.head_columns(log)]
 
 
 def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str, Column]:
@@ -131,7 +121,6 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
         values_are_json=log.format == "jsonl",
         plain=frozenset(i for i, column in enumerate(apis) if column in table.plain),
         exact=partial(_scan, log, column_map, survey.exact),
-        header_lines=table.header_lines,
         by_column=table.by_column,
     )
 

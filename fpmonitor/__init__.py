@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         UnknownNameError,
     )
     from fpmonitor.export.coverage import Coverage
-    from fpmonitor.logs import ColumnMap
+    from fpmonitor.logs import ColumnMap, Frame, LazyFrame
     from fpmonitor.monitor import Monitor, RejectedRecord
     from fpmonitor.policy import Policy
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
@@ -65,8 +65,10 @@ __all__ = [
     "ExposureReport",
     "Findings",
     "FpmonitorError",
+    "Frame",
     "IndexedExposure",
     "InputError",
+    "LazyFrame",
     "Monitor",
     "Patience",
     "Policy",
@@ -105,7 +107,7 @@ _HOMES = {
     "disclosure": ("Audience",),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "export.coverage": ("Coverage",),
-    "logs": ("ColumnMap",),
+    "logs": ("ColumnMap", "Frame", "LazyFrame"),
     "monitor": ("Monitor", "RejectedRecord"),
     "policy": ("Policy",),
     "population.exposure_index": ("ExposureIndex", "IndexedExposure"),

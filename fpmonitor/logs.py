@@ -16,10 +16,9 @@ from functools import cached_property
 from glob import escape, has_magic
 from itertools import count, takewhile
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 import duckdb
-import polars as pl
 
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
@@ -29,6 +28,9 @@ if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
+
+if TYPE_CHECKING:
+    import polars as pl  # slow to load
 
 
 Format = Literal["jsonl", "csv", "parquet"]
@@ -44,6 +46,7 @@ NUMBER_IN_DOUBT = re.compile(r"-?[0-9]+\.0|-?[0-9.]+[eE][-+]?[0-9]+")
 MAX_EXPANSION = 300
 _FREE_EXPANSION_BYTES = 64_000_000
 _BROKEN_FILE = (OSError, EOFError, zlib.error, zstd.ZstdError)
+_UNNAMED_INDEX = "^__index_level_[0-9]+__$"  # as pyarrow calls it
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -179,14 +182,11 @@ class Scan:
     plain
         Wide logs of JSON text: the columns `v0`, `v1`, ... that hold plain text nevertheless.
     exact
-        Reads the same more slowly, for logs where this way raises `InexactReadingError`, where
-        the text of a plain column could be a number or a string, or where lines are missing.
+        Reads the same more slowly, for logs where this way raises `InexactReadingError`, or where
+        the text of a plain column could be a number or a string.
     coded
         Wide logs: rows with codes instead of values; then `select` reads one batch of them, the
         table `coded_batch`, and yields `coded.columns` instead of `v0`, `v1`, ...
-    header_lines
-        Wide logs of text whose records are left out if they cannot be read: lines that are no
-        records. If none was left out, rows and line ends in values come to all other lines.
     by_column
         Wide logs: whether a column can be read without the others, as in Parquet. Then the store
         need not keep the values until it knows them all; `select` also yields `ROW`, the place of
@@ -199,7 +199,6 @@ class Scan:
     plain: frozenset[int] = frozenset()
     exact: Callable[[], Scan] | None = None
     coded: CodedRows | None = None
-    header_lines: int | None = None
     by_column: bool = False
 
 
@@ -421,6 +420,58 @@ def _has_line_end(file: IO[bytes], size: int) -> bool:
             return True
         size -= len(part)
     return False
+
+
+class Frame(Protocol):
+    """A table with the Arrow C stream: frames of Polars and pandas, tables of pyarrow."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows as a capsule of the Arrow C stream interface."""
+
+
+class LazyFrame(Protocol):
+    """A frame that is computed when it is collected, as in Polars."""
+
+    def collect(self) -> Any:
+        """Compute the frame."""
+
+
+@contextmanager
+def frame_log(frame: Frame | LazyFrame, name: str) -> Iterator[LogFile]:
+    """Write a frame as a Parquet log, there for the block; equal frames give equal bytes.
+
+    Parameters
+    ----------
+    frame
+        Its index is left out where it has no name (pandas).
+    name
+        What the log is reported by.
+
+    Raises
+    ------
+    InputError
+        It is no frame, or has columns that Parquet cannot hold.
+    """
+    import polars as pl  # noqa: PLC0415 -- slow to load
+
+    rows: Any = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
+    if not hasattr(rows, "__arrow_c_stream__"):
+        raise InputError(
+            f"{name}: a {type(frame).__name__} is neither a path nor a frame",
+            hint="give paths, or a frame of Polars, pandas or anything with the Arrow C stream",
+        )
+    with tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder:
+        log = LogFile(Path(folder) / "frame.parquet", name)
+        try:
+            table = pl.DataFrame(rows).select(pl.exclude(_UNNAMED_INDEX))
+            texts = table.cast({pl.Categorical: pl.String, pl.Enum: pl.String})
+            texts.rechunk().write_parquet(log.path)
+        except (ImportError, OSError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+            raise InputError(
+                f"{name}: not a frame that can be stored ({excerpt(str(error))})",
+                hint="columns must be text, numbers, times or lists; pandas needs pyarrow for this",
+            ) from error
+        yield log
 
 
 @contextmanager

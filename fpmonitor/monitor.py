@@ -6,7 +6,8 @@ questions asked most often are methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,7 @@ from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import identity_of, share_delta, slot_of
 from fpmonitor.disclosure import Audience, masked_text
 from fpmonitor.export.coverage import Coverage
-from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.logs import ColumnMap, Frame, LazyFrame, LogFile, frame_log, log_files
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import stored_snapshot
@@ -125,31 +126,40 @@ class Monitor(Closing):
 
     def ingest(
         self,
-        paths: Sequence[str],
+        logs: str | Path | Sequence[str | Path] | Frame | LazyFrame,
         *,
+        name: str = "frame",
         collector: str | None = None,
         column_map: ColumnMap | None = None,
         digest_values: bool = False,
         progress: Callable[[str, str], None] = lambda _source, _stage: None,
     ) -> list[BatchReport]:
-        """Store logs: files, folders, glob patterns, or `-` for standard input.
+        """Store logs: files, folders, glob patterns, `-` for standard input, or a frame.
 
-        All logs are recognised before the first is stored.
+        All logs are recognised before the first is stored. A frame is stored as the Parquet file of
+        its rows would be; the same one again adds nothing.
 
         Parameters
         ----------
+        logs
+            One path or several; or a frame of Polars (also lazy), pandas, pyarrow, or anything else
+            with the Arrow C stream: columns as of a Parquet log.
+        name
+            What the batch of a frame is called.
+        collector, column_map
+            The source of the logs, and which of their columns hold what; left out: by their shape.
         digest_values
             Keep digests of values instead of values, in this database for ever.
 
         Raises
         ------
         InputError
-            A path that is not there, a log that no collector recognises, or a database with values
-            in the clear that is to keep digests.
+            A path that is not there, a log that no collector recognises (as one that names no
+            users), or a database with values in the clear that is to keep digests.
         """
         column_map = column_map or ColumnMap()
-        with log_files(paths) as logs:
-            recognised = [(log, choose_collector(log, column_map, collector)) for log in logs]
+        with _opened(logs, name) as files:
+            recognised = [(log, choose_collector(log, column_map, collector)) for log in files]
             if digest_values:
                 keep_digests_only(self.database)
             return [
@@ -453,3 +463,17 @@ class Monitor(Closing):
         return gather_findings(
             users, decision, coverage=coverage, pairs=pairs, demand=demand, windows=windows
         )
+
+
+@contextmanager
+def _opened(
+    logs: str | Path | Sequence[str | Path] | Frame | LazyFrame, name: str
+) -> Iterator[list[LogFile]]:
+    if isinstance(logs, str | Path):
+        logs = [logs]
+    if isinstance(logs, Sequence):
+        with log_files([str(path) for path in logs]) as files:
+            yield files
+        return
+    with frame_log(logs, name) as log:
+        yield [log]

@@ -7,8 +7,6 @@ import hmac
 import secrets
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,6 +55,8 @@ def digest_staged_values(database: Database) -> None:
     keys = database.rows("digests/key")
     if not keys:
         return
+    import polars as pl  # noqa: PLC0415 -- slow to load
+
     key = bytes.fromhex(keys[0][0])
     rows = database.rows("digests/clear_values")
     digests = [digest_of(text, api_id=api_id, key=key) for api_id, text in rows]

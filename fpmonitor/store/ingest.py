@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, cast
 
 import duckdb
-import numpy as np
 
 from fpmonitor.disclosure import masked_quotes, masked_text
 from fpmonitor.errors import InputError
@@ -43,7 +42,6 @@ _LISTED_REJECTS = 1000
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
 _STAGED_VALUES = "SELECT rowid AS log_row, * FROM staged"
 _BLOCK = 1 << 18
-_LINE_END = ord("\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +97,7 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
         f"{log.label}: cannot tell what this {log.format} log holds; seen: {_seen(log)}",
         hint=(
             f"a log needs a column {column_map.name_of('user')!r}; name the columns with "
-            "--user NAME or --columns MAP.toml"
+            "--user NAME or --columns MAP.toml, in Python with ColumnMap({'user': NAME})"
         ),
     )
 
@@ -141,7 +139,7 @@ def ingest(
         progress("reading")
         before = log.path.stat()
         with ThreadPoolExecutor(max_workers=1) as beside:
-            hashing = beside.submit(_content, log, collector, column_map, before.st_size)
+            hashing = beside.submit(_digest, log, collector, column_map, before.st_size)
             if database.rows("ingest/batch_of_source", source=log.label)[0][0]:
                 hashing.result()
             repeated = hashing.done() and _repeated(database, log, hashing.result(), started)
@@ -149,13 +147,13 @@ def ingest(
                 return repeated
             log.check_expansion()
             scan = _staged(database, collector.scan(log, column_map))
-            content = hashing.result()
+            digest = hashing.result()
         _check_same_file(log, before)
-        repeated = _repeated(database, log, content, started)
+        repeated = _repeated(database, log, digest, started)
         if repeated:
             return repeated
         store = partial(
-            _store, database, log, collector, content=content, started=started, progress=progress
+            _store, database, log, collector, digest=digest, started=started, progress=progress
         )
         while True:
             try:
@@ -172,19 +170,9 @@ def ingest(
         database.run("ingest/forget_staged")
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """What one pass over the bytes of a log tells: a digest, and the number of lines of a CSV."""
-
-    digest: str
-    lines: int
-
-
-def _repeated(
-    database: Database, log: LogFile, content: _Content, started: float
-) -> BatchReport | None:
+def _repeated(database: Database, log: LogFile, digest: str, started: float) -> BatchReport | None:
     """Report on a log whose bytes were stored before; null for others."""
-    known = database.rows("ingest/batch_by_digest", digest=content.digest)
+    known = database.rows("ingest/batch_by_digest", digest=digest)
     if not known:
         return None
     collector, read, users, apis = known[0]
@@ -228,31 +216,25 @@ def _check_same_file(log: LogFile, before: os.stat_result, *, may_grow: bool = T
         )
 
 
-def _content(log: LogFile, collector: Collector, column_map: ColumnMap, size: int) -> _Content:
+def _digest(log: LogFile, collector: Collector, column_map: ColumnMap, size: int) -> str:
     """Digest of the bytes and of how they are read: another column map makes another batch.
 
     Only the bytes that were there at first count: a digest of lines that came too late to be
     stored would keep them from ever being stored.
     """
-    digest = hashlib.sha256()
     reading = [
         collector.name,
         sorted(column_map.columns.items()),
         sorted(column_map.ignore),
         column_map.null,
     ]
-    digest.update(json.dumps(reading).encode())
-    block = np.zeros(_BLOCK, dtype=np.uint8)
-    has_lines = not log.head.startswith(b"{")  # as those of JSON do, of which nobody asks
-    lines, is_ended = 0, True
+    digest = hashlib.sha256(json.dumps(reading).encode())
+    block = memoryview(bytearray(_BLOCK))
     with log.path.open("rb", buffering=0) as file:
-        while read := file.readinto(block.data[:size]):
-            digest.update(block.data[:read])
+        while read := file.readinto(block[:size]):
+            digest.update(block[:read])
             size -= read
-            if has_lines:
-                lines += int(np.count_nonzero(block[:read] == _LINE_END))
-                is_ended = bool(block[read - 1] == _LINE_END)
-    return _Content(digest.hexdigest(), lines + (not is_ended))
+    return digest.hexdigest()
 
 
 def _store(
@@ -261,14 +243,14 @@ def _store(
     collector: Collector,
     scan: Scan,
     *,
-    content: _Content,
+    digest: str,
     started: float,
     progress: Callable[[str], None],
 ) -> BatchReport:
     rejects, refused = _rejects(database, log, collector)
     apis = _number_apis(database, log, scan)
     progress("coding values")
-    _number_values(database, scan, apis, content.lines)
+    _number_values(database, scan, apis)
     progress("storing")
     batch = database.rows("ingest/next_batch_id")[0][0]
     _store_observations(database, scan, apis, batch)
@@ -288,7 +270,7 @@ def _store(
     database.run(
         "ingest/add_batch",
         batch=batch,
-        digest=content.digest,
+        digest=digest,
         ingested_at=datetime.now(UTC).replace(tzinfo=None),
         **report.to_json(),
     )
@@ -375,7 +357,7 @@ def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]
     return dict(database.rows("ingest/api_ids", names=names))
 
 
-def _number_values(database: Database, scan: Scan, apis: dict[str, int], lines: int) -> None:
+def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None:
     database.run("ingest/create_raw_value")
     numbers = [apis[name] for name in scan.apis or ()]
     if scan.apis is not None:
@@ -388,7 +370,6 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int], lines: 
         _add_coded_values(database, scan.coded, numbers, json=scan.values_are_json)
     else:
         _add_raw_values(database, scan, numbers)
-        _check_lines(database, scan, numbers, lines)
     database.run("ingest/read_values")
     nested = [row[0] for row in database.rows("ingest/nested_values")]
     database.run(
@@ -423,25 +404,6 @@ def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int]) -> None
         return
     doubts = database.rows("ingest/numbers_in_doubt", number=NUMBER_IN_DOUBT.pattern)
     if doubts[0][0]:
-        raise InexactReadingError
-
-
-def _check_lines(database: Database, scan: Scan, apis: Sequence[int], lines: int) -> None:
-    """Check that no record was left out: each has a line, and each line end in a value another.
-
-    Raises
-    ------
-    InexactReadingError
-        One may have been.
-    """
-    if scan.header_lines is None:
-        return
-    columns = dict(zip(apis, _value_columns(scan), strict=True))
-    lines -= scan.header_lines + database.rows("ingest/count_staged")[0][0]
-    for (api,) in database.rows("ingest/apis_with_line_ends") if lines else ():
-        fragments = {"column": columns[api]}
-        lines -= database.rows("ingest/count_line_ends", fragments=fragments, api=api)[0][0]
-    if lines:
         raise InexactReadingError
 
 
