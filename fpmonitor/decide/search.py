@@ -267,7 +267,7 @@ class _BorderSearch:
             self.complete = False
             self._keep(node.base)
             return
-        if node.base.bit_count() >= self._largest:
+        if node.core.bit_count() >= self._largest:
             self._keep(node.base)
             return
         node, score = node.narrowed()

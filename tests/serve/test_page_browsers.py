@@ -79,8 +79,9 @@ DRAW = """(() => {
   shapes.arc(40, 50, 40, 0, 7);
   shapes.fill();
   window.blobs = [];
-  for (const surface of surfaces)
-    surface.toBlob(async (blob) => blobs.push(hash(new Uint8Array(await blob.arrayBuffer()))));
+  surfaces.forEach((surface, place) => surface.toBlob(async (blob) => {
+    blobs[place] = hash(new Uint8Array(await blob.arrayBuffer()));
+  }));
   return JSON.stringify({
     "HTMLCanvasElement.toDataURL": surfaces.map((surface) => hash(surface.toDataURL())),
     "HTMLCanvasElement.toDataURL#jpeg": surfaces.map((surface) => hash(surface.toDataURL("image/jpeg"))),
@@ -521,7 +522,7 @@ def drawn(browser: Browser, address: str) -> dict[str, list[int]]:
     """What each way of reading gives, digests."""
     browser.open(address)
     found: dict[str, list[int]] = json.loads(browser.run(DRAW))
-    wait(lambda: browser.run("blobs.length") == 2)
+    wait(lambda: browser.run("Object.keys(blobs).length") == 2)
     return found | {"HTMLCanvasElement.toBlob": json.loads(browser.run("JSON.stringify(blobs)"))}
 
 

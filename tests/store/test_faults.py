@@ -259,7 +259,7 @@ def test_what_is_reported_is_in_the_file_itself(
         copy = Path(shutil.copy(path, tmp_path / "copy.duckdb"))  # without a log
         reported.append((rows, sizes(copy)[0]))
 
-    monkeypatch.setattr("fpmonitor.cli.data.show", report)
+    monkeypatch.setattr("fpmonitor.cli.output.show", report)
     assert run(["ingest", str(log), "--db", str(path), "--quiet"]) == 0
     assert [batches for _, batches in reported] == [1]
 
