@@ -84,7 +84,7 @@ def _promise(terms: Terms) -> str:
             "exact."
         )
     whom = "in a population" if policy.realised else "on average over populations"
-    theirs = "its users" if policy.realised else "theirs"
+    theirs = "those of the population" if policy.realised else "theirs"
     return (
         f"With probability at least {1 - policy.delta:.6g}, every set on the allow list {exposed}, "
         f"{whom} of {policy.population:,}, {_choice(terms)} the {terms.users:,} observed users and "

@@ -49,14 +49,3 @@ def engine(sail: str) -> Iterator[SparkEngine]:
     """A session on Sail."""
     with SparkEngine(sail) as opened:
         yield opened
-
-
-@pytest.fixture(params=["sail", pytest.param("spark", marks=pytest.mark.spark)])
-def any_engine(request: pytest.FixtureRequest) -> Iterator[SparkEngine]:
-    """A session on each engine."""
-    if request.param == "sail":
-        url = request.getfixturevalue("sail")
-    else:
-        url = request.getfixturevalue("spark_cluster").url
-    with SparkEngine(url) as opened:
-        yield opened

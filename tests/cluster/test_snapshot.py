@@ -83,7 +83,7 @@ def wide_visits(users: int = 900, repeats: int = 300) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def test_values_become_the_text_that_ingest_stores(any_engine: SparkEngine, tmp_path: Path) -> None:
+def test_values_become_the_text_that_ingest_stores(engine: SparkEngine, tmp_path: Path) -> None:
     count = 200
     rng = np.random.default_rng(1)
     odd = [0.0, -0.0, 1e300, float("nan"), float("-inf"), 1e-7, 12345678.9, 5.0, 1e15, 0.00025]
@@ -115,8 +115,8 @@ def test_values_become_the_text_that_ingest_stores(any_engine: SparkEngine, tmp_
         monitor.ingest([str(tmp_path / "flat.parquet")])
         here = monitor.population().snapshot
         stored = monitor.observations()
-    taken = take_snapshot(any_engine, str(tmp_path / "nested.parquet"), str(tmp_path / "snapshots"))
-    there = FolderSnapshot(taken.folder, any_engine)
+    taken = take_snapshot(engine, str(tmp_path / "nested.parquet"), str(tmp_path / "snapshots"))
+    there = FolderSnapshot(taken.folder, engine)
     for api in here.apis:
         values = {(status, text) for _, name, status, _, text in stored if name == api}
         assert set(there.values(api).values()) == values, api
@@ -168,7 +168,7 @@ def test_wrong_tables_are_errors_in_one_line(engine: SparkEngine, tmp_path: Path
 
 
 def test_ties_and_late_visits_are_those_of_the_database_file(
-    any_engine: SparkEngine, tmp_path: Path
+    engine: SparkEngine, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(5)
     count = 3000
@@ -192,7 +192,7 @@ def test_ties_and_late_visits_are_those_of_the_database_file(
     parts.mkdir()
     for log in logs:
         convert([str(log)], parts / f"{log.stem}.parquet")
-    taken = take_snapshot(any_engine, latest(f"parquet.`{parts}`"), str(tmp_path / "snapshots"))
+    taken = take_snapshot(engine, latest(f"parquet.`{parts}`"), str(tmp_path / "snapshots"))
     assert (taken.manifest.digest, taken.manifest.users) == (here.digest, here.users)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -328,6 +329,23 @@ with spark.SparkEngine("{sail}") as engine:
 
 
 # A real cluster
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "promise",
+    [
+        "values_become_the_text_that_ingest_stores",
+        "ties_and_late_visits_are_those_of_the_database_file",
+    ],
+)
+def test_spark_takes_the_snapshots_that_sail_takes(
+    promise: str, spark_cluster: Any, tmp_path: Path
+) -> None:
+    """In this file, so that one cluster is started: the tests of `test_snapshot.py` themselves."""
+    tests = runpy.run_path(str(Path(__file__).with_name("test_snapshot.py")))
+    with SparkEngine(spark_cluster.url) as engine:
+        tests[f"test_{promise}"](engine, tmp_path)
 
 
 @pytest.mark.usefixtures("by_query")
