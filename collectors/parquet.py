@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from fpmonitor.logs import LogFile, Refused
 
+_ROW_NUMBER = "file_row_number"
+
 
 def head_columns(log: LogFile) -> list[Column]:
     """Columns of the schema."""
@@ -32,10 +34,15 @@ def read_table(
 ) -> Table:
     """Read the columns, under names of ours as theirs may differ in case alone."""
     schema = log.parquet_columns
-    names = ", ".join([*(f"c{i}" for i in range(len(schema))), ROW])
+    names = [f"c{i}" for i in range(len(schema))]
     cells = {Column(name): _text(f"c{i}", kind) for i, (name, kind) in enumerate(schema)}
-    read = f"read_parquet({quote_path(log.path)}, file_row_number = true)"
-    return Table(f"{read} AS records({names})", cells, cells, by_column=True)
+    read = f"read_parquet({quote_path(log.path)}"
+    # DuckDB numbers the rows in a column of this name, and refuses where the file has one itself.
+    numbered = all(name.casefold() != _ROW_NUMBER for name, _ in schema)
+    if numbered:
+        names.append(ROW)
+        read += f", {_ROW_NUMBER} = true"
+    return Table(f"{read}) AS records({', '.join(names)})", cells, cells, by_column=numbered)
 
 
 def locate(

@@ -103,3 +103,18 @@ def test_what_is_no_frame_is_refused_with_a_hint(wrong: Any, tmp_path: Path) -> 
         with pytest.raises(InputError):
             monitor.ingest(wrong)
         assert monitor.batches() == []
+
+
+def test_any_name_of_a_column_is_stored(tmp_path: Path) -> None:
+    """Also those that DuckDB and ingest itself give to columns of their own."""
+    names = ["log_row", "rowid", "File_Row_Number", "filename", "v0", "c0", "record"]
+    frame = pl.DataFrame({"user": ["a", "b", ""], **{name: ["x", "y", "z"] for name in names}})
+    stored = []
+    for kind in ("parquet", "csv"):
+        log = tmp_path / f"log.{kind}"
+        getattr(frame, f"write_{kind}")(log)
+        with Monitor(tmp_path / f"{kind}.duckdb", create=True) as monitor:
+            [batch] = monitor.ingest(log)
+            stored.append([(api.api, api.users, api.values) for api in monitor.apis(k=2)])
+        assert (batch.read, batch.rejected, batch.apis) == (3, 1, len(names))
+    assert stored[0] == stored[1]
