@@ -108,12 +108,13 @@ def decide(
         if known is None
         else _proven(known, policy, setting, missing=missing, seal=seal, universe=universe)
     )
-    tests = _tests(policy, setting, source.users, universe)
-    if not exact and not tests.proof:
-        raise _nothing_certified(policy, source.users)
     if known is not None and known.proof:
         # The same tests to the last digit, whatever weights the installed libraries design by now.
         tests = _tests_of(known.proof)
+    else:
+        tests = _tests(policy, setting, source.users, universe)
+    if not exact and not tests.proof:
+        raise _nothing_certified(policy, source.users)
     borders = search(
         source,
         allow=tests.allow,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 THINNING_SHARE = 0.1  # of delta, spent on the thinning
 _FREE_FROM = 2.0  # times the mean number of kept users
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

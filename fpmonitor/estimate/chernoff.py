@@ -24,7 +24,7 @@ from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.programme import envelope, sharpest_weights
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from fpmonitor.estimate.margins import Sign
     from fpmonitor.estimate.poisson import PoissonLaws
@@ -58,26 +58,6 @@ class TailBound:
     weights: NDArray[np.float64]
     tilts: NDArray[np.float64]
     envelopes: tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]
-
-    def critical_scores(self, exposure: float, log_terms: ArrayLike) -> NDArray[np.float64]:
-        """Scores that are this extreme with probability at most `exp(-log_term)`.
-
-        For sign -1: `P(S <= score) <= exp(-log_term)` whenever the exposure is at least `exposure`
-        (negative when no score is evidence enough). For sign +1: `P(S >= score)` whenever it is at
-        most `exposure` (above `mu` when only a large number of kept users could give such a score).
-
-        Parameters
-        ----------
-        exposure
-            A share of the users.
-        log_terms
-            `ln(1 / delta)`, nats, any shape.
-        """
-        bounds = np.array([np.interp(exposure, *envelope) for envelope in self.envelopes])
-        prices = np.asarray(log_terms, dtype=np.float64) / self.mean
-        per_tilt = np.add.outer(prices, bounds) / self.tilts
-        critical: NDArray[np.float64] = self.sign * self.mean * per_tilt.min(axis=-1)
-        return critical
 
     def limit(self, score: float, log_term: float | NDArray[np.float64]) -> float:
         """Upper (sign -1) or lower (sign +1) confidence limit of the exposure, a share.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +52,7 @@ def average_budgets(
     return np.array(averages).reshape(terms.shape)
 
 
+@lru_cache(maxsize=16)
 def average_budget(
     *, k: int, population: int, budget: float, delta: float, candidates: int
 ) -> float:
