@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from fpmonitor.decide.deciding import decide, recheck
 from fpmonitor.decide.decision import Setting
+from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.looks import universe_of
@@ -16,10 +17,11 @@ from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
+    from fpmonitor.question import Missing
 
 
 def decide_sets(
@@ -33,6 +35,7 @@ def decide_sets(
     engine: Engine = "auto",
     engine_name: str = "duckdb",
     fixed_question: bool = False,
+    registered: Collection[AskedQuestion] = (),
     **options: Any,
 ) -> Decision:
     """Decide all subsets of the candidates.
@@ -56,8 +59,10 @@ def decide_sets(
     engine_name
         What is noted where queries counted.
     fixed_question
-        The caller says that candidates, budget, k and population were fixed before the users were
-        seen: sets are then tested at higher levels, and the guarantee names the condition.
+        The caller says that candidates, view, budget, k and population were fixed before the users
+        were seen: sets are then tested at higher levels, and the guarantee names the condition.
+    registered
+        What was registered before the first user was stored.
     options
         `weights`, `must`, `never`, `time_limit`, `max_size`, `forecast`, `progress`, `known`: see
         `decide.deciding.decide`.
@@ -86,13 +91,20 @@ def decide_sets(
         candidates=tuple(chosen),
         realised=realised,
     )
+    universe = None if fixed_question or exact else universe_of(len(population.apis))
+    level = level_of(
+        asked_question(population, policy, setting=setting, missing=question.missing),
+        registered,
+        universe=universe,
+    )
     source = asked.source(policy.candidates, engine)
     in_memory = isinstance(source, MemorySource)
     return decide(
         source,
         policy,
         seal=asked.seal,
-        universe=None if fixed_question or exact else universe_of(len(population.apis)),
+        universe=None if level.registered else universe,
+        level=level,
         setting=setting,
         missing=question.missing,
         coverage=population.coverage(policy.candidates, question.k),
@@ -101,6 +113,19 @@ def decide_sets(
         log_source=population.window.source,
         engine="memory" if in_memory else engine_name,
         **options,
+    )
+
+
+def asked_question(
+    population: Population, policy: Policy, *, setting: Setting, missing: Missing
+) -> AskedQuestion:
+    """Return all that is asked of a population."""
+    return AskedQuestion(
+        policy=policy,
+        setting=setting,
+        missing=missing,
+        view=population.view,
+        window=population.window,
     )
 
 

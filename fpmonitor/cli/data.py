@@ -10,11 +10,22 @@ import typer
 
 from fpmonitor import vocabulary
 from fpmonitor.answers.apis import list_apis
+from fpmonitor.answers.questions import register_questions
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import COLLECTOR, COLUMNS, DB, DEFAULT_DB, QUIET, UNSAFE_COUNTS, K
+from fpmonitor.cli.options import (
+    COLLECTOR,
+    COLUMNS,
+    DB,
+    DEFAULT_DB,
+    QUIET,
+    REGISTER,
+    UNSAFE_COUNTS,
+    K,
+)
 from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_view
+from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
 from fpmonitor.logs import ColumnMap
 from fpmonitor.release.query_audit import name_exposure
@@ -54,12 +65,15 @@ def ingest(
             help="Store keyed digests instead of values; only for a new database, and permanent.",
         ),
     ] = False,
+    register: REGISTER = None,
     shown: Shown,
     quiet: QUIET = False,
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
     column_map = column_map_of(columns, user, time)
+    questions = [read_policy(path) for path in register or ()]
     with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
+        register_questions(monitor.database, questions)
         reports = monitor.ingest(
             paths,
             collector=collector,

@@ -204,6 +204,15 @@ COLUMNS = Annotated[
         rich_help_panel="Data",
     ),
 ]
+REGISTER = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--register",
+        help="Register the question of this file before the first user is stored; repeat for "
+        "several.",
+        metavar="POLICY.toml",
+    ),
+]
 DEFAULT_DB = Path("fpmonitor.duckdb")
 
 

@@ -74,6 +74,10 @@ class Decision(Result):
     universe
         Number of APIs any of which may be chosen after looking; null where the question is taken to
         have been fixed before the users were seen, and for observed users alone.
+    level, registered, view_weight
+        Share of delta that the tests of each side have together, whether for a question that was
+        registered before the first user was stored, and the share that the view has by its name:
+        see `Level`. Null for observed users alone, and in files of before.
     proof
         For `allow` and `block` all that a stranger needs to prove the limits again and to find each
         verdict from a count spectrum: docs/formats.md. Null for observed users alone, and in files
@@ -105,6 +109,9 @@ class Decision(Result):
     seconds: _Amount
     engine: str | None = None
     universe: _Count | None = None
+    level: _Share | None = None
+    registered: bool = False
+    view_weight: _Share | None = None
     proof: Proof | None = None
 
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:

@@ -60,7 +60,8 @@ def share_delta(decision: Decision, horizon: int) -> Decision:
             "a decision on the observed users is exact, so its checks share nothing",
             hint="omit --horizon",
         )
-    return replace(decision, policy=replace(decision.policy, delta=delta / horizon))
+    level = decision.level and decision.level / horizon
+    return replace(decision, policy=replace(decision.policy, delta=delta / horizon), level=level)
 
 
 def slot_of(number: int, shared: Decision, horizon: int) -> CheckSlot:

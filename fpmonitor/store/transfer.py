@@ -47,6 +47,7 @@ TABLES = (
     "watched_file",
     "watched_decision",
     "notice",
+    "question",
 )
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _BLOCK = 1 << 22
@@ -70,6 +71,7 @@ _MERGE_REST = (
     "transfer/add_demand",
     "transfer/add_checks",
     "transfer/add_answers",
+    "transfer/add_questions",
 )
 _SCRATCH = (
     "batch_number",
