@@ -119,7 +119,7 @@ class Monitor(Closing):
         return "duckdb"
 
     @property
-    def listing(self) -> Database | None:
+    def _listing(self) -> Database | None:
         """Where the questions that are decided are listed; null where nothing keeps them."""
         return self.database
 
@@ -403,7 +403,7 @@ class Monitor(Closing):
         """Decide all subsets of the candidates, and list the question: see `decide_sets`."""
         question = Question(k, population, delta, missing)
         return decide_and_list(
-            self.listing,
+            self._listing,
             self.population(),
             question,
             budget=budget,

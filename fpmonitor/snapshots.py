@@ -71,7 +71,7 @@ class SnapshotMonitor(Monitor):
         return "memory" if self._engine is None else self._engine.address
 
     @property
-    def listing(self) -> None:
+    def _listing(self) -> None:
         """Null: a snapshot keeps no list of questions."""
 
     @property

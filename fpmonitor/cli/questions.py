@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.monitor import Monitor
-    from fpmonitor.policy import Policy
     from fpmonitor.population.population import Population
 
 EXIT_LOST = 3  # as where a check cannot tell
@@ -209,7 +208,7 @@ def decide(
         if not quiet:
             note_view(population, asked.k)
         decision = decide_and_list(
-            monitor.listing,
+            monitor.database if users.snapshot is None else None,
             population,
             asked.question,
             budget=budget,
@@ -231,7 +230,7 @@ def decide(
         note_coverage(decision.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
     _note_level(decision, quiet=quiet)
     if realised:
-        _note_price(decision.policy, quiet=quiet)
+        _note_price(decision, quiet=quiet)
     answer = decisions.decision(decision)
     shown.show(answer)
     if shown.output is not None:
@@ -277,13 +276,14 @@ def _note_level(decision: Decision, *, quiet: bool) -> None:
         note("this is no registered question (`fpmonitor questions`): they have half of delta")
 
 
-def _note_price(policy: Policy, *, quiet: bool) -> None:
+def _note_price(decision: Decision, *, quiet: bool) -> None:
     """Note on stderr what it costs to keep a realised share within the budget."""
+    policy = decision.policy
     average = average_budget(
         k=policy.k,
         population=policy.population,
         budget=policy.budget,
-        delta=(policy.delta or 1) / 2,
+        delta=(decision.level or 1) / 2,
         candidates=len(policy.candidates),
     )
     note(

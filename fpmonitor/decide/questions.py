@@ -38,7 +38,8 @@ _LIBRARIES = (
     *("accesslog", "amiunique", "clientjs", "creepjs", "fingerprintjs", "glean", "glean-json"),
     *("har", "identifiability", "long", "openwpm", "thumbmarkjs", "wide"),
 )
-_VERSION = re.compile(r"(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*))*")
+_NUMBER = "(?:0|[1-9][0-9]{0,17})"
+_VERSION = re.compile(rf"{_NUMBER}(?:\.{_NUMBER})*")
 _THIS_CENTURY, _DAYS = range(2000, 2100), 36_525
 
 
@@ -206,10 +207,16 @@ def view_cost(question: AskedQuestion, *, universe: int) -> float:
     bounds = [bound for bound in (window.since, window.until) if bound is not None]
     if bounds:
         changes.append(math.log(3) + sum(map(_time_cost, bounds)))
-    if view.transforms:
-        few = min(len(view.transforms), universe)
+    # What is done to other APIs makes no difference to sets of candidates.
+    transforms = [
+        _transform_cost(transform)
+        for api, transform in view.transforms.items()
+        if api in question.policy.candidates
+    ]
+    if transforms:
+        few = len(transforms)
         named = math.log(few * (few + 1)) + math.log(math.comb(universe, few))
-        changes.append(named + sum(map(_transform_cost, view.transforms.values())))
+        changes.append(named + sum(transforms))
     return sum(_CHANGE + detail for detail in changes)
 
 

@@ -109,9 +109,10 @@ def questions(listed: Sequence[ListedQuestion]) -> Output:
     """Return what was registered and asked: which view, at which level, and the verdicts."""
     table = Table(
         title="Questions",
+        caption="Sets on the lists of a decision: allowed / blocked / undecided.",
         columns=[
             *columns("text", "time (UTC)", "kind", "view"),
-            *columns("count", "k", "population"),
+            *columns("text", "k of n"),
             *columns("short share", "budget"),
             *columns("count", "APIs", "users"),
             *columns("significant", "level"),
@@ -122,8 +123,7 @@ def questions(listed: Sequence[ListedQuestion]) -> Output:
                 f"{entry.asked_at:%Y-%m-%d %H:%M}",
                 _kind(entry),
                 _view_words(entry.question),
-                entry.question.policy.k,
-                entry.question.policy.population,
+                f"{entry.question.policy.k:,} of {entry.question.policy.population:,}",
                 entry.question.policy.budget,
                 len(entry.question.policy.candidates),
                 *_answer_cells(entry.answer),
@@ -144,8 +144,8 @@ def _kind(entry: ListedQuestion) -> str:
 def _answer_cells(answer: AnswerSummary | None) -> Sequence[Cell]:
     if answer is None:
         return ()
-    counts = f"{answer.allow:,} allow, {answer.block:,} block, {answer.undecided:,} undecided"
-    return answer.users, answer.level, counts + "; stopped early" * (not answer.complete)
+    counts = f"{answer.allow:,} / {answer.block:,} / {answer.undecided:,}"
+    return answer.users, answer.level, counts + " at least" * (not answer.complete)
 
 
 def _view_words(question: AskedQuestion) -> Cell:
