@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from fpmonitor.decide.deciding import decide, recheck
 from fpmonitor.decide.decision import Setting
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Engine
 from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
+from fpmonitor.vocabulary import meanings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
@@ -36,6 +38,9 @@ def decide_sets(
     engine_name: str = "duckdb",
     fixed_question: bool = False,
     registered: Collection[AskedQuestion] = (),
+    must: Iterable[str] = (),
+    never: Iterable[str] = (),
+    weights: Mapping[str, float] | None = None,
     **options: Any,
 ) -> Decision:
     """Decide all subsets of the candidates.
@@ -63,8 +68,10 @@ def decide_sets(
         were seen: sets are then tested at higher levels, and the guarantee names the condition.
     registered
         What was registered before the first user was stored.
+    must, never, weights
+        See `decide.utility.recommend`; APIs as in `candidates`.
     options
-        `weights`, `must`, `never`, `time_limit`, `max_size`, `forecast`, `progress`, `known`: see
+        `time_limit`, `max_size`, `forecast`, `progress`, `known`: see
         `decide.deciding.decide`.
 
     Raises
@@ -80,7 +87,9 @@ def decide_sets(
     ):
         if word not in words:
             raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
-    chosen = population.publishable_apis(question.k) if candidates is None else candidates
+    chosen = population.named(
+        population.publishable_apis(question.k) if candidates is None else candidates
+    )
     asked = population.asked(question, chosen)
     exact = setting == "sample"
     policy = Policy(
@@ -88,18 +97,18 @@ def decide_sets(
         population=asked.users if exact or question.population is None else question.population,
         budget=budget,
         delta=None if exact else question.delta,
-        candidates=tuple(chosen),
+        candidates=chosen,
         realised=realised,
     )
     universe = None if fixed_question or exact else universe_of(len(population.apis))
     level = level_of(
         asked_question(population, policy, setting=setting, missing=question.missing),
-        registered,
+        [called_as(population, question) for question in registered],
         universe=universe,
     )
     source = asked.source(policy.candidates, engine)
     in_memory = isinstance(source, MemorySource)
-    return decide(
+    decision = decide(
         source,
         policy,
         seal=asked.seal,
@@ -111,21 +120,57 @@ def decide_sets(
         view=population.view,
         masked=asked.masked(policy.candidates, policy.k),
         log_source=population.window.source,
+        must=population.named(must),
+        never=population.named(never),
+        weights=_weights_of(population, weights or {}),
         engine="memory" if in_memory else engine_name,
         **options,
     )
+    return replace(decision, names=population.names(policy.candidates))
+
+
+def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[str, float]:
+    """Weights by what the log calls the APIs; known ones that it lacks are passed over."""
+    found: dict[str, float] = {}
+    for api, weight in weights.items():
+        try:
+            found |= dict.fromkeys(population.named([api]), weight)
+        except UnknownNameError:
+            if not meanings(api):
+                raise
+    return found
 
 
 def asked_question(
     population: Population, policy: Policy, *, setting: Setting, missing: Missing
 ) -> AskedQuestion:
-    """Return all that is asked of a population."""
-    return AskedQuestion(
+    """Return all that is asked of a population, with APIs called as in its log."""
+    asked = AskedQuestion(
         policy=policy,
         setting=setting,
         missing=missing,
         view=population.view,
         window=population.window,
+    )
+    return called_as(population, asked)
+
+
+def called_as(population: Population, question: AskedQuestion) -> AskedQuestion:
+    """Return a question with its APIs called as in the log of a population, where it has them."""
+
+    def columns(api: str) -> Sequence[str]:
+        try:
+            return population.named([api])
+        except UnknownNameError:
+            return (api,)
+
+    policy, view = question.policy, question.view
+    candidates = tuple(name for api in policy.candidates for name in columns(api))
+    transforms = {name: how for api, how in view.transforms.items() for name in columns(api)}
+    return replace(
+        question,
+        policy=replace(policy, candidates=candidates),
+        view=replace(view, transforms=transforms),
     )
 
 
@@ -152,6 +197,7 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     PolicyError, UnknownNameError, UndecidableError
         The current data lack a candidate, or hold too few users.
     """
+    decision = decision.called_as(population)
     candidates = decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
     source = asked.source(candidates)

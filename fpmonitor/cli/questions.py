@@ -15,6 +15,7 @@ from fpmonitor.answers.questions import decide_and_list, list_questions, registe
 from fpmonitor.answers.trust import Knowledge
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import (
+    BUDGET_OR_NONE,
     COUNTER,
     DB,
     DEFAULT_DB,
@@ -119,14 +120,7 @@ class CountedUsers(TransformedUsers):
 
 def decide(
     *,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            "--budget",
-            help="Largest tolerated exposure, as a share of the users.",
-            show_default="required, unless --register prepares a new database",
-        ),
-    ] = None,
+    budget: BUDGET_OR_NONE = None,
     asked: Asked,
     candidates: Annotated[
         str | None,
