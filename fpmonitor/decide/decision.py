@@ -183,6 +183,11 @@ class Decision(Result):
             names=population.names(names),
         )
 
+    def with_delta(self, delta: float) -> Decision:
+        """Return the decision with another delta, of which its tests have the same share."""
+        level = self.level and delta * self.level / (self.policy.delta or 1)
+        return replace(self, policy=replace(self.policy, delta=delta), level=level)
+
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
 

@@ -251,6 +251,30 @@ def test_a_question_registered_before_the_first_user_is_decided_as_registered(
     assert kinds(db)[:3] == [("registered", None)] * 2 + [("asked", DELTA / 4)]
 
 
+def test_names_of_the_vocabulary_are_those_of_foreign_columns(tmp_path: Path) -> None:
+    policy, coarse = tmp_path / "policy.toml", tmp_path / "coarse.toml"
+    db, made, log = tmp_path / "new.duckdb", tmp_path / "made.json", tmp_path / "log.jsonl"
+    coarse.write_text('["Screen.width"]\nround = 100\n', encoding="utf-8")
+    policy.write_text(
+        TOML.replace('"A.a", "B.b"', '"Screen.width"')
+        + "[transforms.'Screen.width']\nround = 100\n",
+        encoding="utf-8",
+    )
+    lines = [{"user": f"u{i}", "screen.width": i % 900, "B.b": 1} for i in range(USERS)]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    arguments = ["--db", str(db), "-q", "--format", "json"]
+    assert run(["ingest", str(log), "--register", str(policy), *arguments]) == 0
+    ask = ["decide", *arguments, "--population", "2000", "--budget", "0.05", "-o", str(made)]
+    for more, registered in ((["screen.width"], True), (["Screen.width,B.b"], False)):
+        assert run([*ask, "--what-if", str(coarse), "--candidates", *more]) == 0
+        decision = read_decision(made)
+        assert decision.registered == registered
+        assert "screen.width" in decision.policy.candidates
+    assert decision.view_weight == pytest.approx(
+        weight(view=View(transforms={"A.a": Transform(round=100)})) / 2
+    )
+
+
 def test_registering_after_the_first_user_changes_nothing_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
