@@ -138,7 +138,9 @@ BUDGET = Annotated[float, typer.Option("--budget", **_BUDGET)]
 BUDGET_OR_NONE = Annotated[
     float | None,
     typer.Option(
-        "--budget", show_default="needed, but for --register in a new database", **_BUDGET
+        "--budget",
+        show_default="needed to decide; without it, --register does nothing else",
+        **_BUDGET,
     ),
 ]
 K = Annotated[

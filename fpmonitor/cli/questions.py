@@ -189,12 +189,13 @@ def decide(
 ) -> int:
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
     known = None if resume is None else read_decision(resume)
-    if register and not _register(users, register):
-        with open_monitor(users.db) as monitor:
-            shown.show(decisions.questions(list_questions(monitor.database)))
-        return 0
+    if register:
+        _register(users, register)
     if budget is None:
-        raise InputError("--budget: is needed to decide")
+        if not register:
+            raise InputError("--budget: is needed to decide")
+        questions(db=users.db, shown=shown)
+        return 0
     with users.open() as monitor, progress_line(quiet) as progress:
         progress("preparing")
         names = None if candidates is None else split_names(candidates)
@@ -235,14 +236,13 @@ def decide(
     return EXIT_LOST
 
 
-def _register(users: CountedUsers, paths: Sequence[Path]) -> bool:
-    """Register questions; return whether there are users to decide on."""
+def _register(users: CountedUsers, paths: Sequence[Path]) -> None:
+    """Register questions in a database, which is made when it is not there."""
     if users.snapshot is not None:
         raise InputError("--register: a snapshot keeps no questions", hint="omit --snapshot")
     read = [read_policy(path) for path in paths]
     with open_monitor(users.db, create=True) as monitor:
         register_questions(monitor.database, read)
-        return bool(monitor.batches())
 
 
 def questions(*, db: DB = DEFAULT_DB, shown: Shown) -> None:

@@ -185,7 +185,7 @@ class Decision(Result):
 
     def with_delta(self, delta: float) -> Decision:
         """Return the decision with another delta, of which its tests have the same share."""
-        level = self.level and delta * self.level / (self.policy.delta or 1)
+        level = self.level and self.level * (delta / (self.policy.delta or 1))
         return replace(self, policy=replace(self.policy, delta=delta), level=level)
 
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:

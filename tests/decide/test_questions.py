@@ -7,7 +7,8 @@ import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,9 +28,6 @@ from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transfer import export_data, import_data, read_export
 from fpmonitor.store.transforms import Transform
 from fpmonitor.store.upkeep import forget_before
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 USERS, UNIVERSE, DELTA = 2000, 1000, 0.05
 POLICY = Policy(k=10, population=USERS, budget=0.05, delta=DELTA, candidates=("A.a", "B.b"))
@@ -292,6 +290,17 @@ def test_registering_after_the_first_user_changes_nothing_and_says_so(
         forget_before(monitor.database, datetime(2030, 1, 1, tzinfo=UTC))
     assert run(["ingest", more, "--register", late, "--db", str(db)]) == 2
     assert kinds(db) == [("registered", None)]
+
+
+def test_the_policy_of_the_docs_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    _, _, section = page.partition("## Policies and questions")
+    _, _, example = section.partition("```toml\n")
+    path = tmp_path / "policy.toml"
+    path.write_text(example.partition("```")[0], encoding="utf-8")
+    question = read_policy(path)
+    assert question.window.since == datetime(2026, 3, 1)  # noqa: DTZ001 -- as the store keeps times
+    assert question.view.transforms == {"Screen.height": Transform(round=100)}
 
 
 @pytest.mark.parametrize(
