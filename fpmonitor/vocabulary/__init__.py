@@ -290,5 +290,6 @@ def resolve(name: str) -> list[Resolution]:
     found += [Resolution("columns", name, api) for api in meanings(name) if api not in told]
     if not found:
         names = {*known_apis(), *(alias for source in sources for alias in sources[source])}
-        raise UnknownNameError("name of an API", name, {*names, *_content()["columns"]})
+        names |= _content()["columns"].keys()
+        raise UnknownNameError("name of an API", name, nearest(name) or names)
     return found
