@@ -25,7 +25,7 @@ from fpmonitor.render.output import Output
 from fpmonitor.store.names import known_names, say_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _NOTED_NAMES = 8
 LOGS = Annotated[
@@ -137,19 +137,26 @@ def note_names(names: Mapping[str, str], quiet: bool) -> None:
     if twice:
         note(f"one API, allowed only if all its columns are: {_some(twice)}", quiet=quiet)
     if unclear:
-        may_be = [f"{name} may be {' or '.join(vocabulary.meanings(name))}" for name in unclear]
-        note(f"not clear: {_some(may_be)}", quiet=quiet)
+        note(f"not clear: {_some(unclear, _may_be)}", quiet=quiet)
     if unknown:
-        near = {name: vocabulary.nearest(name) for name in unknown}
-        listed = [f"{n} (nearest: {', '.join(apis)})" if apis else n for n, apis in near.items()]
-        note(f"not known to fpmonitor: {_some(listed)}", quiet=quiet)
+        note(f"not known to fpmonitor: {_some(unknown, _near)}", quiet=quiet)
     if open_names:
         note("lists need `fpmonitor apis --set NAME=API` to act on these", quiet=quiet)
 
 
-def _some(texts: Sequence[str]) -> str:
+def _may_be(name: str) -> str:
+    return f"{name} may be {' or '.join(vocabulary.meanings(name))}"
+
+
+def _near(name: str) -> str:
+    near = ", ".join(vocabulary.nearest(name))
+    return f"{name} (nearest: {near})" if near else name
+
+
+def _some(texts: Sequence[str], written: Callable[[str], str] = str) -> str:
     more = len(texts) - _NOTED_NAMES
-    return ", ".join([*texts[:_NOTED_NAMES], *([f"and {more:,} more"] if more > 0 else [])])
+    shown = [written(text) for text in texts[:_NOTED_NAMES]]
+    return ", ".join([*shown, *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def batches(*, db: DB = DEFAULT_DB, shown: Shown) -> None:

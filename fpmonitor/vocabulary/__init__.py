@@ -222,6 +222,7 @@ def api_named(name: str) -> str:
     return found[0]
 
 
+@cache
 def nearest(name: str) -> tuple[str, ...]:
     """APIs whose names, or whose names in some source, come close to a name; the closest first."""
     spelled = {_folded(api): (api,) for api in known_apis()} | _columns()
