@@ -25,7 +25,7 @@ _SHORT = {"exact": "yes", "over-blocking": "yes+", "header-only": "header", "imp
 
 
 def decision(decided: Decision) -> Output:
-    """Return the guarantee, an action per API, and the beginning of each border."""
+    """Return the answer, the guarantee, an action per API, and the beginning of each border."""
     actions = Table(
         title="What one site may read together",
         columns=[Column("API"), Column("action", "verdict"), Column("why")],
@@ -46,11 +46,34 @@ def decision(decided: Decision) -> Output:
         sections=frozenset(range(len(borders))),
     )
     return Output(
-        preface=decided.guarantee,
+        preface=(answer(decided), decided.guarantee),
         tables=[actions, sets],
         rows=decided.rows(),
         document=decided.to_json(),
     )
+
+
+def answer(decided: Decision) -> str:
+    """Say what a site may read, and how many sets have which verdict."""
+    policy = decided.policy
+    if not decided.recommended:
+        first = "No API at all is certified to stay within the budget."
+    else:
+        first = (
+            f"A site may read {len(decided.recommended)} of {len(policy.candidates)} APIs "
+            f"together: {', '.join(decided.recommended)}."
+        )
+    stopped = "" if decided.complete else " The search was stopped early: more may be allowed."
+    return (
+        f"{first} {_sets(len(decided.allow), 'largest')} allowed, "
+        f"{_sets(len(decided.block), 'smallest')} blocked, {_sets(len(decided.undecided))} "
+        f"undecided.{stopped}"
+    )
+
+
+def _sets(number: int, which: str = "") -> str:
+    noun = " ".join(filter(None, (which, "set" if number == 1 else "sets")))
+    return f"{number:,} {noun} {'is' if number == 1 else 'are'}"
 
 
 def _border(verdict: str, lines: Sequence[str]) -> tuple[Cell, ...]:
@@ -77,7 +100,7 @@ def _borders_caption(decided: Decision) -> str:
             f"{decided.utility_bound:.6g}. --resume goes on."
         )
     return (
-        f"{decided.evaluated:,} sets of {len(decided.policy.candidates)} candidates evaluated in "
+        f"{decided.evaluated:,} tests of sets of {len(decided.policy.candidates)} candidates in "
         f"{decided.seconds:.1f} s{_COUNTERS.get(decided.engine or '', '')}.{ending}"
     )
 
