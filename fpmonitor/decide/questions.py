@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 BASE_WEIGHT = 0.5  # of the view that no option changes
 _CHANGE = math.log(9)  # a view may differ in six ways: (1 + 1/9)^6 < 2
-_MOST_COST = 300.0  # nats; no data decide beyond
+_MOST_COST = 600.0  # nats; no data decide beyond
 # Sources that our collectors name, before their versions.
 _LIBRARIES = (
     *("accesslog", "amiunique", "clientjs", "creepjs", "fingerprintjs", "glean", "glean-json"),
