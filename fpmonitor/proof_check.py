@@ -394,7 +394,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             asked["budget"] = policy["budget"]
         wrong = [name for name, value in asked.items() if proof.get(name) != value]
         level = content.get("level") or policy["delta"]
-        if not proof.get("delta", 1) <= level <= policy["delta"]:
+        if not (proof.get("delta", 1) <= level and _is_share(level / policy["delta"], content)):
             wrong.append("delta")
         if len(proof.get("limits", ())) <= len(policy["candidates"]):
             wrong.append("limits")
@@ -403,6 +403,17 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     if realised:
         reason = "is not among what is proved here"
         yield Finding("average of a realised share", (), "cannot tell", reason)
+
+
+def _is_share(share: float, content: dict[str, Any]) -> bool:
+    """Whether a question may have a share of delta: whole, by its view, or as registered."""
+    weight = content.get("view_weight")
+    if weight is not None:
+        return weight <= 1 / 2 and any(math.isclose(share, weight / n) for n in (1, 2))
+    if not content.get("registered"):
+        return math.isclose(share, 1)
+    registered = round(1 / (2 * share))
+    return registered > 0 and math.isclose(2 * share * registered, 1)
 
 
 def check_sets(
