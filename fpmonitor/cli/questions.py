@@ -267,7 +267,9 @@ def _note_level(decision: Decision, *, quiet: bool) -> None:
             "(--fixed-question) decides more"
         )
     if level < weight * delta:
-        note("this is no registered question (`fpmonitor questions`): they have half of delta")
+        note(
+            "this question was not registered; those that were have half of delta: see `questions`"
+        )
 
 
 def _note_price(decision: Decision, *, quiet: bool) -> None:
