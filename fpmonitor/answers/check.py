@@ -97,6 +97,7 @@ def report_check(
     PolicyError, UnknownNameError, UndecidableError
         The current data lack a candidate, or hold too few users.
     """
+    decision = decision.called_as(population)
     tested = decision if slot is None else share_delta(decision, slot.horizon)
     users, k = population.snapshot.users, decision.policy.k
     return CheckReport(

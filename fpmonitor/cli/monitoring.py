@@ -21,6 +21,7 @@ from fpmonitor.cli.options import (
     OUTPUT,
     QUIET,
     K,
+    number_of_users,
     split_names,
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
@@ -88,8 +89,10 @@ def trend(
         typer.Option(
             "--population",
             "-n",
-            help="Size of the population that sites will see.",
+            help="Size of the population that sites will see: 10000000 or 10M.",
             show_default="the users of the median window",
+            parser=number_of_users,
+            metavar="USERS",
         ),
     ] = None,
     delta: DELTA = 0.05,
@@ -152,7 +155,7 @@ def check(
     with users.open() as monitor:
         decided = read_decision(decision)
         report = monitor.check(decided, horizon=horizon, by=by)
-        population, policy = monitor.population_as(decided, newest=by), decided.policy
+        population, policy = monitor.population_as(decided, newest=by), report.decision.policy
         coverage = population.coverage(policy.candidates, policy.k)
         note_coverage(coverage, policy.k, missing=decided.missing, quiet=quiet)
     note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))

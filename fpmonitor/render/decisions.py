@@ -15,13 +15,20 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.coverage import Coverage
+    from fpmonitor.export.lists import ApiAction
     from fpmonitor.export.plan import Plan
     from fpmonitor.proof_check import Finding
     from fpmonitor.render.tables import Cell
 
 _SHOWN_SETS = 5
 _COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
-_SHORT = {"exact": "yes", "over-blocking": "yes+", "header-only": "header", "impossible": "-"}
+_SHORT = {
+    "exact": "yes",
+    "over-blocking": "yes+",
+    "header-only": "header",
+    "impossible": "-",
+    "unknown": "?",
+}
 
 
 def decision(decided: Decision) -> Output:
@@ -29,7 +36,7 @@ def decision(decided: Decision) -> Output:
     actions = Table(
         title="What one site may read together",
         columns=[Column("API"), Column("action", "verdict"), Column("why")],
-        rows=[(entry.api, entry.action, entry.reason) for entry in api_actions(decided)],
+        rows=[(called(entry), entry.action, entry.reason) for entry in api_actions(decided)],
     )
     allowed = sorted(decided.allow, key=lambda apis: -len(apis))
     blocked = sorted(decided.block, key=len)
@@ -51,6 +58,11 @@ def decision(decided: Decision) -> Output:
         rows=decided.rows(),
         document=decided.to_json(),
     )
+
+
+def called(entry: ApiAction) -> str:
+    """Return what the log calls an API, and what the vocabulary calls it where that differs."""
+    return entry.api if entry.means == entry.api else f"{entry.api} ({entry.means})"
 
 
 def answer(decided: Decision) -> str:
@@ -121,8 +133,8 @@ def coverage(found: Coverage) -> Output:
     table = Table(
         title="What each format enforces",
         caption=(
-            "yes: exact; yes+: over-blocking; header: header-only; -: impossible. "
-            f"Together: {', '.join(found.together) or 'nothing to do'}. "
+            "yes: exact; yes+: over-blocking; header: header-only; -: impossible; ?: name not "
+            f"known to fpmonitor. Together: {', '.join(found.together) or 'nothing to do'}. "
             f"Missed by all: {', '.join(found.missed) or 'none'}."
         ),
         columns=columns("text", "API", "action", *found.verdicts),

@@ -13,13 +13,13 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from fpmonitor.export.lists import api_actions
-from fpmonitor.render.decisions import answer
+from fpmonitor.render.decisions import answer, called
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import Column, Table, columns, html
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.answers.demand import DemandLine
     from fpmonitor.answers.findings import Findings
@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 _MOST_SETS, _MOST_CELLS = 200, 4400  # so that the file stays small
 _MOST_LINES = 40
 _TITLE = "Which browser APIs a site may read together"
-_MARKS = {"exact": "✓", "over-blocking": "✓ and more", "header-only": "header", "impossible": "–"}
+_MARKS = {
+    "exact": "✓",
+    "over-blocking": "✓ and more",
+    "header-only": "header",
+    "impossible": "–",
+    "unknown": "?",
+}
 
 
 def write_html(findings: Findings) -> str:
@@ -86,7 +92,7 @@ def write_html(findings: Findings) -> str:
 def _recommended(findings: Findings) -> str:
     decision = findings.decision
     rows = [
-        (entry.api, entry.action, entry.reason, decision.verdict([entry.api])[0])
+        (called(entry), entry.action, entry.reason, decision.verdict([entry.api])[0])
         for entry in api_actions(decision)
     ]
     return _table(
@@ -203,19 +209,27 @@ def _demand(lines: Sequence[DemandLine]) -> str:
     return f"<p>Sets that scripts were seen to read, and what they expose here.</p>{_table(table)}"
 
 
+def _called(row: Mapping[str, str]) -> str:
+    return f"{row['api']} ({row['means']})" if "means" in row else row["api"]
+
+
 def _coverage(coverage: Coverage) -> str:
     content = coverage.to_json()
     formats = sorted(coverage.verdicts)
     rows = [
-        (row["api"], row["action"], *(_MARKS.get(row.get(name, ""), "–") for name in formats))
+        (_called(row), row["action"], *(_MARKS.get(row.get(name, ""), "–") for name in formats))
         for row in content["apis"]
     ]
     together = ", ".join(coverage.together) or "no format"
     missed = (
         f" No format hides {', '.join(coverage.missed)}."
         if coverage.missed
+        else " Nothing that is blocked and known escapes them."
+        if coverage.unknown
         else " Nothing that is blocked escapes them."
     )
+    if coverage.unknown:
+        missed += f" Names not known to fpmonitor (?): {', '.join(coverage.unknown)}."
     return (
         f"<p>The fewest formats that hide all that can be hidden: {escape(together)}."
         f"{escape(missed)}</p>"
