@@ -408,12 +408,23 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
         if realised and sign < 0:
             asked |= {"delta": level / 2, "budget": content["proof"][side].get("budget")}
         reason = check_proof(content["proof"][side], asked)
-        if not reason and level > policy["delta"]:
+        if not reason and not _is_share(level / policy["delta"], content):
             reason = "another question: level"
         yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)
     if realised:
         reason = "is not among what is proved here"
         yield Finding("average of a realised share", (), "cannot tell", reason)
+
+
+def _is_share(share: float, content: dict[str, Any]) -> bool:
+    """Whether a question may have a share of delta: whole, by its view, or as registered."""
+    weight = content.get("view_weight")
+    if weight is not None:
+        return weight <= 1 / 2 and any(math.isclose(share, weight / n) for n in (1, 2))
+    if not content.get("registered"):
+        return math.isclose(share, 1)
+    registered = round(1 / (2 * share))
+    return registered > 0 and math.isclose(2 * share * registered, 1)
 
 
 def check_sets(

@@ -31,6 +31,8 @@ class Terms:
         As in `Decision`.
     universe
         Number of APIs any of which may be chosen after looking; null for a question fixed before.
+    registered
+        Whether it was registered before the first user was stored.
     coverage
         Candidate -> share of the users with an observation of it; null where it may not be told.
     volatile
@@ -44,6 +46,7 @@ class Terms:
     users: int
     missing: Missing = "value"
     universe: int | None = None
+    registered: bool = False
     coverage: Mapping[str, float | None] = field(default_factory=dict)
     volatile: Volatile = "shared"
     masked: Sequence[str] = ()
@@ -94,10 +97,22 @@ def _promise(terms: Terms) -> str:
 
 def _choice(terms: Terms) -> str:
     """Say what may be chosen after looking, up to the assumption."""
-    looks = "however often this question is decided anew while users are added"
+    looks = "however often this question is decided anew while users are added, provided that"
+    if terms.registered:
+        return f"as registered before the first user was stored, and {looks}"
     if terms.universe is None:
-        return f"{looks}, provided that this question was fixed before the data were seen and that"
-    return f"whichever APIs are chosen after looking and {looks}, provided that"
+        return (
+            f"{looks} this question and its view of the users were fixed before the data were seen "
+            "and that"
+        )
+    # Without users who lack a candidate, these choose the users.
+    chosen, fixed = "APIs and view of the users are", ""
+    if terms.missing == "drop":
+        chosen, fixed = "view of the users is", "the candidates, "
+    return (
+        f"whichever {chosen} chosen after looking and {looks} {fixed}k, population and budget were "
+        "fixed before the data were seen and that"
+    )
 
 
 def _absent(terms: Terms) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import PolicyError
@@ -60,7 +60,7 @@ def share_delta(decision: Decision, horizon: int) -> Decision:
             "a decision on the observed users is exact, so its checks share nothing",
             hint="omit --horizon",
         )
-    return replace(decision, policy=replace(decision.policy, delta=delta / horizon))
+    return decision.with_delta(delta / horizon)
 
 
 def slot_of(number: int, shared: Decision, horizon: int) -> CheckSlot:

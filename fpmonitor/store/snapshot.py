@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,13 @@ class Window:
     def bounds(self) -> dict[str, Any]:
         """What statements bind."""
         return {"window_from": self.since, "window_to": self.until, "source": self.source}
+
+
+def naive_utc(moment: datetime | None) -> datetime | None:
+    """UTC without its zone, as the store keeps times."""
+    if moment is None or moment.tzinfo is None:
+        return moment
+    return moment.astimezone(UTC).replace(tzinfo=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ TABLES = (
     "watched_file",
     "watched_decision",
     "notice",
+    "question",
 )
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _BLOCK = 1 << 22
@@ -72,6 +73,7 @@ _MERGE_REST = (
     "transfer/add_demand",
     "transfer/add_checks",
     "transfer/add_answers",
+    "transfer/add_questions",
 )
 _SCRATCH = (
     "batch_number",

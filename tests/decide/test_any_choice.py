@@ -98,8 +98,9 @@ def test_a_question_fixed_beforehand_decides_more_and_says_so() -> None:
     chosen, fixed = decision_on(users), decision_on(users, universe=None)
     for apis in chosen.allow:
         assert fixed.verdict(apis)[0] == "allow"
-    assert "whichever APIs are chosen after looking" in chosen.guarantee
-    assert "this question was fixed before the data were seen" in fixed.guarantee
+    assert "whichever APIs and view of the users are chosen after looking" in chosen.guarantee
+    assert "k, population and budget were fixed before the data were seen" in chosen.guarantee
+    assert "this question and its view of the users were fixed before" in fixed.guarantee
     assert (chosen.universe, fixed.universe) == (1000, None)
 
 

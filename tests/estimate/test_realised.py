@@ -87,7 +87,7 @@ def test_no_decision_allows_what_a_population_breaks_more_often_than_delta() -> 
         policy = Policy(
             k=K, population=N, budget=BUDGET, delta=DELTA, candidates=("a",), realised=realised
         )
-        tests = _tests(policy, "population", users, None)
+        tests = _tests(policy, "population", users, None, DELTA)
         failures = []
         for law in laws:
             allowed = []
