@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.tables import Column, Survey, Table, too_many_apis
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _DELIMITERS = (",", "\t", ";", "|")
 _BLOCK = 1 << 20
+_HARMLESS_LINES = 1_000_000  # 800 MB if all are broken
 _REASONS = {
     "missing columns": "too few fields",
     "too many columns": "too many fields",
@@ -71,12 +73,19 @@ def _check_refusals(log: LogFile, width: int) -> None:
     InputError
         They are.
     """
+    lines = _count_lines(log)
+    if lines <= _HARMLESS_LINES:
+        return
     with in_memory() as connection:
         relation = _read(log, width, "ignore_errors = true")
         [(read,)] = connection.execute(f"SELECT count(*) FROM {relation}").fetchall()  # noqa: S608 -- quoted
-    if _count_lines(log) - read <= MAX_REFUSED:
-        return
-    if sum(1 for _ in _records(log)) - read > MAX_REFUSED:
+    # Where it only counts, DuckDB loses whole parts of the log after a stray quote.
+    if lines - read > MAX_REFUSED:
+        _refuse_if_too_many(log, _broken_records(log, width))
+
+
+def _refuse_if_too_many(log: LogFile, broken: int) -> None:
+    if broken > MAX_REFUSED:
         raise InputError(
             f"{log.label}: more than {MAX_REFUSED:,} records cannot be split into fields",
             hint="look for a quote that is not closed",
@@ -88,8 +97,37 @@ def _count_lines(log: LogFile) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b""))
 
 
+def _broken_records(log: LogFile, width: int) -> int:
+    broken = 0
+    with _text(log) as text:
+        reader = csv.reader(text, delimiter=delimiter_of(log), strict=True)
+        while True:
+            try:
+                fields = next(reader, None)
+            except csv.Error:
+                broken += 1
+                continue
+            if fields is None:
+                return broken
+            broken += len(fields) not in {0, width} or any("\ufffd" in field for field in fields)
+
+
+@contextmanager
+def _text(log: LogFile) -> Iterator[io.TextIOWrapper]:
+    csv.field_size_limit(MAX_RECORD_BYTES)
+    with log.open() as file:
+        yield io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
+
+
 def locate(log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]) -> list[Reject]:
-    """Find the lines on which the records begin."""
+    """Find the lines on which the records begin.
+
+    Raises
+    ------
+    InputError
+        Too many records are broken.
+    """
+    _refuse_if_too_many(log, len(refused))
     lines = _lines_at(log, [record.offset for record in refused])
     found = [
         Reject(line, _reason(record), excerpt(record.text))
@@ -137,9 +175,7 @@ def _lines_at(log: LogFile, offsets: Sequence[int]) -> list[int]:
 def _records(log: LogFile) -> Iterator[tuple[int, str]]:
     """Return the records below the header, each with its first line; blank lines are skipped."""
     delimiter = delimiter_of(log)
-    csv.field_size_limit(MAX_RECORD_BYTES)
-    with log.open() as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
+    with _text(log) as text:
         reader = csv.reader(text, delimiter=delimiter)
         next(reader)
         line = reader.line_num + 1

@@ -57,8 +57,7 @@ class _Piece:
 
 def first_members(log: LogFile) -> list[str]:
     """Names of the members of the first record; none if the log cannot be read in pieces."""
-    lines = _lines_of_head(log)
-    names = [member.name for member in _members(lines[0])] if lines else []
+    names = [member.name for member in _first_record(_lines_of_head(log))]
     unfit = ATTRIBUTES in names or "" in names
     return [] if unfit or len({*names}) < len(names) else names
 
@@ -68,6 +67,10 @@ def _lines_of_head(log: LogFile) -> list[str]:
     lines = log.head.decode("utf-8", "replace").split("\n")
     whole = lines[:-1] if len(lines) > 1 else lines
     return [line for line in whole if line.strip(_BLANKS)]
+
+
+def _first_record(lines: Sequence[str]) -> list[_Member]:
+    return next(filter(None, map(_members, lines)), [])
 
 
 def _members(line: str) -> list[_Member]:
@@ -82,9 +85,10 @@ def _members(line: str) -> list[_Member]:
             members.append(_Member(name, line[start:place]))
             _, place = _DECODER.raw_decode(line, _after_blanks(line, place))
             place = _after_blanks(line, place)
+        is_whole = line[place:].rstrip(_BLANKS) == "}"
     except (ValueError, IndexError, RecursionError):
         return []
-    return members
+    return members if is_whole else []
 
 
 def _after_blanks(line: str, place: int) -> int:
@@ -117,7 +121,7 @@ class JsonPieces:
         self._null_is_value = null_is_value
         self._lines = _lines_of_head(log)
         self._mean_length = sum(map(len, self._lines)) // len(self._lines)
-        self._pieces = _cut(_members(self._lines[0]), {*fields.values()}, len(apis))
+        self._pieces = _cut(_first_record(self._lines), {*fields.values()}, len(apis))
         self._coded = [i for i, piece in enumerate(self._pieces) if piece.is_coded]
         self._codes = Codes(f"p{i}" for i in self._coded)
         self._home = {name: i for i, piece in enumerate(self._pieces) for name in piece.names}
@@ -170,13 +174,11 @@ class JsonPieces:
         try:
             self._check_head()
             stream = self._stream().collect_batches(chunk_size=batch, maintain_order=True)
-            for frame in joined(stream, _PARTS_OF_A_BATCH):
-                seen += frame.height * self._mean_length
-                self._codes.check_they_repeat(seen)
-                if not frame["fits"].all():
-                    raise InexactReadingError
-                yield frame.drop("fits")
             with in_memory() as connection:
+                for frame in joined(stream, _PARTS_OF_A_BATCH):
+                    seen += frame.height * self._mean_length
+                    self._codes.check_they_repeat(seen)
+                    yield _without_unfit(connection, frame)
                 for i in self._coded:
                     self._parse(connection, i)
         except (duckdb.Error, pl.exceptions.PolarsError) as error:
@@ -186,7 +188,8 @@ class JsonPieces:
         """Check that the first records look like the very first, before any effort."""
         for line in self._lines:
             places = [line.find(piece.mark) for piece in self._pieces[1:]]
-            if any(place >= after for place, after in pairwise([0, *places])):
+            fits = all(place < after for place, after in pairwise([0, *places]))
+            if not fits and _members(line):
                 raise InexactReadingError
 
     def _stream(self) -> pl.LazyFrame:
@@ -206,6 +209,7 @@ class JsonPieces:
             for text, piece in zip(texts, self._pieces, strict=True)
             if not piece.is_coded
         ]
+        fits = pl.all_horizontal(*ascending).fill_null(value=False)
         return (
             pl.scan_lines(self._log.path, name="line", glob=False)
             # A batch of many long lines would take any amount of memory.
@@ -214,8 +218,10 @@ class JsonPieces:
                 line.str.find(mark, literal=True).alias(f"place{i}")
                 for i, mark in enumerate(marks, start=1)
             )
+            .with_columns(pl.when(fits).then(line), pl.when(~fits).then(line).alias("unfit"))
             .select(
-                pl.all_horizontal(*ascending, *closed).fill_null(value=False).alias("fits"),
+                pl.all_horizontal(*closed).fill_null(value=False).alias("fits"),
+                "unfit",
                 *(self._coded_text(i, text).alias(f"p{i}") for i, text in enumerate(texts)),
             )
         )
@@ -266,6 +272,27 @@ class JsonPieces:
         API of which a code tells nothing is absent.
         """
         return self._dictionaries[column]
+
+
+def _without_unfit(connection: duckdb.DuckDBPyConnection, frame: pl.DataFrame) -> pl.DataFrame:
+    """Leave out blank lines, and make rows without a user of lines that are no JSON object.
+
+    Raises
+    ------
+    InexactReadingError
+        A line is a record all the same.
+    """
+    if not frame["fits"].all():
+        is_blank = pl.col("unfit").str.strip_chars(_BLANKS) == ""
+        frame = frame.filter(pl.col("fits") | ~is_blank.fill_null(value=False))
+        unfit = frame.filter(~pl.col("fits")).select("unfit")
+        connection.register("unfit", ArrowStream(unfit))
+        records = connection.execute(
+            "SELECT count(*) FROM unfit WHERE unfit IS NULL OR TRY_CAST(unfit AS JSON) IS NOT NULL"
+        ).fetchall()
+        if records[0][0]:
+            raise InexactReadingError
+    return frame.drop("fits", "unfit")
 
 
 def _ends_in_comma(text: pl.Expr) -> pl.Expr:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from fpmonitor.collectors import csv_text
 from fpmonitor.collectors.json_lines import ATTRIBUTES
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import FIELDS, Column, select_fields, too_many_apis
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.collectors.tables import Survey
-    from fpmonitor.logs import CodedRows, ColumnMap, LogFile, Refused, Reject
+    from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
 
 
 class WideCollector:
@@ -68,29 +67,20 @@ def _surveyed(log: LogFile, column_map: ColumnMap) -> Scan:
 
 
 def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
-    """Read a log whose values become codes while it is read; null for others."""
-    if log.compression != "uncompressed" or log.format == "parquet":
+    """Read JSON lines whose values become codes while they are read; null for other logs."""
+    if log.compression != "uncompressed" or log.format != "jsonl":
         return None
-    from fpmonitor.collectors import csv_codes, json_pieces  # noqa: PLC0415 -- slow to load
+    from fpmonitor.collectors import json_pieces  # noqa: PLC0415 -- slow to load
 
-    is_json = log.format == "jsonl"
-    if not is_json and b"\r" in log.head:  # lines that end in CR LF are not coded
-        return None
-    names = json_pieces.first_members(log) if is_json else csv_text.header(log)
-    columns = [Column(name) for name in names]
-    apis = [column.name for column in _api_columns(columns, column_map)]
+    columns = [Column(name) for name in json_pieces.first_members(log)]
+    apis = sorted(column.name for column in _api_columns(columns, column_map))
     fields = {field: column.name for field, column in _field_columns(columns, column_map).items()}
     if "user" not in fields or not 0 < len(apis) <= MAX_APIS:
         return None
-    coded: CodedRows
-    if is_json:
-        apis = sorted(apis)
-        keeps_null = column_map.null == "value"
-        coded = json_pieces.JsonPieces(log, fields, apis, null_is_value=keeps_null)
-    else:
-        coded = csv_codes.CsvCodes(log, csv_text.delimiter_of(log), names, fields, apis)
+    keeps_null = column_map.null == "value"
+    coded = json_pieces.JsonPieces(log, fields, apis, null_is_value=keeps_null)
     exact = partial(_surveyed, log, column_map)
-    return Scan(coded.select, tuple(apis), values_are_json=is_json, exact=exact, coded=coded)
+    return Scan(coded.select, tuple(apis), values_are_json=True, exact=exact, coded=coded)
 
 
 def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str, Column]:

@@ -68,11 +68,15 @@ class ColumnMap:
         Columns of a wide log that are no APIs.
     null
         What a JSON `null` in a wide record means: a value that the API returned, or absent.
+    apis
+        Column of a wide log, or name of an API in a long one -> the API of the vocabulary that it
+        is, empty for none.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     ignore: frozenset[str] = frozenset()
     null: Literal["value", "absent"] = "value"
+    apis: Mapping[str, str] = field(default_factory=dict)
 
     def name_of(self, field_name: str) -> str:
         """Name of a field's column in the log."""
@@ -80,7 +84,7 @@ class ColumnMap:
 
     @classmethod
     def from_toml(cls, path: Path) -> ColumnMap:
-        """Read a column map: a table `[columns]`, a list `ignore`, a word `null`.
+        """Read a column map: tables `[columns]` and `[apis]`, a list `ignore`, a word `null`.
 
         Raises
         ------
@@ -91,14 +95,17 @@ class ColumnMap:
         columns = content.pop("columns", {})
         ignore = content.pop("ignore", [])
         null = content.pop("null", "value")
+        apis = content.pop("apis", {})
         if content:
             raise InputError(
                 f"column map {path}: unknown {', '.join(sorted(content))}",
-                hint="it has a table [columns], a list `ignore` and a word `null`",
+                hint="it has tables [columns] and [apis], a list `ignore` and a word `null`",
             )
-        if not isinstance(columns, dict) or not isinstance(ignore, list):
+        if not all(isinstance(table, dict) for table in (columns, apis)) or not isinstance(
+            ignore, list
+        ):
             raise InputError(
-                f"column map {path}: `columns` must be a table and `ignore` a list",
+                f"column map {path}: `columns` and `apis` must be tables and `ignore` a list",
                 hint="write [columns] and, below it, user = 'name'; before it, ignore = ['name']",
             )
         unknown = sorted(set(columns) - set(_FIELDS))
@@ -107,11 +114,11 @@ class ColumnMap:
                 f"column map {path}: unknown field {', '.join(unknown)}",
                 hint=f"fields are {', '.join(_FIELDS)}",
             )
-        if not all(isinstance(name, str) for name in (*columns.values(), *ignore)):
+        if not all(isinstance(name, str) for name in (*columns.values(), *apis.values(), *ignore)):
             raise InputError(f"column map {path}: names must be strings")
         if null not in ("value", "absent"):  # a list has no hash
             raise InputError(f'column map {path}: null must be "value" or "absent", got {null!r}')
-        return cls(columns, frozenset(ignore), null)
+        return cls(columns, frozenset(ignore), null, apis)
 
 
 @dataclass(frozen=True, slots=True)

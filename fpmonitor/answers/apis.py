@@ -20,7 +20,9 @@ class ApiOverview(Result):
     Attributes
     ----------
     api
-        Its name.
+        What the log calls it.
+    means
+        What the vocabulary calls it; null where nobody knows.
     users
         Users with an observation of it; others are told that all have it where fewer than k lack
         it.
@@ -41,6 +43,7 @@ class ApiOverview(Result):
     """
 
     api: str
+    means: str | None
     users: int | None
     coverage: float | None
     values: int | None
@@ -97,6 +100,7 @@ def _overview(population: Population, api: str, users: int, *, k: int, unsafe: b
     told = population.told([api], k).most
     return ApiOverview(
         api=api,
+        means=population.means.get(api),
         users=shown,
         coverage=None if shown is None else shown / everybody,
         values=_values(told, everybody - users, audience) if has_k or shown is not None else None,

@@ -209,12 +209,14 @@ def report_check(
     PolicyError, UnknownNameError, UndecidableError
         The current data lack a candidate, or hold too few users.
     """
+    decision = decision.called_as(population)
     tested = decision if slot is None else share_delta(decision, slot.horizon or 1)
     return _report(population, decision, recheck_sets(population, tested), slot)
 
 
 def usable(population: Population, decision: Decision) -> bool:
     """Whether a window has enough users for a check."""
+    decision = decision.called_as(population)
     policy = decision.policy
     try:
         asked = population.asked(question_of(decision), policy.candidates)
@@ -258,8 +260,9 @@ def check_window(
     PolicyError, UnknownNameError, UndecidableError
         The horizon is out of range, or the data lack a candidate or hold too few users.
     """
+    identity, decision = identity_of(decision), decision.called_as(population)
     window, sets = population.window, decision.allow
-    series = _digest(identity_of(decision), period, window.source, population.audience.value)
+    series = _digest(identity, period, window.source, population.audience.value)
     known = read_list(database, series, origin)
     decided, seen = users_before(database, window, -1 if new_users else known.last_visit)
     new_users = not decided.any()
@@ -270,7 +273,7 @@ def check_window(
         shared = share_delta(decision, horizon)
         number = number_check(
             database,
-            decision=identity_of(decision),
+            decision=identity,
             horizon=horizon,
             digest=population.snapshot.digest,
         )

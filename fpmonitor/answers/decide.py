@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from fpmonitor.decide.deciding import decide, recheck
 from fpmonitor.decide.decision import Setting
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Engine
 from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
+from fpmonitor.vocabulary import meanings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
@@ -33,6 +35,9 @@ def decide_sets(
     engine: Engine = "auto",
     engine_name: str = "duckdb",
     fixed_question: bool = False,
+    must: Iterable[str] = (),
+    never: Iterable[str] = (),
+    weights: Mapping[str, float] | None = None,
     **options: Any,
 ) -> Decision:
     """Decide all subsets of the candidates.
@@ -58,8 +63,10 @@ def decide_sets(
     fixed_question
         The caller says that candidates, budget, k and population were fixed before the users were
         seen: sets are then tested at higher levels, and the guarantee names the condition.
+    must, never, weights
+        See `decide.utility.recommend`; APIs as in `candidates`.
     options
-        `weights`, `must`, `never`, `time_limit`, `max_size`, `forecast`, `progress`, `known`: see
+        `time_limit`, `max_size`, `forecast`, `progress`, `known`: see
         `decide.deciding.decide`.
 
     Raises
@@ -75,7 +82,9 @@ def decide_sets(
     ):
         if word not in words:
             raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
-    chosen = population.publishable_apis(question.k) if candidates is None else candidates
+    chosen = population.named(
+        population.publishable_apis(question.k) if candidates is None else candidates
+    )
     asked = population.asked(question, chosen)
     exact = setting == "sample"
     policy = Policy(
@@ -83,12 +92,12 @@ def decide_sets(
         population=asked.users if exact or question.population is None else question.population,
         budget=budget,
         delta=None if exact else question.delta,
-        candidates=tuple(chosen),
+        candidates=chosen,
         realised=realised,
     )
     source = asked.source(policy.candidates, engine)
     in_memory = isinstance(source, MemorySource)
-    return decide(
+    decision = decide(
         source,
         policy,
         seal=asked.seal,
@@ -99,9 +108,25 @@ def decide_sets(
         view=population.view,
         masked=asked.masked(policy.candidates, policy.k),
         log_source=population.window.source,
+        must=population.named(must),
+        never=population.named(never),
+        weights=_weights_of(population, weights or {}),
         engine="memory" if in_memory else engine_name,
         **options,
     )
+    return replace(decision, names=population.names(policy.candidates))
+
+
+def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[str, float]:
+    """Weights by what the log calls the APIs; known ones that it lacks are passed over."""
+    found: dict[str, float] = {}
+    for api, weight in weights.items():
+        try:
+            found |= dict.fromkeys(population.named([api]), weight)
+        except UnknownNameError:
+            if not meanings(api):
+                raise
+    return found
 
 
 def question_of(decision: Decision, *, delta: float = 0.05) -> Question:
@@ -127,6 +152,7 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     PolicyError, UnknownNameError, UndecidableError
         The current data lack a candidate, or hold too few users.
     """
+    decision = decision.called_as(population)
     candidates = decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
     source = asked.source(candidates)

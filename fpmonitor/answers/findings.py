@@ -105,6 +105,7 @@ def gather_findings(
     PolicyError, UnknownNameError, UndecidableError
         The data of now lack a candidate, or hold too few users.
     """
+    decision = decision.called_as(population)
     recommended, candidates = decision.recommended, decision.policy.candidates
     question = question_of(decision)
     rest = [api for api in candidates if api not in recommended]

@@ -40,7 +40,8 @@ def preview_sets(
     PolicyError, UnknownNameError, UndecidableError
         The data of now lack a candidate, or hold too few users.
     """
-    wanted = [sorted(set(apis)) for apis in sets]
+    decision = decision.called_as(population)
+    wanted = [sorted(population.named(apis)) for apis in sets]
     question = question_of(decision, delta=delta)
     sample = population.sample(question, [decision.policy.candidates])
     sample.ask(wanted)

@@ -281,7 +281,9 @@ def plan(
     with stored.open() as monitor, progress_line(quiet) as progress:
         observed = monitor.population()
         names = (
-            observed.publishable_apis(asked.k) if candidates is None else split_names(candidates)
+            observed.publishable_apis(asked.k)
+            if candidates is None
+            else observed.named(split_names(candidates))
         )
         rows = []
         for api in names:

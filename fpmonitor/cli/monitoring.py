@@ -22,6 +22,7 @@ from fpmonitor.cli.options import (
     OUTPUT,
     QUIET,
     K,
+    number_of_users,
     split_names,
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
@@ -112,8 +113,10 @@ def trend(
         typer.Option(
             "--population",
             "-n",
-            help="Size of the population that sites will see.",
+            help="Size of the population that sites will see: 10000000 or 10M.",
             show_default="the users of the median window",
+            parser=number_of_users,
+            metavar="USERS",
         ),
     ] = None,
     delta: DELTA = 0.05,
@@ -178,7 +181,7 @@ def check(
         decided = read_decision(decision)
         report = monitor.check(decided, horizon=_horizon(horizon), by=by, new_users=new_users)
         window = replace(monitor.window, since=report.since, until=report.until)
-        population, policy = monitor.population_as(decided, window=window), decided.policy
+        population, policy = monitor.population_as(decided, window=window), report.decision.policy
         coverage = population.coverage(policy.candidates, policy.k)
         note_coverage(coverage, policy.k, missing=decided.missing, quiet=quiet)
     for text in _circumstances(report):

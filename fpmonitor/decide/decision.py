@@ -6,10 +6,10 @@ A decision file alone answers a gate, so this module needs neither numbers nor a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -19,6 +19,10 @@ from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import read_json, typed, untyped
+from fpmonitor.vocabulary import meaning
+
+if TYPE_CHECKING:
+    from fpmonitor.population.population import Population
 
 # not-a-number is within no limits
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
@@ -78,6 +82,9 @@ class Decision(Result):
         For `allow` and `block` all that a stranger needs to prove the limits again and to find each
         verdict from a count spectrum: docs/formats.md. Null for observed users alone, and in files
         of before; empty where too few users prove nothing.
+    names
+        Candidate -> the API of the vocabulary that it is, where it is called otherwise; empty where
+        the user said that it is none.
     coverage
         Candidate -> share of the users with a value of it: 1 where fewer than k lack it, null where
         fewer than k have it; null as a whole in files of before.
@@ -92,6 +99,7 @@ class Decision(Result):
     users: _Count
     digest: str
     coverage: Mapping[str, _Share | None] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
     guarantee: str
     allow: tuple[ApiSet, ...]
     block: tuple[ApiSet, ...]
@@ -107,6 +115,67 @@ class Decision(Result):
     universe: _Count | None = None
     proof: Proof | None = None
 
+    def means(self, candidate: str) -> str:
+        """Return the API of the vocabulary that a candidate is, or its own name for none."""
+        return meaning(candidate, self.names) or candidate
+
+    def named(self, apis: Iterable[str]) -> set[str]:
+        """Return the candidates that are read with APIs, which may be named as in the vocabulary.
+
+        Raises
+        ------
+        UnknownNameError
+            One of them is not a candidate of the policy.
+        """
+        found: set[str] = set()
+        for api in apis:
+            wanted = {meaning(api, {})} - {""}
+            same = {name for name in self.policy.candidates if self.means(name) in wanted}
+            found |= {api} if api in self.policy.candidates else same or {api}
+        self.policy.check_candidates(found)
+        return found
+
+    def called_as(self, population: Population) -> Decision:
+        """Return the decision with its candidates called as in the log of some users.
+
+        Raises
+        ------
+        UnknownNameError
+            The log lacks one.
+        InputError
+            It holds one twice, or two as one.
+        """
+        candidates = self.policy.candidates
+        if set(candidates) <= set(population.apis):
+            return self
+        called = {
+            api: population.named([api if api in population.apis else self.means(api)])
+            for api in candidates
+        }
+        names = {name for found in called.values() for name in found}
+        for api, found in called.items():
+            if len(found) > 1 or len(names) < len(called):
+                raise InputError(
+                    f"the decision and the log differ in what they call {self.means(api)}",
+                    hint="decide anew on this log",
+                )
+
+        def sets(lists: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
+            return tuple(tuple(sorted(called[api][0] for api in apis)) for apis in lists)
+
+        [recommended] = sets([self.recommended])
+        return replace(
+            self,
+            policy=replace(self.policy, candidates=tuple(names)),
+            allow=sets(self.allow),
+            block=sets(self.block),
+            undecided=sets(self.undecided),
+            recommended=recommended,
+            masked=None if self.masked is None else sets([self.masked])[0],
+            coverage=None,
+            names=population.names(names),
+        )
+
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
 
@@ -115,8 +184,7 @@ class Decision(Result):
         UnknownNameError
             One of them is not a candidate of the policy.
         """
-        asked = set(apis)
-        self.policy.check_candidates(asked)
+        asked = self.named(apis)
         for blocked in self.block:
             if asked >= set(blocked):
                 return "block", blocked
@@ -144,6 +212,8 @@ class Decision(Result):
         for name in ("users_needed", "coverage"):
             if content[name] is None:
                 del content[name]
+        if not self.names:
+            del content["names"]
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")

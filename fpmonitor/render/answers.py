@@ -299,11 +299,12 @@ def curve(report: CurveReport) -> Output:
 
 def overview(lines: Sequence[ApiOverview], k: int) -> Output:
     """Return every API alone."""
+    renamed = any(line.means != line.api for line in lines)
     table = Table.of(
         lines,
         title=f"APIs, by the share of observed users in groups of fewer than {k}",
         columns=[
-            *columns("text", ("API", "api")),
+            *columns("text", ("API", "api"), *([("known as", "means")] if renamed else [])),
             *columns("count", "users"),
             *columns("share", "coverage", digits=1),
             *columns("count", "values"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.collectors import codes, wide
-from fpmonitor.collectors.wide import WideCollector
-from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs import MAX_RECORD_BYTES, ColumnMap, InexactReadingError, log_files
-from fpmonitor.store.database import ArrowStream, Database
+from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import choose_collector, ingest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fpmonitor.logs import Scan
 
 RECORD: dict[str, Any] = {
     "user": "u", "time": "2026-01-01T00:00:00Z", "a": "x", "b": 1, "c": None, "http:d": [1, None],
@@ -164,6 +159,20 @@ def test_an_unusual_record_changes_nothing_for_the_others(
     check_same(tmp_path, "\n".join([*usual[:at], UNUSUAL[unusual], *usual[at:], ""]))
 
 
+BROKEN = ["broken", '{"user": "w"', '{"user":"w","time":null,"b":1}}', "", "  ", "{"]
+
+
+@pytest.mark.parametrize("at", [0, 150, 300])
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_line_does_not_make_the_whole_log_slow(
+    tmp_path: Path, broken: str, at: int
+) -> None:
+    usual = [f'{{"user":"u{i}","time":null,"a":{i % 4},"b":"x"}}' for i in range(300)]
+    content = "\n".join(["{" if at == 0 else usual[0], *usual[:at], broken, *usual[at:]])
+    assert is_coded(tmp_path, content)
+    check_same(tmp_path, content)
+
+
 def test_bytes_that_are_not_utf_8_are_rejected_alone(tmp_path: Path) -> None:
     usual = b"".join(b'{"user":"u%d","a":1}\n' % i for i in range(300))
     check_same(tmp_path, usual + b'{"user":"w","a":"\xff"}\n')
@@ -227,192 +236,3 @@ def test_any_log_is_read_as_if_every_record_was_parsed(
     separators, null = form
     lines = lines_of(first, *alike, *others, separators=separators)
     check_same(tmp_path_factory.mktemp("any"), "\n".join(lines), ColumnMap(null=null))
-
-
-def csv_of(*rows: list[str], delimiter: str = ",", quoting: Any = csv.QUOTE_MINIMAL) -> str:
-    file = io.StringIO()
-    csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator="\n").writerows(rows)
-    return file.getvalue()
-
-
-def csv_rows(count: int) -> list[list[str]]:
-    values = ["", "x", "a, b", 'say "a"', "two\nlines", ";|\t", "日本é", "1.0", " "]
-    return [
-        [f"u{i}", "2026-01-01T00:00:00Z", *(values[(i + j) % 9] for j in range(4))]
-        for i in range(count)
-    ]
-
-
-HEADER = ["user", "time", "a", "b", 'c, "d"', "e"]
-
-
-@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_regular_csv_is_coded(tmp_path: Path, delimiter: str, quoting: Any) -> None:
-    for content in (
-        csv_of(HEADER, *csv_rows(300), delimiter=delimiter, quoting=quoting),
-        csv_of(HEADER, *csv_rows(300), delimiter=delimiter, quoting=quoting).removesuffix("\n"),
-    ):
-        assert is_coded(tmp_path, content, "tried.csv")
-        check_same(tmp_path / str(len(content)), content, name="log.csv")
-
-
-def test_columns_of_a_map_of_csv_are_coded(tmp_path: Path) -> None:
-    rows = "".join(f'u{i},2026-01-0{i % 9 + 1},"x,",{i % 3}\n' for i in range(60))
-    column_map = ColumnMap({"user": "id", "time": "when", "source": "a"}, frozenset({"user"}))
-    check_same(tmp_path, f"id,when,a,b\n{rows}", column_map, "log.csv")
-
-
-UNUSUAL_IN_CSV = {
-    "a field too few": "w,x,1",
-    "a field too few, an empty one at the end": "w,x,",
-    "a field too many": "w,,x,1,2",
-    "a field too many, empty": "w,,x,1,",
-    "too few and too many": "w,,x\nv,,x,1,2",
-    "only a user": "w",
-    "blank line": "",
-    "blank line of spaces": "   ",
-    "delimiters only": ",,,",
-    "empty strings": '"","","",""',
-    "a quote within": 'w,,a"b,1',
-    "two quotes within": 'w,,a"b"c,1',
-    "two quotes within, together": 'w,,a""b,1',
-    "two quotes at the end": 'w,,a"",1',
-    "a quote at the end": 'w,,x,1"',
-    "a delimiter between quotes within": 'w,,a"x,y"',
-    "text after the quotes": 'w,,"a"b,1',
-    "text and a quote after the quotes": 'w,,"a"b",1',
-    "text after doubled quotes": 'w,,""a,1',
-    "blanks before the quotes": 'w,, "a",1',
-    "a blank line end before the quotes": 'w,,"\n""a""",1',
-    "blanks before quotes in quotes": 'w,," ""a""",1',
-    "a tab before the quotes": 'w,,\t"a",1',
-    "blanks after the quotes": 'w,,"a" ,1',
-    "blanks": " w , , a , 1 ",
-    "a quote that is not closed": 'w,,"a,1',
-    "three quotes": 'w,,""",1',
-    "four quotes": 'w,,"""",1',
-    "line end in quotes": 'w,,"a\nb",1',
-    "line ends in quotes, and delimiters": 'w,,"a,\n,b\n,\n",1',
-    "quotes around the user": '"w ""x""",,a,1',
-    "carriage return": "w,,a,1\r",
-    "carriage return in quotes": 'w,,"a\r\nb",1',
-    "zero byte": "w,,a\x00,1",
-    "control character": "w,,a\x01,1",
-    "byte order mark": "\ufeffw,,a,1",
-    "comment": "#w,,a,1",
-    "null": "w,,null,NULL",
-    "number": "w,,1e5,007",
-    "user missing": ",,only here,1",
-    "user empty": '"",,only here,1',
-    "time broken": "w,soon,only here,1",
-    "back slash": 'w,,a\\,"\\"',
-    "the header once more": "user,time,a,b",
-}
-
-
-@pytest.mark.parametrize("at", [0, 300])
-@pytest.mark.parametrize("unusual", UNUSUAL_IN_CSV)
-def test_an_unusual_record_of_csv_changes_nothing_for_the_others(
-    tmp_path: Path, unusual: str, at: int
-) -> None:
-    usual = [f"u{i},,{'xyz'[i % 3]},{i % 7}" for i in range(300)]
-    lines = ["user,time,a,b", *usual[:at], UNUSUAL_IN_CSV[unusual], *usual[at:]]
-    check_same(tmp_path, "\n".join([*lines, *([""] if at == 0 else [])]), name="log.csv")
-
-
-@pytest.mark.parametrize(
-    "header", ['user,"a\nb",c', "user,a b", "\ufeffuser,a", "a,b,user", "user,"]
-)
-def test_an_unusual_header_changes_nothing(tmp_path: Path, header: str) -> None:
-    fields = header.count(",") + 1
-    lines = [header, *(",".join(["xyz"[i % 3]] * fields) for i in range(30))]
-    check_same(tmp_path, "\n".join(lines), name="log.csv")
-
-
-@pytest.mark.parametrize("content", ["user,a", "user,a\n", "user,a\n\n", "user,a\nu,1"])
-def test_a_header_with_hardly_a_record_is_read(tmp_path: Path, content: str) -> None:
-    check_same(tmp_path, content, name="log.csv")
-
-
-def test_lines_of_windows_are_read(tmp_path: Path) -> None:
-    content = csv_of(HEADER, *csv_rows(300)).replace("\n", "\r\n")
-    check_same(tmp_path, content, name="log.csv")
-
-
-def test_bytes_of_csv_that_are_not_utf_8_are_rejected_alone(tmp_path: Path) -> None:
-    usual = b"user,a\n" + b"".join(b"u%d,1\n" % i for i in range(300))
-    check_same(tmp_path, usual + b"w,\xff\n", name="log.csv")
-
-
-@pytest.mark.parametrize("lines", [1, 2**20])
-def test_a_record_of_csv_that_is_too_long_is_rejected_alone(tmp_path: Path, lines: int) -> None:
-    usual = "user,a\n" + "".join(f"u{i},1\n" for i in range(300))
-    long = "\n".join(["x" * (MAX_RECORD_BYTES // lines)] * lines)
-    check_same(tmp_path, f'{usual}w,"{long}"\n', name="log.csv")
-
-
-def test_many_columns_are_coded(tmp_path: Path) -> None:
-    rows = [[f"u{i}", *(str((i + j) % 3) for j in range(300))] for i in range(40)]
-    content = csv_of(["user", *(f"api {j}" for j in range(300))], *rows)
-    assert is_coded(tmp_path, content, "tried.csv")
-    check_same(tmp_path, content, name="log.csv")
-
-
-def test_values_that_never_repeat_are_not_held_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(codes, "_FREE_BYTES", 1000)
-    repeated = "user,a\n" + "".join(f"u{i},{i % 9}\n" for i in range(500))
-    unique = "user,a\n" + "".join(f"u{i},{str(i) * 9}\n" for i in range(500))
-    assert is_coded(tmp_path, repeated, "tried.csv")
-    assert not is_coded(tmp_path, unique, "tried.csv")
-    check_same(tmp_path, unique, name="log.csv")
-
-
-cells = st.text(st.sampled_from('ab",; \n\t'), max_size=5)
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    rows=st.lists(st.lists(cells, min_size=2, max_size=2), max_size=12),
-    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
-    delimiter=st.sampled_from(",;"),
-)
-def test_any_values_of_csv_are_read_as_if_every_record_was_parsed(
-    rows: list[list[str]], quoting: Any, delimiter: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    numbered = [[f"u{i}", *row] for i, row in enumerate([["a", "b"], *rows])]
-    content = csv_of(["user", "a", "b"], *numbered, quoting=quoting, delimiter=delimiter)
-    check_same(tmp_path_factory.mktemp("any"), content, name="log.csv")
-
-
-def rows_of(scan: Scan) -> list[tuple[Any, ...]] | None:
-    """Rows of a scan, their codes as the values that they stand for; none if it is not exact."""
-    with in_memory() as connection:
-        if scan.coded is None:
-            return connection.execute(scan.select).fetchall()
-        rows = []
-        try:
-            for batch in scan.coded.batches():
-                connection.register("coded_batch", ArrowStream(batch))
-                rows += connection.execute(scan.select).fetchall()
-        except InexactReadingError:
-            return None
-    dictionaries = map(scan.coded.dictionary, scan.coded.columns)
-    values = [dict(dictionary.select("code", "raw").rows()) for dictionary in dictionaries]
-    before = len(["problem", "user", "time", "source"])
-    return [(*row[:before], *map(dict.get, values, row[before:])) for row in rows]
-
-
-@settings(max_examples=60, deadline=None)
-@given(body=st.text(st.sampled_from('ab",,, \n'), max_size=30))
-def test_any_text_that_is_coded_has_the_rows_that_duckdb_reads(
-    body: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("any") / "log.csv"
-    path.write_text(f"user,a,b\nu,1,2\n{body}\nv,1,2\n", encoding="utf-8")
-    with log_files([str(path)]) as (log,), pytest.MonkeyPatch.context() as patch:
-        coded = rows_of(WideCollector().scan(log, ColumnMap()))
-        patch.setattr(wide, "_coded", lambda *_arguments: None)
-        assert coded in (None, rows_of(WideCollector().scan(log, ColumnMap())))

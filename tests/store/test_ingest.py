@@ -320,6 +320,20 @@ def test_a_late_value_is_read_as_exactly_as_an_early_one(
     assert seen["late"] == seen["early"]
 
 
+@pytest.mark.parametrize("broken", [['w,"x"y'], ["w,1,2"] * 100_001], ids=["one", "many"])
+def test_a_long_narrow_csv_is_refused_for_many_broken_records_only(
+    tmp_path: Path, database: Database, broken: list[str]
+) -> None:
+    lines = ["user,a", "u,1", *broken, *[f"u,{1:040}"] * 1_100_000]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    if len(broken) > 1:
+        with pytest.raises(InputError, match="more than 100,000 records cannot be split"):
+            add(database, path)
+        return
+    assert counts(add(database, path)) == (len(lines) - 1, 2, len(lines) - 4, 1)
+
+
 def test_parquet_holds_what_the_same_csv_does_around_broken_rows_and_repeats(
     tmp_path: Path,
 ) -> None:
