@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from fpmonitor.answers.decide import question_of, recheck_sets
+from fpmonitor.answers.decide import called_as, question_of, recheck_sets
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
 from fpmonitor.decide.horizon import (
     CheckSlot,
@@ -209,14 +209,14 @@ def report_check(
     PolicyError, UnknownNameError, UndecidableError
         The current data lack a candidate, or hold too few users.
     """
-    decision = decision.called_as(population)
+    decision = called_as(decision, population)
     tested = decision if slot is None else share_delta(decision, slot.horizon or 1)
     return _report(population, decision, recheck_sets(population, tested), slot)
 
 
 def usable(population: Population, decision: Decision) -> bool:
     """Whether a window has enough users for a check."""
-    decision = decision.called_as(population)
+    decision = called_as(decision, population)
     policy = decision.policy
     try:
         asked = population.asked(question_of(decision), policy.candidates)
@@ -260,7 +260,7 @@ def check_window(
     PolicyError, UnknownNameError, UndecidableError
         The horizon is out of range, or the data lack a candidate or hold too few users.
     """
-    identity, decision = identity_of(decision), decision.called_as(population)
+    identity, decision = identity_of(decision), called_as(decision, population)
     window, sets = population.window, decision.allow
     series = _digest(identity, period, window.source, population.audience.value)
     known = read_list(database, series, origin)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fpmonitor.answers.compare import compare_decisions, compare_sets
+from fpmonitor.answers.decide import called_as
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.context import open_monitor
@@ -24,7 +25,6 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.render import answers
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.html import write_html
-from fpmonitor.render.svg import standalone
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 
@@ -112,7 +112,7 @@ def check_image(output: Path) -> None:
 
 def emit_figure(figure: Figure, output: Path, *, quiet: bool) -> None:
     """Write a figure as the file's name asks."""
-    drawn = standalone(figure.svg)
+    drawn = figure.file
     if output.suffix == ".png":
         write_bytes(output, [_png(drawn)])
     else:
@@ -203,7 +203,7 @@ def compare(
         sets = [split_names(names) for names in apis or ()]
         observed = first.population()
         if decision is not None:
-            sets += read_decision(decision).called_as(observed).allow
+            sets += called_as(read_decision(decision), observed).allow
         wanted = sets or [(api,) for api in observed.publishable_apis(asked.k)]
         question = asked.question.among(observed.users)
         earlier = report_exposures(observed, question, wanted)

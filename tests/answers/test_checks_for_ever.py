@@ -211,6 +211,23 @@ def test_an_alarm_sees_what_no_window_shows(decision: Path, tmp_path: Path) -> N
     assert found[-1] == ("cannot tell", True)
 
 
+def test_windows_move_with_the_data(decision: Path, tmp_path: Path) -> None:
+    """A copy of the data buys no second chance, and users that come with it are not new."""
+    db, other = tmp_path / "db", tmp_path / "other"
+    store(db, day_log(tmp_path, 0, 200, rare=0.01))
+    first = by_day(db, decision)
+    assert run(["db", "copy-out", str(tmp_path / "out"), "--db", str(db)]) == 0
+    assert run(["db", "copy-in", str(tmp_path / "out"), "--db", str(other)]) == 0
+    assert by_day(other, decision) == first
+    store(other, day_log(tmp_path, 0, 5000, rare=0.0, first=1000))
+    assert by_day(other, decision).outcome == "cannot tell"
+    store(other, day_log(tmp_path, 1, 5000, rare=0.0))
+    assert run(["db", "copy-out", str(tmp_path / "later"), "--db", str(other)]) == 0
+    assert run(["db", "copy-in", str(tmp_path / "later"), "--db", str(db)]) == 0
+    assert by_day(other, decision).new_users
+    assert not by_day(db, decision).new_users
+
+
 def test_horizons_that_are_no_numbers_are_refused(decision: Path, tmp_path: Path) -> None:
     store(tmp_path / "db", day_log(tmp_path, 0, 30, rare=0.0))
     assert command(tmp_path / "db", decision, "--horizon", "never") == 2
