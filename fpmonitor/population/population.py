@@ -339,6 +339,21 @@ class Population:
             return MemorySource(apis, [self.column(api) for api in apis])
         return self._queries.selected(apis)
 
+    def source_among(self, rows: NDArray[np.bool_], apis: Sequence[str]) -> MemorySource | None:
+        """Count the groups of those users only who are in some rows of the snapshot, in memory.
+
+        Parameters
+        ----------
+        rows
+            bool, one for each row of the snapshot; None is returned where nobody is left.
+        apis
+            As of `source`.
+        """
+        kept = rows if self._rows is None else rows[self._rows]
+        if not kept.any():
+            return None
+        return MemorySource(apis, [self.column(api)[kept] for api in apis])
+
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the tuples of the values of `apis`, as it is."""
         return self.source(sorted(set(apis))).spectrum(apis)
