@@ -171,6 +171,9 @@ def meanings(name: str) -> tuple[str, ...]:
         return (name,)
     if name.startswith("x:"):
         return ()
+    instrumented = api_of_instrumented("any", name)
+    if is_known(instrumented):
+        return (instrumented,)
     header = _HEADER.fullmatch(name)
     if header:
         api = f"http:{(header['named'] or header['bare']).lower().replace('_', '-')}"

@@ -35,6 +35,7 @@ def test_names_of_libraries_and_tables_are_understood() -> None:
         "window.navigator.userAgent": "Navigator.userAgent",
         "navigator.useragent": "Navigator.userAgent",
         "getUserAgent": "Navigator.userAgent",
+        "Navigator.prototype.userAgent": "Navigator.userAgent",
         "system.useragent": "Navigator.userAgent",
         "screenWidth": "Screen.width",
         "screen.width": "Screen.width",
