@@ -33,7 +33,6 @@ from fpmonitor.population.views import View
 from fpmonitor.render import answers
 from fpmonitor.render.check_files import to_github, to_junit, to_sarif
 from fpmonitor.render.figures import of_trend
-from fpmonitor.render.svg import standalone
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Period
 from fpmonitor.watch import Watch, WatchSettings, post_to, run_command
@@ -134,7 +133,7 @@ def trend(
     if timeless >= k:
         note(f"{timeless:,} visits have no time and belong to no window", quiet=quiet)
     if svg is not None:
-        emit(standalone(of_trend(report, headed=True).svg), svg)
+        emit(of_trend(report, headed=True).file, svg)
     shown.show(answers.trend(report))
 
 

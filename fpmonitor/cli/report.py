@@ -25,7 +25,6 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.render import answers
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.html import write_html
-from fpmonitor.render.svg import standalone
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 
@@ -113,7 +112,7 @@ def check_image(output: Path) -> None:
 
 def emit_figure(figure: Figure, output: Path, *, quiet: bool) -> None:
     """Write a figure as the file's name asks."""
-    drawn = standalone(figure.svg)
+    drawn = figure.file
     if output.suffix == ".png":
         write_bytes(output, [_png(drawn)])
     else:
