@@ -31,6 +31,8 @@ FAMILIES = ("brave", "chromium", "firefox", "safari")
 _PUNCTUATION = re.compile(r"[\W_]+")
 _SEVERAL_WORDS = re.compile(r"[A-Za-z].*([A-Z]|\W)")
 _HEADER = re.compile(r"(?:http|headers?)[.:_-](?P<named>.+)|(?P<bare>.+-.+)", re.IGNORECASE)
+# What libraries and pages put around the name of a value.
+_WRAPPINGS = frozenset({"components", "fingerprint", "navigator", "value", "window"})
 # Features of a policy, and not what a table has in its columns.
 _NO_COLUMNS = frozenset({"reporting"})
 # Of media features only these cannot be mistaken for something else without their prefix.
@@ -179,7 +181,8 @@ def meanings(name: str) -> tuple[str, ...]:
         api = f"http:{(header['named'] or header['bare']).lower().replace('_', '-')}"
         if api in known_apis():
             return (api,)
-    return _columns().get(_folded(name), ())
+    bare = ".".join(part for part in name.split(".") if part.casefold() not in _WRAPPINGS)
+    return _columns().get(_folded(name)) or _columns().get(_folded(bare), ())
 
 
 def meaning(name: str, said: Mapping[str, str]) -> str:
