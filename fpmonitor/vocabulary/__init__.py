@@ -228,6 +228,25 @@ def api_named(name: str) -> str:
     return found[0]
 
 
+def columns_of(api: str, means: Mapping[str, str]) -> list[str]:
+    """Find the columns that hold an API, by any name that means nothing else; none if unknown.
+
+    Parameters
+    ----------
+    api
+        Its name.
+    means
+        Column -> the API that it holds.
+
+    Raises
+    ------
+    InputError
+        The name may mean several APIs.
+    """
+    wanted = api_named(api) if meanings(api) else None
+    return [column for column, held in means.items() if held == wanted]
+
+
 @cache
 def nearest(name: str) -> tuple[str, ...]:
     """APIs whose names, or whose names in some source, come close to a name; the closest first."""
