@@ -45,7 +45,7 @@ from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.digests import keyed_digest
 from fpmonitor.store.snapshot import Window
-from fpmonitor.vocabulary import api_named, meaning, meanings
+from fpmonitor.vocabulary import columns_of, meaning
 
 Engine = Literal["auto", "memory", "duckdb"]
 
@@ -114,15 +114,11 @@ class Population:
         """
         found: dict[str, None] = {}
         for api in apis:
-            found |= dict.fromkeys([api] if api in self.snapshot.apis else self._columns_of(api))
+            columns = [api] if api in self.snapshot.apis else columns_of(api, self.means)
+            if not columns:
+                raise self._unknown(api)
+            found |= dict.fromkeys(columns)
         return tuple(found)
-
-    def _columns_of(self, api: str) -> list[str]:
-        wanted = api_named(api) if meanings(api) else ""
-        columns = [name for name, held in self.means.items() if held == wanted]
-        if not columns:
-            raise self._unknown(api)
-        return columns
 
     def _unknown(self, api: str) -> UnknownNameError:
         # A name comes from a log, where a client may have put anything.
@@ -405,10 +401,10 @@ class Population:
         UnknownNameError, UndecidableError, PolicyError
             An API that was never observed, fewer than k users, a number out of range.
         """
-        sample = self.sample(question, [candidates])
+        sample = self.sample(question, [self.named(candidates)])
         if isinstance(sample.source, ThinnedRows):
             sample.source = sample.source.merged()
-        return ExposureIndex(sample)
+        return ExposureIndex(sample, self.means)
 
     def _thinned(
         self, apis: Sequence[str], mean: float, seed: int, given: Sequence[str]
