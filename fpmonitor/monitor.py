@@ -6,7 +6,7 @@ questions asked most often are methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,6 @@ from fpmonitor.closing import Closing
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import identity_of, share_delta, slot_of
 from fpmonitor.disclosure import Audience, masked_text
-from fpmonitor.errors import UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs import ColumnMap, Frame, LazyFrame, LogFile, frame_log, log_files
 from fpmonitor.population.exposure_index import ExposureIndex
@@ -48,10 +47,9 @@ from fpmonitor.store.demand import (
 from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest, list_batches
-from fpmonitor.store.names import said_names, say_names
+from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Period, newest_window
-from fpmonitor.vocabulary import meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,30 +192,6 @@ class Monitor(Closing):
     def batches(self) -> list[BatchReport]:
         """List the logs that were stored, in the order of ingest."""
         return list_batches(self.database)
-
-    def names(self) -> dict[str, str]:
-        """Return the API of the vocabulary that each name in the logs is; empty for none."""
-        said = said_names(self.database)
-        return {name: meaning(name, said) for _, name in self.database.rows("snapshot/apis")}
-
-    def say_names(self, names: Mapping[str, str]) -> None:
-        """Say which APIs of the vocabulary the names in the logs are.
-
-        Parameters
-        ----------
-        names
-            Name in the logs -> API, empty for none.
-
-        Raises
-        ------
-        UnknownNameError, InputError
-            A name that no log has, or an API that nobody knows.
-        """
-        known = [name for _, name in self.database.rows("snapshot/apis")]
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("name in the logs", name, known)
-        say_names(self.database, names)
 
     def rejects(self, *, most: int = 100) -> list[RejectedRecord]:
         """List records that were not stored, the first of each batch; excerpts show their form."""

@@ -21,8 +21,6 @@ class ApiOverview(Result):
     ----------
     api
         What the log calls it.
-    means
-        What the vocabulary calls it; null where nobody knows.
     users
         Users with an observation of it; others are told that all have it where fewer than k lack
         it.
@@ -40,10 +38,11 @@ class ApiOverview(Result):
     changes
         Share of the users who came back whose value had changed; null where none did, and for
         others where fewer than k had or had not.
+    means
+        What the vocabulary calls it; null where nobody knows.
     """
 
     api: str
-    means: str | None
     users: int | None
     coverage: float | None
     values: int | None
@@ -51,6 +50,7 @@ class ApiOverview(Result):
     exposure: float | None
     volatile: bool = False
     changes: float | None = None
+    means: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as the CLI prints it."""

@@ -15,7 +15,7 @@ from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Engine
 from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
-from fpmonitor.vocabulary import meanings
+from fpmonitor.vocabulary import meaning, meanings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -135,6 +135,55 @@ def question_of(decision: Decision, *, delta: float = 0.05) -> Question:
     return Question(policy.k, policy.population, policy.delta or delta, decision.missing)
 
 
+def called_as(decision: Decision, population: Population) -> Decision:
+    """Return a decision with its candidates called as in the log of some users.
+
+    Raises
+    ------
+    UnknownNameError
+        The log lacks one.
+    InputError
+        It holds one twice, or two as one, or means another API by the same name.
+    """
+    candidates = decision.policy.candidates
+    for api in candidates:
+        here, there = meaning(api, decision.names), population.means.get(api)
+        if here and there and here != there:
+            raise InputError(
+                f"{api} is {here} in the decision, and {there} in the log",
+                hint="decide anew on this log, or say what it is with `fpmonitor apis --set`",
+            )
+    if set(candidates) <= set(population.apis):
+        return decision
+    called = {
+        api: population.named([api if api in population.apis else decision.means(api)])
+        for api in candidates
+    }
+    names = {name for found in called.values() for name in found}
+    for api, found in called.items():
+        if len(found) > 1 or len(names) < len(called):
+            raise InputError(
+                f"the decision and the log differ in what they call {decision.means(api)}",
+                hint="decide anew on this log",
+            )
+
+    def sets(lists: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
+        return tuple(tuple(sorted(called[api][0] for api in apis)) for apis in lists)
+
+    [recommended] = sets([decision.recommended])
+    return replace(
+        decision,
+        policy=replace(decision.policy, candidates=tuple(names)),
+        allow=sets(decision.allow),
+        block=sets(decision.block),
+        undecided=sets(decision.undecided),
+        recommended=recommended,
+        masked=None if decision.masked is None else sets([decision.masked])[0],
+        coverage=None,
+        names=population.names(names),
+    )
+
+
 def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Verdict]:
     """Test every set on the allow list of a decision again, on the current users.
 
@@ -152,7 +201,7 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     PolicyError, UnknownNameError, UndecidableError
         The current data lack a candidate, or hold too few users.
     """
-    decision = decision.called_as(population)
+    decision = called_as(decision, population)
     candidates = decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
     source = asked.source(candidates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,9 +22,10 @@ from fpmonitor.logs import ColumnMap
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
+from fpmonitor.store.names import known_names, say_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _NOTED_NAMES = 8
 LOGS = Annotated[
@@ -71,10 +73,10 @@ def ingest(
     quiet: QUIET = False,
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
-    column_map, said = column_map_of(columns, user, time), said_names(names or ())
+    column_map, said = column_map_of(columns, user, time), assigned(names or ())
     column_map = replace(column_map, apis={**column_map.apis, **said})
     with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
-        before = monitor.names()
+        before = known_names(monitor.database)
         reports = monitor.ingest(
             paths,
             collector=collector,
@@ -82,7 +84,7 @@ def ingest(
             digest_values=digest_values,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
-        after = monitor.names()
+        after = known_names(monitor.database)
     shown.show(store.batches(reports))
     for report in reports:
         if report.rows_are_visits:
@@ -100,7 +102,7 @@ def ingest(
         note(f"{rejected:,} records were rejected: see `fpmonitor db rejects`", quiet=quiet)
 
 
-def said_names(assignments: Iterable[str]) -> dict[str, str]:
+def assigned(assignments: Iterable[str]) -> dict[str, str]:
     """Read `NAME=API`; without an API the name is none of the vocabulary.
 
     Raises
@@ -128,20 +130,33 @@ def note_names(names: Mapping[str, str], quiet: bool) -> None:
         return
     ends = f": {_some(renamed)}" if renamed else ""
     note(f"{len(told) - len(open_names)} of {len(told)} names are known{ends}", quiet=quiet)
+    columns_of = defaultdict(list)
+    for name, api in told.items():
+        columns_of[api].append(name)
+    twice = [f"{' and '.join(cs)} are {api}" for api, cs in columns_of.items() if api and cs[1:]]
+    if twice:
+        note(f"one API, allowed only if all its columns are: {_some(twice)}", quiet=quiet)
     if unclear:
-        may_be = [f"{name} may be {' or '.join(vocabulary.meanings(name))}" for name in unclear]
-        note(f"not clear: {_some(may_be)}", quiet=quiet)
+        note(f"not clear: {_some(unclear, _may_be)}", quiet=quiet)
     if unknown:
-        near = {name: vocabulary.nearest(name) for name in unknown}
-        listed = [f"{n} (nearest: {', '.join(apis)})" if apis else n for n, apis in near.items()]
-        note(f"not known to fpmonitor: {_some(listed)}", quiet=quiet)
+        note(f"not known to fpmonitor: {_some(unknown, _near)}", quiet=quiet)
     if open_names:
         note("lists need `fpmonitor apis --set NAME=API` to act on these", quiet=quiet)
 
 
-def _some(texts: Sequence[str]) -> str:
+def _may_be(name: str) -> str:
+    return f"{name} may be {' or '.join(vocabulary.meanings(name))}"
+
+
+def _near(name: str) -> str:
+    near = ", ".join(vocabulary.nearest(name))
+    return f"{name} (nearest: {near})" if near else name
+
+
+def _some(texts: Sequence[str], written: Callable[[str], str] = str) -> str:
     more = len(texts) - _NOTED_NAMES
-    return ", ".join([*texts[:_NOTED_NAMES], *([f"and {more:,} more"] if more > 0 else [])])
+    shown = [written(text) for text in texts[:_NOTED_NAMES]]
+    return ", ".join([*shown, *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def batches(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
@@ -195,9 +210,9 @@ def apis(
         return
     if assignments:
         with open_monitor(users.db) as monitor:
-            monitor.say_names(said_names(assignments))
-            names = monitor.names()
-        rows = [{"name": name, "means": names[name] or None} for name in said_names(assignments)]
+            say_names(monitor.database, assigned(assignments), logged=True)
+            names = known_names(monitor.database)
+        rows = [{"name": name, "means": names[name] or None} for name in assigned(assignments)]
         shown.show(store.listing(rows, title="What names in the logs are"))
         return
     with users.open() as monitor:

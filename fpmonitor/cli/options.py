@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -53,10 +52,10 @@ def share(text: str | float) -> float:
     """Read a share, as 0.05 or as 5%."""
     written = str(text).strip()
     try:
-        number = float(Fraction(written.removesuffix("%").strip()))
-    except (ValueError, ArithmeticError) as error:
-        raise ValueError(f"{text!r} is not a share, such as 0.05 or 5%") from error
-    return number / 100 if written.endswith("%") else number
+        number = Decimal(written.removesuffix("%").strip())
+    except ArithmeticError as error:
+        raise typer.BadParameter(f"{text!r} is not a share, such as 0.05 or 5%") from error
+    return float(number / 100 if written.endswith("%") else number)
 
 
 def number_of_users(text: str | int) -> int:
@@ -69,7 +68,7 @@ def number_of_users(text: str | int) -> int:
             return int(number)
     except (ArithmeticError, ValueError):
         pass
-    raise ValueError(f"{text!r} is not a whole number, such as 10000000 or 10M")
+    raise typer.BadParameter(f"{text!r} is not a whole number, such as 10000000 or 10M")
 
 
 WAIT = Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fpmonitor.answers.compare import compare_decisions, compare_sets
+from fpmonitor.answers.decide import called_as
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.context import open_monitor
@@ -202,7 +203,7 @@ def compare(
         sets = [split_names(names) for names in apis or ()]
         observed = first.population()
         if decision is not None:
-            sets += read_decision(decision).called_as(observed).allow
+            sets += called_as(read_decision(decision), observed).allow
         wanted = sets or [(api,) for api in observed.publishable_apis(asked.k)]
         question = asked.question.among(observed.users)
         earlier = report_exposures(observed, question, wanted)

@@ -6,10 +6,10 @@ A decision file alone answers a gate, so this module needs neither numbers nor a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -20,9 +20,6 @@ from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import read_json, typed, untyped
 from fpmonitor.vocabulary import meaning
-
-if TYPE_CHECKING:
-    from fpmonitor.population.population import Population
 
 # not-a-number is within no limits
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
@@ -134,47 +131,6 @@ class Decision(Result):
             found |= {api} if api in self.policy.candidates else same or {api}
         self.policy.check_candidates(found)
         return found
-
-    def called_as(self, population: Population) -> Decision:
-        """Return the decision with its candidates called as in the log of some users.
-
-        Raises
-        ------
-        UnknownNameError
-            The log lacks one.
-        InputError
-            It holds one twice, or two as one.
-        """
-        candidates = self.policy.candidates
-        if set(candidates) <= set(population.apis):
-            return self
-        called = {
-            api: population.named([api if api in population.apis else self.means(api)])
-            for api in candidates
-        }
-        names = {name for found in called.values() for name in found}
-        for api, found in called.items():
-            if len(found) > 1 or len(names) < len(called):
-                raise InputError(
-                    f"the decision and the log differ in what they call {self.means(api)}",
-                    hint="decide anew on this log",
-                )
-
-        def sets(lists: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
-            return tuple(tuple(sorted(called[api][0] for api in apis)) for apis in lists)
-
-        [recommended] = sets([self.recommended])
-        return replace(
-            self,
-            policy=replace(self.policy, candidates=tuple(names)),
-            allow=sets(self.allow),
-            block=sets(self.block),
-            undecided=sets(self.undecided),
-            recommended=recommended,
-            masked=None if self.masked is None else sets([self.masked])[0],
-            coverage=None,
-            names=population.names(names),
-        )
 
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).

@@ -194,11 +194,17 @@ def collateral(
 ) -> tuple[str, ...]:
     """APIs that controls change though they were not to be blocked, sorted.
 
-    An API of which only a blocked selector is hidden is none of them.
+    An API of which only a blocked selector is hidden is none of them, nor a selector of a blocked
+    API that is no candidate.
     """
     blocked = set(blocked)
     whole = {api.partition("#")[0] for api in blocked}
-    known = {api for control in controls for api in control.effects}
+    known = {
+        api
+        for control in controls
+        for api in control.effects
+        if api.partition("#")[0] not in blocked
+    }
     return tuple(
         sorted(
             api

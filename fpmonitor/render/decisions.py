@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.export.lists import ApiAction
     from fpmonitor.export.plan import Plan
+    from fpmonitor.proof_check import Finding
     from fpmonitor.render.tables import Cell
 
 _SHOWN_SETS = 5
@@ -143,6 +144,26 @@ def coverage(found: Coverage) -> Output:
         ],
     )
     return Output(tables=[table], rows=document["apis"], document=document)
+
+
+def proved(findings: Sequence[Finding]) -> Output:
+    """Return what of a decision file is proved again."""
+    rows = [
+        {"claim": claim, "apis": list(apis), "answer": answer, "reason": reason}
+        for claim, apis, answer, reason in findings
+    ]
+    table = Table.of(
+        rows,
+        title="Proved again",
+        columns=columns(
+            "text",
+            "claim",
+            ("set", lambda row: ", ".join(row["apis"]) or None),
+            "answer",
+            ("reason", lambda row: row["reason"] or None),
+        ),
+    )
+    return Output(tables=[table], rows=rows, document=rows)
 
 
 def plan(found: Plan) -> Output:

@@ -13,6 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from fpmonitor.export.lists import api_actions
+from fpmonitor.render.answers import names
 from fpmonitor.render.decisions import answer, called
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
 from fpmonitor.render.svg import chart_style
@@ -112,7 +113,7 @@ def _apis(findings: Findings) -> str:
         findings.overview,
         title="All observed APIs",
         columns=[
-            *columns("text", "API"),
+            *names(findings.overview),
             *columns("count", "users"),
             *columns("short share", "coverage"),
             *columns("count", "values"),

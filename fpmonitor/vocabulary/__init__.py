@@ -222,6 +222,7 @@ def api_named(name: str) -> str:
     return found[0]
 
 
+@cache
 def nearest(name: str) -> tuple[str, ...]:
     """APIs whose names, or whose names in some source, come close to a name; the closest first."""
     spelled = {_folded(api): (api,) for api in known_apis()} | _columns()
@@ -290,5 +291,6 @@ def resolve(name: str) -> list[Resolution]:
     found += [Resolution("columns", name, api) for api in meanings(name) if api not in told]
     if not found:
         names = {*known_apis(), *(alias for source in sources for alias in sources[source])}
-        raise UnknownNameError("name of an API", name, {*names, *_content()["columns"]})
+        names |= _content()["columns"].keys()
+        raise UnknownNameError("name of an API", name, nearest(name) or names)
     return found

@@ -16,6 +16,7 @@ from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin
+from fpmonitor.store.names import say_names
 from tests.cli import foreign
 
 if TYPE_CHECKING:
@@ -114,6 +115,9 @@ def test_a_list_for_ublock_sets_what_the_vocabulary_names() -> None:
     fpmonitor(f"decide {db} --budget 10% --setting sample --never screen.width -q -o d.json")
     fpmonitor("export d.json --to ublock -q -o list.txt")
     assert "set-constant, screen.width" in Path("list.txt").read_text()
+    fpmonitor("export d.json --to ublock --verdicts v.json -q -o list.txt")
+    rows = {row["api"]: row for row in json.loads(Path("v.json").read_text())}
+    assert (rows["screenWidth"]["verdict"], rows["screenWidth"]["collateral"]) == ("exact", [])
 
 
 # ---- Said once ----------------------------------------------------------------------------------
@@ -157,9 +161,7 @@ def test_the_user_says_what_a_name_is_in_four_ways(capsys: pytest.CaptureFixture
     ]
     fpmonitor("apis --set w= -o s.json")
     assert {row["api"]: row["means"] for row in shown(capsys, "apis")}["w"] is None
-    with Monitor("fpmonitor.duckdb") as monitor:
-        monitor.say_names({"w": "Screen.height"})
-        assert monitor.names()["w"] == "Screen.height"
+    assert {row["api"]: row["means"] for row in shown(capsys, "apis")}["tz"] == means["tz"]
 
 
 @pytest.mark.parametrize(
@@ -236,6 +238,18 @@ def test_a_decision_is_asked_by_either_name_and_on_logs_with_other_names(
     assert {api for row in there for api in row["apis"]} == {AGENT, "Screen.width"}
 
 
+def test_a_decision_is_not_checked_on_a_column_of_the_same_name_that_is_something_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    db = user_agents()
+    fpmonitor(f"decide {db} --budget 40% --setting sample --candidates screenWidth -q -o d.json")
+    fpmonitor(f"apis {db} --set screenWidth=window.innerWidth -o s.json")
+    told = said(capsys, f"check d.json {db}", 2)
+    assert "screenWidth is Screen.width in the decision, and Window.innerWidth in the log" in told
+    fpmonitor(f"apis {db} --set screenWidth= -o s.json")
+    fpmonitor(f"check d.json {db} -q -o c.json")
+
+
 def test_misspelt_names_get_the_nearest_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     db = user_agents()
     for line in (
@@ -255,7 +269,7 @@ def test_several_columns_of_one_api_are_read_and_blocked_together(
 ) -> None:
     rows = [row | {"ua": "all alike"} for row in foreign.user_agents()]
     foreign.write_lines(Path("a.jsonl"), rows)
-    fpmonitor("ingest a.jsonl -q -o b.json")
+    assert f"ua and userAgent are {AGENT}" in said(capsys, "ingest a.jsonl")
     [report] = shown(capsys, f"exposure --apis {AGENT}")
     assert report["apis"] == ["ua", "userAgent"]
     fpmonitor("decide --budget 10% --setting sample --candidates ua,userAgent -q -o d.json")
@@ -323,8 +337,38 @@ def test_an_unknown_name_is_a_verdict_of_its_own_beside_known_ones(
     fpmonitor("report d.json -o report.html -q")
     page = Path("report.html").read_text()
     assert "Names not known to fpmonitor (?): agnt." in page
+    assert "userAgent (Navigator.userAgent)" in page.replace("<wbr/>", "")
+    assert "known as" in page
     missed = re.search(r"No format hides ([^.]*(?:\.\w[^.]*)*)\.", page)
     assert missed is None or "agnt" not in missed[1]
+
+
+def test_a_resolution_of_both_dimensions_is_not_hidden_by_one_of_them() -> None:
+    foreign.write_lines(Path("f.jsonl"), foreign.fingerprintjs())
+    fpmonitor("ingest f.jsonl -q -o b.json")
+    fpmonitor("decide --budget 40% --setting sample --never screenResolution -q -o d.json")
+    fpmonitor("export d.json --to ublock --verdicts v.json -q -o list.txt")
+    rows = {row["api"]: row["verdict"] for row in json.loads(Path("v.json").read_text())}
+    assert rows["screenResolution"] == "impossible"
+
+
+def test_lists_for_programs_hold_both_names(capsys: pytest.CaptureFixture[str]) -> None:
+    db = user_agents()
+    fpmonitor(f"decide {db} --budget 10% --setting sample -q -o d.json")
+    listed = shown(capsys, "export d.json --to json -q")
+    assert "userAgent" in listed["block"]
+    assert listed["names"]["userAgent"] == AGENT
+    snippet = shown(capsys, "snippet d.json --address https://example.com --format json")
+    assert AGENT in snippet["apis"]
+
+
+def test_automation_is_seen_in_columns_that_are_called_otherwise(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [{"user": i, "ua": "HeadlessChrome/1" if i < 12 else "x"} for i in range(40)]
+    foreign.write_lines(Path("a.jsonl"), rows)
+    fpmonitor("ingest a.jsonl -q -o b.json")
+    assert shown(capsys, "automation --apis ua")["signs"]["headless"] == 12
 
 
 # ---- A name never lowers an exposure ------------------------------------------------------------
@@ -363,7 +407,7 @@ def test_a_name_of_the_vocabulary_cannot_be_given_another_meaning() -> None:
     with Monitor("a.duckdb", create=True) as monitor:
         monitor.ingest(pl.DataFrame({"user": [1, 2], "Navigator.plugins": ["a", "b"]}))
         with pytest.raises(InputError):
-            monitor.say_names({"Navigator.plugins": "HTMLCanvasElement.toDataURL"})
+            say_names(monitor.database, {"Navigator.plugins": "HTMLCanvasElement.toDataURL"})
 
 
 def test_others_are_not_told_what_a_log_calls_its_columns(

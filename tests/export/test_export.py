@@ -321,6 +321,14 @@ def test_coverage_finds_the_fewest_formats_and_what_all_miss() -> None:
 
 # ---- Permissions-Policy -------------------------------------------------------------------------
 
+
+@pytest.mark.parametrize("variant", ["headers", "nginx", "apache", "caddy"])
+def test_headers_are_written_where_no_feature_is_to_be_switched_off(variant: str) -> None:
+    for decision in (decision_of(["Screen.width"], []), decision_of([], ["Navigator.userAgent"])):
+        exporter = PRODUCTS["permissions-policy"]
+        assert exporter.export(decision, ExportOptions(variant=variant)).controls == ()
+
+
 HINTS = decision_of(
     ["http:sec-ch-ua-model", "Screen.width"],
     ["NavigatorUAData.getHighEntropyValues#platformVersion", "http:sec-ch-ua-platform-version"],
