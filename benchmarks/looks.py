@@ -2,7 +2,8 @@
 
     python benchmarks/looks.py [--runs 4000] [--seed 1]
 
-prints JSON: the share of runs with a wrong allow, which may be at most delta. In each attack the
+prints JSON: the share of runs with a wrong allow, which may be at most delta, and the upper limit
+of its probability (Clopper and Pearson, 95 %). In each attack the
 exposure is just above the budget: some users have values of their own, all others share one, which
 is the hardest law. `one_look` is the same score with the limit of one set that is looked at once.
 
@@ -20,6 +21,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
 from fpmonitor.estimate.looks import UNIVERSE, Criteria, decision_criteria
 
@@ -83,6 +85,12 @@ def redraw(budget: float, runs: int, rng: np.random.Generator) -> dict[str, floa
     return {"first": float(first.mean()), "any_of_300": float(any_of.mean())}
 
 
+def upper_limit(share: float, runs: int) -> float:
+    """Upper limit of a probability, by the share of runs, at 95 % confidence."""
+    wrong = round(share * runs)
+    return float(stats.beta.ppf(0.95, wrong + 1, runs - wrong)) if wrong < runs else 1.0
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=4_000)
@@ -91,7 +99,7 @@ def main() -> None:
     result = {
         attack.__name__: {
             str(budget): {
-                name: round(float(share), 5)
+                name: [round(float(share), 5), round(upper_limit(float(share), options.runs), 5)]
                 for name, share in attack(
                     budget, options.runs, np.random.default_rng(options.seed)
                 ).items()

@@ -170,6 +170,35 @@ def told_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> ToldSpe
     )
 
 
+def publishable_groups(spectrum: CountSpectrum, k: int) -> list[tuple[int, int, int]]:
+    """Count spectrum as it may leave: users (last) in groups of so few to so many.
+
+    Groups of fewer than k users are pooled until each pool has k users. Where all of them together
+    have fewer, the same is told for 0, 1, ..., k - 1 such users, as by `told_spectra`.
+    """
+    groups, hidden = spectrum.groups(), spectrum.users_below(k)
+    if hidden < k:
+        largest, _, users = groups[-1]
+        rest = hidden + largest
+        if largest < k or rest < 2 * k - 1:
+            return [(1, spectrum.users, spectrum.users)]
+        told = [group for group in groups[:-1] if group[0] >= k]
+        told += [(largest, largest, users - largest)] if users > largest else []
+        return [(1, rest, k - 1), *told, (rest - (k - 1), rest, rest - (k - 1))]
+    pools: list[tuple[int, int, int]] = []
+    first, pooled = 1, 0
+    for size, _, users in groups:
+        if size >= k:
+            break
+        pooled += users
+        if pooled >= k:
+            pools.append((first, size, pooled))
+            first, pooled = size + 1, 0
+    first, _, users = pools.pop()
+    pools.append((first, k - 1, users + pooled))
+    return pools + [group for group in groups if group[0] >= k]
+
+
 def may_name(users: int, k: int, audience: Audience) -> bool:
     """Whether the name of an API may leave: to others only where at least k users have it.
 

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-# DuckDB would download an extension that a file or a statement seems to need.
-_OFFLINE = {"autoinstall_known_extensions": "false"}
+# DuckDB would download an extension that a file or a statement seems to need, or load one that the
+# user has, as for a path that is an address.
+_OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 _INTERRUPTED = "Query interrupted"
 _connections: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
@@ -41,8 +42,10 @@ def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConn
     connection = duckdb.connect(database, config={**_OFFLINE, **settings})
     # A progress bar would go to stdout. In a notebook that cannot show one it is off, and DuckDB
     # refuses even to turn it off.
-    shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
-    if shown == [(True,)]:  # a result that was not fetched to its end would keep others waiting
+    asked = connection.execute("SELECT system.main.current_setting('enable_progress_bar')")
+    if asked.fetchall() == [
+        (True,)
+    ]:  # a result that was not fetched to its end would keep others waiting
         connection.execute("SET enable_progress_bar = false")
     _connections.add(connection)
     return connection

@@ -59,9 +59,10 @@ class UnknownNameError(InputError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
-        nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        folded = [other for other in known if other.casefold() == name.casefold()]
-        nearest = list(dict.fromkeys([*folded, *nearest]))
+        members = {other.rpartition(".")[2].casefold(): other for other in known}
+        spelled = members | {other.casefold(): other for other in known}
+        close = difflib.get_close_matches(name.casefold(), spelled, n=3, cutoff=0.5)
+        nearest = list(dict.fromkeys(spelled[key] for key in close))
         hint = (
             f"nearest: {', '.join(nearest)}"
             if nearest

@@ -73,6 +73,9 @@ class ColumnMap:
         Columns of a wide log that are no APIs.
     null
         What a JSON `null` in a wide record means: a value that the API returned, or absent.
+    apis
+        Column of a wide log, or name of an API in a long one -> the API of the vocabulary that it
+        is, empty for none.
     flatten
         Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
     """
@@ -80,6 +83,7 @@ class ColumnMap:
     columns: Mapping[str, str] = field(default_factory=dict)
     ignore: frozenset[str] = frozenset()
     null: Literal["value", "absent"] = "value"
+    apis: Mapping[str, str] = field(default_factory=dict)
     flatten: bool = True
 
     def name_of(self, field_name: str) -> str:
@@ -88,7 +92,7 @@ class ColumnMap:
 
     @classmethod
     def from_toml(cls, path: Path) -> ColumnMap:
-        """Read a column map: a table `[columns]`, a list `ignore`, a word `null`.
+        """Read a column map: tables `[columns]` and `[apis]`, a list `ignore`, a word `null`.
 
         Raises
         ------
@@ -99,15 +103,18 @@ class ColumnMap:
         columns = content.pop("columns", {})
         ignore = content.pop("ignore", [])
         null = content.pop("null", "value")
+        apis = content.pop("apis", {})
         flatten = content.pop("flatten", True)
         if content:
             raise InputError(
                 f"column map {path}: unknown {', '.join(sorted(content))}",
-                hint="it has a table [columns], a list `ignore` and a word `null`",
+                hint="it has tables [columns] and [apis], a list `ignore`, `null` and `flatten`",
             )
-        if not isinstance(columns, dict) or not isinstance(ignore, list):
+        if not all(isinstance(table, dict) for table in (columns, apis)) or not isinstance(
+            ignore, list
+        ):
             raise InputError(
-                f"column map {path}: `columns` must be a table and `ignore` a list",
+                f"column map {path}: `columns` and `apis` must be tables and `ignore` a list",
                 hint="write [columns] and, below it, user = 'name'; before it, ignore = ['name']",
             )
         unknown = sorted(set(columns) - set(_FIELDS))
@@ -116,13 +123,13 @@ class ColumnMap:
                 f"column map {path}: unknown field {', '.join(unknown)}",
                 hint=f"fields are {', '.join(_FIELDS)}",
             )
-        if not all(isinstance(name, str) for name in (*columns.values(), *ignore)):
+        if not all(isinstance(name, str) for name in (*columns.values(), *apis.values(), *ignore)):
             raise InputError(f"column map {path}: names must be strings")
         if null not in ("value", "absent"):  # a list has no hash
             raise InputError(f'column map {path}: null must be "value" or "absent", got {null!r}')
         if not isinstance(flatten, bool):
             raise InputError(f"column map {path}: flatten must be true or false")
-        return cls(columns, frozenset(ignore), null, flatten)
+        return cls(columns, frozenset(ignore), null, apis, flatten)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ from fpmonitor.store.demand import (
 from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest, list_batches
+from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Period, newest_window
 
@@ -160,6 +161,7 @@ class Monitor(Closing):
         column_map = column_map or ColumnMap()
         with _opened(logs, name) as files:
             recognised = [(log, choose_collector(log, column_map, collector)) for log in files]
+            say_names(self.database, column_map.apis)
             if digest_values:
                 keep_digests_only(self.database)
             return [

@@ -41,16 +41,23 @@ def read_bytes(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BY
     Raises
     ------
     InputError
-        It cannot be read, or is larger.
+        It cannot be read, or is larger; or it is a named pipe, which may have no writer.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(most + 1)
+        is_named_pipe = path.is_fifo() and path.resolve().exists()  # that of `<(...)` has no name
+        content = b"" if is_named_pipe else _beginning(path, most + 1)
     except OSError as error:
         raise InputError(f"{kind} {path}: {error.strerror or error}", hint=hint) from error
+    if is_named_pipe:
+        raise InputError(f"{kind} {path}: a named pipe, not a file", hint=hint)
     if len(content) > most:
         raise InputError(f"{kind} {path}: larger than {most / 1_000_000:g} MB", hint=hint)
     return content
+
+
+def _beginning(path: Path, most: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(most)
 
 
 def read_text(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYTES) -> str:

@@ -77,6 +77,11 @@ class CountSpectrum:
         """Number of distinct values seen."""
         return int(self.values.sum())
 
+    def groups(self) -> list[tuple[int, int, int]]:
+        """Users (last) in groups of so few to so many, as `publishable_groups` returns them."""
+        sizes, users = self.counts.tolist(), (self.counts * self.values).tolist()
+        return list(zip(sizes, sizes, users, strict=True))
+
     def users_below(self, k: int) -> int:
         """Users in groups of fewer than `k` users (strict)."""
         small = self.counts < k

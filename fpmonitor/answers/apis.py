@@ -20,7 +20,7 @@ class ApiOverview(Result):
     Attributes
     ----------
     api
-        Its name.
+        What the log calls it.
     users
         Users with an observation of it; others are told that all have it where fewer than k lack
         it.
@@ -38,6 +38,8 @@ class ApiOverview(Result):
     changes
         Share of the users who came back whose value had changed; null where none did, and for
         others where fewer than k had or had not.
+    means
+        What the vocabulary calls it; null where nobody knows.
     """
 
     api: str
@@ -48,6 +50,7 @@ class ApiOverview(Result):
     exposure: float | None
     volatile: bool = False
     changes: float | None = None
+    means: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as the CLI prints it."""
@@ -97,6 +100,7 @@ def _overview(population: Population, api: str, users: int, *, k: int, unsafe: b
     told = population.told([api], k).most
     return ApiOverview(
         api=api,
+        means=population.means.get(api),
         users=shown,
         coverage=None if shown is None else shown / everybody,
         values=_values(told, everybody - users, audience) if has_k or shown is not None else None,

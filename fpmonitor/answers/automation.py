@@ -104,7 +104,7 @@ def report_automation(
     # Without its users' number, the exposure of the others is not told either: it divides by it.
     if automated < users and (audience is Audience.OWNER or visible is not None):
         human = population.seen_by(replace(population.view, drop_automation=True))
-    wanted = sorted_sets(sets)
+    wanted = sorted_sets(population.named(apis) for apis in sets)
     return AutomationReport(
         users=users,
         automated=visible,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from fpmonitor.answers.decide import recheck_sets
+from fpmonitor.answers.decide import called_as, recheck_sets
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
 from fpmonitor.decide.horizon import CheckSlot, share_delta
 from fpmonitor.disclosure import publishable_count
@@ -97,6 +97,7 @@ def report_check(
     PolicyError, UnknownNameError, UndecidableError
         The current data lack a candidate, or hold too few users.
     """
+    decision = called_as(decision, population)
     tested = decision if slot is None else share_delta(decision, slot.horizon)
     users, k = population.snapshot.users, decision.policy.k
     return CheckReport(

@@ -100,7 +100,7 @@ def report_curve(
     InputError
         No API is named.
     """
-    [wanted] = sorted_sets([apis])
+    [wanted] = sorted_sets([population.named(apis)])
     unsafe = may_count_below(population.audience, wanted=show_counts_below_k)
     asked = population.asked(question, wanted)
     if not unsafe:

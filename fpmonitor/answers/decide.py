@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from fpmonitor.decide.deciding import decide, recheck
 from fpmonitor.decide.decision import Setting
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Engine
 from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
+from fpmonitor.vocabulary import meaning, meanings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
@@ -33,6 +35,9 @@ def decide_sets(
     engine: Engine = "auto",
     engine_name: str = "duckdb",
     fixed_question: bool = False,
+    must: Iterable[str] = (),
+    never: Iterable[str] = (),
+    weights: Mapping[str, float] | None = None,
     **options: Any,
 ) -> Decision:
     """Decide all subsets of the candidates.
@@ -58,8 +63,10 @@ def decide_sets(
     fixed_question
         The caller says that candidates, budget, k and population were fixed before the users were
         seen: sets are then tested at higher levels, and the guarantee names the condition.
+    must, never, weights
+        See `decide.utility.recommend`; APIs as in `candidates`.
     options
-        `weights`, `must`, `never`, `time_limit`, `max_size`, `forecast`, `progress`, `known`: see
+        `time_limit`, `max_size`, `forecast`, `progress`, `known`: see
         `decide.deciding.decide`.
 
     Raises
@@ -75,7 +82,9 @@ def decide_sets(
     ):
         if word not in words:
             raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
-    chosen = population.publishable_apis(question.k) if candidates is None else candidates
+    chosen = population.named(
+        population.publishable_apis(question.k) if candidates is None else candidates
+    )
     asked = population.asked(question, chosen)
     exact = setting == "sample"
     policy = Policy(
@@ -83,12 +92,12 @@ def decide_sets(
         population=asked.users if exact or question.population is None else question.population,
         budget=budget,
         delta=None if exact else question.delta,
-        candidates=tuple(chosen),
+        candidates=chosen,
         realised=realised,
     )
     source = asked.source(policy.candidates, engine)
     in_memory = isinstance(source, MemorySource)
-    return decide(
+    decision = decide(
         source,
         policy,
         seal=asked.seal,
@@ -99,15 +108,80 @@ def decide_sets(
         view=population.view,
         masked=asked.masked(policy.candidates, policy.k),
         log_source=population.window.source,
+        must=population.named(must),
+        never=population.named(never),
+        weights=_weights_of(population, weights or {}),
         engine="memory" if in_memory else engine_name,
         **options,
     )
+    return replace(decision, names=population.names(policy.candidates))
+
+
+def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[str, float]:
+    """Weights by what the log calls the APIs; known ones that it lacks are passed over."""
+    found: dict[str, float] = {}
+    for api, weight in weights.items():
+        try:
+            found |= dict.fromkeys(population.named([api]), weight)
+        except UnknownNameError:
+            if not meanings(api):
+                raise
+    return found
 
 
 def question_of(decision: Decision, *, delta: float = 0.05) -> Question:
     """Return the question of a decision; `delta` is that of limits where it is exact."""
     policy = decision.policy
     return Question(policy.k, policy.population, policy.delta or delta, decision.missing)
+
+
+def called_as(decision: Decision, population: Population) -> Decision:
+    """Return a decision with its candidates called as in the log of some users.
+
+    Raises
+    ------
+    UnknownNameError
+        The log lacks one.
+    InputError
+        It holds one twice, or two as one, or means another API by the same name.
+    """
+    candidates = decision.policy.candidates
+    for api in candidates:
+        here, there = meaning(api, decision.names), population.means.get(api)
+        if here and there and here != there:
+            raise InputError(
+                f"{api} is {here} in the decision, and {there} in the log",
+                hint="decide anew on this log, or say what it is with `fpmonitor apis --set`",
+            )
+    if set(candidates) <= set(population.apis):
+        return decision
+    called = {
+        api: population.named([api if api in population.apis else decision.means(api)])
+        for api in candidates
+    }
+    names = {name for found in called.values() for name in found}
+    for api, found in called.items():
+        if len(found) > 1 or len(names) < len(called):
+            raise InputError(
+                f"the decision and the log differ in what they call {decision.means(api)}",
+                hint="decide anew on this log",
+            )
+
+    def sets(lists: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
+        return tuple(tuple(sorted(called[api][0] for api in apis)) for apis in lists)
+
+    [recommended] = sets([decision.recommended])
+    return replace(
+        decision,
+        policy=replace(decision.policy, candidates=tuple(names)),
+        allow=sets(decision.allow),
+        block=sets(decision.block),
+        undecided=sets(decision.undecided),
+        recommended=recommended,
+        masked=None if decision.masked is None else sets([decision.masked])[0],
+        coverage=None,
+        names=population.names(names),
+    )
 
 
 def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Verdict]:
@@ -127,6 +201,7 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     PolicyError, UnknownNameError, UndecidableError
         The current data lack a candidate, or hold too few users.
     """
+    decision = called_as(decision, population)
     candidates = decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
     source = asked.source(candidates)

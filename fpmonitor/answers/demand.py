@@ -76,7 +76,8 @@ def report_demand(
         A number out of range, fewer than k users.
     """
     known = () if population is None else population.publishable_apis(question.k)
-    observed = [observed_apis(demand.apis, known) for demand in demands]
+    means = {} if population is None else population.means
+    observed = [observed_apis(demand.apis, known, means) for demand in demands]
     distinct = sorted({apis for apis in observed if apis})
     exposure_of: dict[tuple[str, ...], ExposureReport] = {}
     if population is not None and distinct:
@@ -86,7 +87,7 @@ def report_demand(
         DemandLine(
             demand=demand,
             observed=apis,
-            unobserved=unobserved_apis(demand.apis, known),
+            unobserved=unobserved_apis(demand.apis, known, means),
             exposure=exposure_of.get(apis),
         )
         for demand, apis in zip(demands, observed, strict=True)
@@ -116,18 +117,31 @@ def weigh_by_demand(population: Population, sites: Mapping[str, int]) -> dict[st
     known = population.publishable_apis(_ANY_K)
     weights = dict.fromkeys(known, 0.0)
     for api, number in sites.items():
-        for observed in observed_apis((api,), known):
+        for observed in observed_apis((api,), known, population.means):
             weights[observed] = max(weights[observed], float(number))
     return weights
 
 
-def observed_apis(apis: Iterable[str], population: Iterable[str]) -> tuple[str, ...]:
-    """Find those APIs of a population log that one of `apis` reads, with any selector."""
+def observed_apis(
+    apis: Iterable[str], population: Iterable[str], means: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Find those APIs of a population log that one of `apis` reads, with any selector.
+
+    `means` says which APIs the names of the log are.
+    """
     wanted = set(apis)
-    return tuple(sorted(api for api in population if api in wanted or base_of(api) in wanted))
+    return tuple(sorted(name for name in population if _reads_of(name, means) & wanted))
 
 
-def unobserved_apis(apis: Iterable[str], population: Iterable[str]) -> tuple[str, ...]:
+def unobserved_apis(
+    apis: Iterable[str], population: Iterable[str], means: Mapping[str, str]
+) -> tuple[str, ...]:
     """Find those of `apis` of which a population log knows nothing."""
-    known = {name for api in population for name in (api, base_of(api))}
+    known = {read for name in population for read in _reads_of(name, means)}
     return tuple(api for api in apis if api not in known)
+
+
+def _reads_of(name: str, means: Mapping[str, str]) -> set[str]:
+    """Return what scripts read to get what a log calls `name`."""
+    api = means.get(name, name)
+    return {name, api, base_of(api)}

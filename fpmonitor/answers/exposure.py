@@ -225,9 +225,9 @@ def report_exposures(
     InputError
         An empty set, supports that do not fit, or cohorts where absent users count as exposed.
     """
-    wanted = sorted_sets(sets)
+    wanted = sorted_sets(population.named(apis) for apis in sets)
     declared = declared_supports(supports, wanted)
-    cohort = tuple(dict.fromkeys(given))
+    cohort = population.named(given)
     if cohort and question.missing == "exposed":
         raise InputError(
             "given: users who lack a given API are a cohort, which --missing exposed has not",

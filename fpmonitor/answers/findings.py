@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.automation import AutomationReport, report_automation
 from fpmonitor.answers.curve import CurveReport, report_curve
-from fpmonitor.answers.decide import question_of
+from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.demand import DemandLine
 from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.preview import preview_sets
@@ -105,6 +105,7 @@ def gather_findings(
     PolicyError, UnknownNameError, UndecidableError
         The data of now lack a candidate, or hold too few users.
     """
+    decision = called_as(decision, population)
     recommended, candidates = decision.recommended, decision.policy.candidates
     question = question_of(decision)
     rest = [api for api in candidates if api not in recommended]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fpmonitor.answers.decide import question_of
+from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.exposure import report_exposure
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def preview_sets(
     PolicyError, UnknownNameError, UndecidableError
         The data of now lack a candidate, or hold too few users.
     """
-    wanted = [sorted(set(apis)) for apis in sets]
+    decision = called_as(decision, population)
+    wanted = [sorted(population.named(apis)) for apis in sets]
     question = question_of(decision, delta=delta)
     sample = population.sample(question, [decision.policy.candidates])
     sample.ask(wanted)

@@ -126,10 +126,10 @@ def rank_sets(
     InputError
         No set, or an empty one.
     """
-    wanted = sorted_sets(sets)
+    wanted = sorted_sets(population.named(apis) for apis in sets)
     if not wanted:
         chosen = population.publishable_apis(question.k) if candidates is None else candidates
-        wanted = sets_up_to(size, sorted(set(chosen)))
+        wanted = sets_up_to(size, sorted(population.named(chosen)))
     distinct = sorted(set(wanted))
     if not distinct:
         raise InputError("sets: name at least one set, of at least one API each")

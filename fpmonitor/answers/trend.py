@@ -268,7 +268,7 @@ def report_trend(
     check_share("false_alarms", false_alarms)
     if against not in get_args(Against):
         raise InputError(f"against: must be one of {', '.join(get_args(Against))}")
-    wanted = sorted_sets(sets)
+    wanted = sorted_sets(map(windows.named, sets))
     k = question.k
     reads: list[_Read] = []
     tested: list[_Tested] = []

@@ -99,7 +99,7 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         Entry(
             "audit",
             "fpmonitor.cli.release:audit",
-            "What a release reveals: deltas under partial knowledge, and singling out.",
+            "What a release reveals, and whether a decision is proved.",
         ),
         Entry(
             "ldp",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,11 +17,17 @@ from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.disclosure import Audience
+from fpmonitor.errors import InputError
 from fpmonitor.logs import ColumnMap
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
+from fpmonitor.store.names import known_names, say_names
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_NOTED_NAMES = 8
 LOGS = Annotated[
     list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input.")
 ]
@@ -47,6 +54,26 @@ def ingest(
     columns: COLUMNS = None,
     user: USER_COLUMN = None,
     time: TIME_COLUMN = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as",
+            help="A column, or an API of a long log, is this API; repeat for further ones.",
+            metavar="NAME=API",
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
+        ),
+    ] = None,
+    flatten: Annotated[
+        bool,
+        typer.Option(
+            "--flatten/--no-flatten", help="Whether each leaf of a nested column is an API."
+        ),
+    ] = True,
     digest_values: Annotated[
         bool,
         typer.Option(
@@ -58,8 +85,15 @@ def ingest(
     quiet: QUIET = False,
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
-    column_map = column_map_of(columns, user, time)
+    column_map, said = column_map_of(columns, user, time), assigned(names or ())
+    column_map = replace(
+        column_map,
+        apis={**column_map.apis, **said},
+        ignore=column_map.ignore | set(ignore or ()),
+        flatten=column_map.flatten and flatten,
+    )
     with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
+        before = known_names(monitor.database)
         reports = monitor.ingest(
             paths,
             collector=collector,
@@ -67,6 +101,7 @@ def ingest(
             digest_values=digest_values,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
+        after = known_names(monitor.database)
     shown.show(store.batches(reports))
     for report in reports:
         if report.rows_are_visits:
@@ -75,9 +110,70 @@ def ingest(
                 "--user COLUMN names one",
                 quiet=quiet,
             )
+    if after != before:
+        note_names({name: api for name, api in after.items() if before.get(name) != api}, quiet)
+    for name in said.keys() - after.keys():
+        note(f"--as {name}: no log has this name", quiet=quiet)
     rejected = sum(report.rejected for report in reports)
     if rejected:
         note(f"{rejected:,} records were rejected: see `fpmonitor db rejects`", quiet=quiet)
+
+
+def assigned(assignments: Iterable[str]) -> dict[str, str]:
+    """Read `NAME=API`; without an API the name is none of the vocabulary.
+
+    Raises
+    ------
+    InputError
+        One has another form.
+    """
+    found = {}
+    for text in assignments:
+        name, equals, api = text.rpartition("=")
+        if not (name and equals):
+            raise InputError(f"{text!r} is not of the form NAME=API")
+        found[name] = api.strip()
+    return found
+
+
+def note_names(names: Mapping[str, str], quiet: bool) -> None:
+    """Note on stderr which APIs names in logs are, if any is called otherwise."""
+    told = {name: api for name, api in names.items() if not name.startswith("x:")}
+    renamed = [f"{name} is {api}" for name, api in told.items() if api and api != name]
+    open_names = [name for name, api in told.items() if not api]
+    unclear = [name for name in open_names if vocabulary.meanings(name)]
+    unknown = [name for name in open_names if name not in unclear]
+    if not renamed and not open_names:
+        return
+    ends = f": {_some(renamed)}" if renamed else ""
+    note(f"{len(told) - len(open_names)} of {len(told)} names are known{ends}", quiet=quiet)
+    columns_of = defaultdict(list)
+    for name, api in told.items():
+        columns_of[api].append(name)
+    twice = [f"{' and '.join(cs)} are {api}" for api, cs in columns_of.items() if api and cs[1:]]
+    if twice:
+        note(f"one API, allowed only if all its columns are: {_some(twice)}", quiet=quiet)
+    if unclear:
+        note(f"not clear: {_some(unclear, _may_be)}", quiet=quiet)
+    if unknown:
+        note(f"not known to fpmonitor: {_some(unknown, _near)}", quiet=quiet)
+    if open_names:
+        note("lists need `fpmonitor apis --set NAME=API` to act on these", quiet=quiet)
+
+
+def _may_be(name: str) -> str:
+    return f"{name} may be {' or '.join(vocabulary.meanings(name))}"
+
+
+def _near(name: str) -> str:
+    near = ", ".join(vocabulary.nearest(name))
+    return f"{name} (nearest: {near})" if near else name
+
+
+def _some(texts: Sequence[str], written: Callable[[str], str] = str) -> str:
+    more = len(texts) - _NOTED_NAMES
+    shown = [written(text) for text in texts[:_NOTED_NAMES]]
+    return ", ".join([*shown, *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def batches(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
@@ -111,6 +207,14 @@ def apis(
             metavar="NAME",
         ),
     ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Say which API a name in the logs is, and nothing else; NAME= for none.",
+            metavar="NAME=API",
+        ),
+    ] = None,
     reader: Reader,
     users: ViewedUsers,
     k: K = 10,
@@ -120,6 +224,13 @@ def apis(
     """List the observed APIs with the users, values, entropy and exposure of each."""
     if resolve is not None:
         shown.show(_resolved(resolve))
+        return
+    if assignments:
+        with open_monitor(users.db) as monitor:
+            say_names(monitor.database, assigned(assignments), logged=True)
+            names = known_names(monitor.database)
+        rows = [{"name": name, "means": names[name] or None} for name in assigned(assignments)]
+        shown.show(store.listing(rows, title="What names in the logs are"))
         return
     with users.open() as monitor:
         population = monitor.population()

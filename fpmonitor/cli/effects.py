@@ -46,12 +46,8 @@ def preview(
     decided, exporter = read_decision(decision), _product(to)
     options = ExportOptions(site=site, targets=table)
     chosen = exporter.export(decided, options).controls
-    states = _states(
-        decided,
-        exporter,
-        options,
-        left_readable(decided.policy.candidates, chosen, exporter.absent),
-    )
+    left = left_readable(decided.policy.candidates, chosen, exporter.absent, decided.means)
+    states = _states(decided, exporter, options, left)
     with users.open() as monitor:
         rows = _exposures(monitor, decided, states)
     shown.show(decisions.preview(rows))
@@ -136,7 +132,7 @@ def _states(
 ) -> dict[str, Sequence[str]]:
     """Return what a site can read before, after, and with every control of the format."""
     candidates = decision.policy.candidates
-    best = left_readable(candidates, exporter.controls(options), exporter.absent)
+    best = left_readable(candidates, exporter.controls(options), exporter.absent, decision.means)
     return {"before": candidates, "after": after, "best": best}
 
 
@@ -179,7 +175,9 @@ def _judged(
     site: str | None,
     db: Path | None,
 ) -> dict[str, Any]:
-    left = left_readable(decision.policy.candidates, reading.controls, exporter.absent)
+    left = left_readable(
+        decision.policy.candidates, reading.controls, exporter.absent, decision.means
+    )
     verdict, because = decision.verdict(left)
     judged: dict[str, Any] = {"left": list(left), "verdict": verdict, "because": list(because)}
     if db is not None:

@@ -30,7 +30,6 @@ from fpmonitor.ldp.reports import estimate_values, read_reports
 from fpmonitor.ldp.summary import metrics_of
 from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
-from fpmonitor.render.svg import standalone
 
 if TYPE_CHECKING:
     from fpmonitor.ldp.mechanisms import Mechanism
@@ -209,7 +208,7 @@ def compare_mechanisms(
     )
     if plot is not None:
         curves = trade_off_curves(prior_of(alpha, values), TRADE_OFF_EPSILONS, seed=seed)
-        emit(standalone(of_trade_offs(curves, values).svg), plot)
+        emit(of_trade_offs(curves, values).file, plot)
     listed = [asdict(row) for row in rows]
     title = f"{values} values, {users:,} users"
     shown.show(store.listing(listed, title=title, digits=5))
@@ -281,7 +280,9 @@ def plan(
     with stored.open() as monitor, progress_line(quiet) as progress:
         observed = monitor.population()
         names = (
-            observed.publishable_apis(asked.k) if candidates is None else split_names(candidates)
+            observed.publishable_apis(asked.k)
+            if candidates is None
+            else observed.named(split_names(candidates))
         )
         rows = []
         for api in names:

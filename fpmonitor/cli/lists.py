@@ -28,6 +28,7 @@ from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import untyped
 
 EXIT_VIOLATED = 1
+_SHOWN_NAMES = 5
 DECISION = Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")]
 SITE = Annotated[
     str | None,
@@ -87,13 +88,38 @@ def export(
     options = ExportOptions(site=site, variant=variant, targets=table, report_to=report_to)
     exporter: Exporter = load_plugin(EXPORTERS, to)
     result = exporter.export(decided, options)
+    _check_names(result)
     note(_verdict_text(to, result), quiet=quiet)
     if verdicts is not None:
         emit(to_json(untyped(result.verdicts)), verdicts)
-    if strict and any(not verdict.enforced for verdict in result.verdicts):
+    if strict and any(_fails(verdict) for verdict in result.verdicts):
         return EXIT_VIOLATED
     emit(result.text, shown.output)
     return 0
+
+
+def _fails(verdict: ApiVerdict) -> bool:
+    return not verdict.enforced and (verdict.action, verdict.verdict) != ("allow", "unknown")
+
+
+def _check_names(result: ExportResult) -> None:
+    """Refuse a list that would do nothing because nobody knows what the blocked names are.
+
+    Raises
+    ------
+    InputError
+        It would.
+    """
+    blocked = [verdict for verdict in result.verdicts if verdict.action == "block"]
+    unknown = [verdict for verdict in blocked if verdict.verdict == "unknown"]
+    if unknown and not any(verdict.enforced for verdict in blocked):
+        listed = [f"{verdict.api} ({verdict.note})" for verdict in unknown[:_SHOWN_NAMES]]
+        more = len(unknown) - len(listed)
+        raise InputError(
+            "export: the list would hide nothing: "
+            + "; ".join([*listed, *([f"and {more:,} more"] if more else [])]),
+            hint="say what they are with `fpmonitor apis --set NAME=API`, and decide again",
+        )
 
 
 def _verdict_text(to: str, result: ExportResult) -> str:
@@ -106,7 +132,8 @@ def _verdict_text(to: str, result: ExportResult) -> str:
 def _verdict_line(verdict: ApiVerdict) -> str:
     collateral = f"; also changes {', '.join(verdict.collateral)}" if verdict.collateral else ""
     why = f" ({verdict.note})" if verdict.note else ""
-    return f"  {verdict.action} {verdict.api}: {verdict.verdict}{why}{collateral}"
+    name = f"{verdict.api} ({verdict.means})" if verdict.means else verdict.api
+    return f"  {verdict.action} {name}: {verdict.verdict}{why}{collateral}"
 
 
 def product_exporters() -> dict[str, Exporter]:

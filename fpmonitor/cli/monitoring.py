@@ -21,6 +21,7 @@ from fpmonitor.cli.options import (
     OUTPUT,
     QUIET,
     K,
+    number_of_users,
     split_names,
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
@@ -32,7 +33,6 @@ from fpmonitor.population.views import View
 from fpmonitor.render import answers
 from fpmonitor.render.check_files import to_github, to_junit, to_sarif
 from fpmonitor.render.figures import of_trend
-from fpmonitor.render.svg import standalone
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Period
 from fpmonitor.watch import Watch, WatchSettings, post_to, run_command
@@ -88,8 +88,10 @@ def trend(
         typer.Option(
             "--population",
             "-n",
-            help="Size of the population that sites will see.",
+            help="Size of the population that sites will see: 10000000 or 10M.",
             show_default="the users of the median window",
+            parser=number_of_users,
+            metavar="USERS",
         ),
     ] = None,
     delta: DELTA = 0.05,
@@ -131,7 +133,7 @@ def trend(
     if timeless >= k:
         note(f"{timeless:,} visits have no time and belong to no window", quiet=quiet)
     if svg is not None:
-        emit(standalone(of_trend(report, headed=True).svg), svg)
+        emit(of_trend(report, headed=True).file, svg)
     shown.show(answers.trend(report))
 
 
@@ -152,7 +154,7 @@ def check(
     with users.open() as monitor:
         decided = read_decision(decision)
         report = monitor.check(decided, horizon=horizon, by=by)
-        population, policy = monitor.population_as(decided, newest=by), decided.policy
+        population, policy = monitor.population_as(decided, newest=by), report.decision.policy
         coverage = population.coverage(policy.candidates, policy.k)
         note_coverage(coverage, policy.k, missing=decided.missing, quiet=quiet)
     note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,6 +15,8 @@ from fpmonitor.errors import InputError
 from fpmonitor.question import Missing, Question
 
 OutputFormat = Literal["table", "json", "csv"]
+_MOST_DIGITS = 30
+_FACTORS = {"K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9}
 
 
 def _check_address(context: typer.Context, address: str | None) -> str | None:
@@ -43,6 +46,29 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"fpmonitor {fpmonitor.__version__}")
         raise typer.Exit
+
+
+def share(text: str | float) -> float:
+    """Read a share, as 0.05 or as 5%."""
+    written = str(text).strip()
+    try:
+        number = Decimal(written.removesuffix("%").strip())
+    except ArithmeticError as error:
+        raise typer.BadParameter(f"{text!r} is not a share, such as 0.05 or 5%") from error
+    return float(number / 100 if written.endswith("%") else number)
+
+
+def number_of_users(text: str | int) -> int:
+    """Read a number of users, as 10000000, 1e7 or 10M."""
+    written = str(text).strip()
+    factor = _FACTORS.get(written[-1:].upper(), 1)
+    try:
+        number = Decimal(written[:-1] if factor > 1 else written) * factor
+        if number.adjusted() <= _MOST_DIGITS and number == number.to_integral_value():
+            return int(number)
+    except (ArithmeticError, ValueError):
+        pass
+    raise typer.BadParameter(f"{text!r} is not a whole number, such as 10000000 or 10M")
 
 
 WAIT = Annotated[
@@ -102,6 +128,15 @@ QUIET = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Show no progress and no notes.", rich_help_panel="Output"),
 ]
+BUDGET = Annotated[
+    float,
+    typer.Option(
+        "--budget",
+        help="Largest tolerated exposure, as a share of the users: 0.05 or 5%.",
+        parser=share,
+        metavar="SHARE",
+    ),
+]
 K = Annotated[
     int,
     typer.Option(
@@ -115,8 +150,10 @@ POPULATION = Annotated[
     typer.Option(
         "--population",
         "-n",
-        help="Size of the population that sites will see.",
+        help="Size of the population that sites will see: 10000000 or 10M.",
         show_default="the number of observed users",
+        parser=number_of_users,
+        metavar="USERS",
         rich_help_panel="Question",
     ),
 ]
@@ -125,6 +162,8 @@ DELTA = Annotated[
     typer.Option(
         "--delta",
         help="Probability with which a limit may be wrong: the confidence level is 1 - DELTA.",
+        parser=share,
+        metavar="SHARE",
         rich_help_panel="Question",
     ),
 ]

@@ -13,7 +13,7 @@ from fpmonitor.answers.decide import decide_sets
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.trust import Knowledge
-from fpmonitor.cli.options import COUNTER, QUIET, Asked, split_names
+from fpmonitor.cli.options import BUDGET, COUNTER, QUIET, Asked, split_names
 from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import TransformedUsers, note_coverage, note_view
@@ -109,9 +109,7 @@ class CountedUsers(TransformedUsers):
 
 def decide(
     *,
-    budget: Annotated[
-        float, typer.Option("--budget", help="Largest tolerated exposure, as a share of the users.")
-    ],
+    budget: BUDGET,
     asked: Asked,
     candidates: Annotated[
         str | None,

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import typer
 
+from fpmonitor.cli.certificate import certificate
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.options import FORMAT, QUIET, split_names
 from fpmonitor.cli.output import Shown, note, show
@@ -129,6 +130,7 @@ def manifest_name(made: Release) -> str:
 
 
 audit.command("queries")(queries)
+audit.command("certificate")(certificate)
 
 
 @audit.command("histogram")

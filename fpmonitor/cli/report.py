@@ -9,27 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fpmonitor.answers.compare import compare_decisions, compare_sets
+from fpmonitor.answers.decide import called_as
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import product_exporters
-from fpmonitor.cli.options import QUIET, Exposure, split_names
+from fpmonitor.cli.options import BUDGET, QUIET, Exposure, split_names
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
 from fpmonitor.render import answers
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.html import write_html
-from fpmonitor.render.svg import standalone
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fpmonitor.decide.decision import Decision
+    from fpmonitor.population.population import Population
     from fpmonitor.render.figures import Figure
 
 Plot = Literal["exposure", "curve", "entropy", "trust"]
@@ -57,12 +60,7 @@ def report(
         "report.html"
     ),
     asked: Exposure,
-    budget: Annotated[
-        float,
-        typer.Option(
-            "--budget", help="Largest tolerated exposure, as a share; without a decision file only."
-        ),
-    ] = 0.05,
+    budget: BUDGET = 0.05,
     users: UsersOfSource,
     quiet: QUIET = False,
 ) -> None:
@@ -114,7 +112,7 @@ def check_image(output: Path) -> None:
 
 def emit_figure(figure: Figure, output: Path, *, quiet: bool) -> None:
     """Write a figure as the file's name asks."""
-    drawn = standalone(figure.svg)
+    drawn = figure.file
     if output.suffix == ".png":
         write_bytes(output, [_png(drawn)])
     else:
@@ -159,6 +157,13 @@ def figure_of(monitor: Monitor, kind: Plot, apis: list[str] | None, asked: Expos
     return of_trust(found)
 
 
+def _holds(population: Population, apis: Sequence[str]) -> bool:
+    try:
+        return bool(population.named(apis))
+    except UnknownNameError:
+        return False
+
+
 def compare(
     *,
     before: Annotated[
@@ -196,9 +201,9 @@ def compare(
     windows = (Window(until=split), Window(since=split))
     with open_monitor(before, window=windows[0]) as first:
         sets = [split_names(names) for names in apis or ()]
-        if decision is not None:
-            sets += read_decision(decision).allow
         observed = first.population()
+        if decision is not None:
+            sets += called_as(read_decision(decision), observed).allow
         wanted = sets or [(api,) for api in observed.publishable_apis(asked.k)]
         question = asked.question.among(observed.users)
         earlier = report_exposures(observed, question, wanted)
@@ -207,7 +212,7 @@ def compare(
         shared = [
             (report, apis)
             for report, apis in zip(earlier, wanted, strict=True)
-            if set(apis) <= set(observed.apis)
+            if _holds(observed, apis)
         ]
         later = report_exposures(observed, question, [apis for _, apis in shared])
     compared = [compare_sets(a, b) for (a, _), b in zip(shared, later, strict=True)]

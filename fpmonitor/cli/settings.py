@@ -164,6 +164,8 @@ def _value(parameter: Any, value: Any, what: str) -> Any:
         return value.isoformat()
     if parameter.type_descriptor.is_list and isinstance(value, str):
         return [value]
+    if parameter.type_descriptor.parameter_info.parser is not None and isinstance(value, str):
+        return value  # as on the command line
     try:
         msgspec.convert(value, str if kind in {Path, datetime} else kind)
     except msgspec.ValidationError as error:

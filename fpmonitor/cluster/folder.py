@@ -30,7 +30,12 @@ from fpmonitor.errors import InputError, StoreError, UndecidableError, UnknownNa
 from fpmonitor.estimate.mixing import GOLDEN, splitmix64
 from fpmonitor.estimate.thinning import kept_number, seed_of
 from fpmonitor.logs import excerpt
-from fpmonitor.population.browsers import TELLING_APIS, BrowserGroups, group_rows
+from fpmonitor.population.browsers import (
+    TELLING_APIS,
+    BrowserGroups,
+    group_rows,
+    telling_columns,
+)
 from fpmonitor.population.memory import has_room_for
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import CohortSpectra, Returned
@@ -72,6 +77,7 @@ class FolderSnapshot:
         self._folder, self._engine = folder.rstrip("/"), engine
         self.manifest = self._manifest()
         self.apis: tuple[str, ...] = tuple(self.manifest.seen)
+        self.said: Mapping[str, str] = {}
         self.users, self.digest = self.manifest.users, self.manifest.digest
         self.key = self.manifest.key
         self.visits = self.manifest.visits
@@ -216,8 +222,11 @@ class FolderSnapshot:
     def browsers(self, keep: str) -> str:
         """Statement of the browser of each user, with some columns."""
         if not self._has_told:
-            numbered = [(i, api) for i, api in enumerate(self.apis) if api in TELLING_APIS]
-            told = [row for i, api in numbered for row in told_by(i, api, self._cells(api))]
+            told = [
+                row
+                for column, api in telling_columns(self.apis, self.said).items()
+                for row in told_by(self.apis.index(column), api, self._cells(column))
+            ]
             define_told(self.engine, told)
             self._has_told = True
         return browsers(self.apis, keep=keep, users=self.relation, column="a", key="code")

@@ -23,7 +23,13 @@ from fpmonitor.cluster.portable import transpile
 from fpmonitor.cluster.table import COLUMNS_A_STATEMENT, Cells, define_cells
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.estimate.mixing import SALT, digest_of_sums
-from fpmonitor.population.browsers import BROWSER_APIS, TELLING_APIS, UNKNOWN, browser_of, traits_of
+from fpmonitor.population.browsers import (
+    BROWSER_APIS,
+    UNKNOWN,
+    browser_of,
+    telling_columns,
+    traits_of,
+)
 from fpmonitor.sql import quote_text, statement
 
 if TYPE_CHECKING:
@@ -347,7 +353,7 @@ def browsers(apis: Sequence[str], *, keep: str, users: str, column: str, key: st
     It keeps the columns `keep` of the relation `users`, which has one row per user. Columns of
     APIs, in the order of `apis`, begin with `column` and hold a `code` or a `cell`, as `key` says.
     """
-    numbers = [apis.index(api) for api in TELLING_APIS if api in apis]
+    numbers = [apis.index(column) for column in telling_columns(apis, {})]
     return statement(
         "cluster/browsers",
         keep=keep,
@@ -371,9 +377,9 @@ def browsers(apis: Sequence[str], *, keep: str, users: str, column: str, key: st
 def _repeats(engine: Engine, cells: Cells, visits: Cells) -> tuple[tuple[Repeats, ...], int]:
     """Users who came back by API and browser, and the number of all visits."""
     told: list[Told] = []
-    for api in BROWSER_APIS:
-        if api in cells.apis:
-            number = cells.apis.index(api)
+    for column, api in telling_columns(cells.apis, {}).items():
+        if api in BROWSER_APIS:
+            number = cells.apis.index(column)
             seen = rows(
                 engine,
                 "cluster/seen",

@@ -354,7 +354,10 @@ def _realised(
 def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
     """Say why no set of any kind can be certified."""
     if base_of(users) is None:
-        return UndecidableError(f"{users} users are too few to decide anything")
+        return UndecidableError(
+            f"{users} users are too few to decide anything",
+            hint="from 23 users on, large budgets can be met",
+        )
     return UndecidableError(
         f"{policy.k:,} of {policy.population:,} users are as many as "
         f"{users * policy.k // policy.population:,} of the observed ones: too many for the tables "

@@ -19,6 +19,7 @@ from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import read_json, typed, untyped
+from fpmonitor.vocabulary import meaning
 
 # not-a-number is within no limits
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
@@ -78,6 +79,9 @@ class Decision(Result):
         For `allow` and `block` all that a stranger needs to prove the limits again and to find each
         verdict from a count spectrum: docs/formats.md. Null for observed users alone, and in files
         of before; empty where too few users prove nothing.
+    names
+        Candidate -> the API of the vocabulary that it is, where it is called otherwise; empty where
+        the user said that it is none.
     coverage
         Candidate -> share of the users with a value of it: 1 where fewer than k lack it, null where
         fewer than k have it; null as a whole in files of before.
@@ -92,6 +96,7 @@ class Decision(Result):
     users: _Count
     digest: str
     coverage: Mapping[str, _Share | None] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
     guarantee: str
     allow: tuple[ApiSet, ...]
     block: tuple[ApiSet, ...]
@@ -107,6 +112,26 @@ class Decision(Result):
     universe: _Count | None = None
     proof: Proof | None = None
 
+    def means(self, candidate: str) -> str:
+        """Return the API of the vocabulary that a candidate is, or its own name for none."""
+        return meaning(candidate, self.names) or candidate
+
+    def named(self, apis: Iterable[str]) -> set[str]:
+        """Return the candidates that are read with APIs, which may be named as in the vocabulary.
+
+        Raises
+        ------
+        UnknownNameError
+            One of them is not a candidate of the policy.
+        """
+        found: set[str] = set()
+        for api in apis:
+            wanted = {meaning(api, {})} - {""}
+            same = {name for name in self.policy.candidates if self.means(name) in wanted}
+            found |= {api} if api in self.policy.candidates else same or {api}
+        self.policy.check_candidates(found)
+        return found
+
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
 
@@ -115,8 +140,7 @@ class Decision(Result):
         UnknownNameError
             One of them is not a candidate of the policy.
         """
-        asked = set(apis)
-        self.policy.check_candidates(asked)
+        asked = self.named(apis)
         for blocked in self.block:
             if asked >= set(blocked):
                 return "block", blocked
@@ -144,6 +168,8 @@ class Decision(Result):
         for name in ("users_needed", "coverage"):
             if content[name] is None:
                 del content[name]
+        if not self.names:
+            del content["names"]
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")

@@ -20,7 +20,6 @@ import numpy as np
 
 from fpmonitor.decide.refinement import SourceRefinement, TableRefinement
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
-from fpmonitor.estimate.looks import LARGEST_BLOCKED
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.criterion import Criterion, Refutation
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
-_MOST_REFUTED = 500  # sets that are tested one by one
+_MOST_REFUTED = 1023  # sets that are tested one by one: all of ten APIs
 _REFUTED_TOGETHER = 20
 _LEFT = 0.75  # of the score of a set that fails far off, what one column less mostly leaves
 
@@ -391,7 +390,7 @@ def search(
     refute
         A test that blocks single sets, and with them all that hold one of them: the smallest of the
         refused sets and, where its score does not grow with the set, all sets of so few APIs that
-        there are at most 500 of them.
+        there are at most 1,023 of them.
     must, never
         Only sets that hold all of `must` and none of `never` are searched.
     time_limit
@@ -438,7 +437,7 @@ def search(
             _run(upper, source, block, apis, must)
         if refute is not None:
             if not refute.monotone:
-                sets = _small_sets(apis, must, min(len(apis), bounds.max_size))
+                sets = _smallest_sets(apis, must, min(len(apis), bounds.max_size))
                 _refute(upper, source, refute, apis, sets, within=lower.passed, bounds=bounds)
             sets = sorted(lower.failed.minimal(), key=int.bit_count)[:_MOST_REFUTED]
             _refute(upper, source, refute, apis, sets, within=lower.passed, bounds=bounds)
@@ -508,14 +507,14 @@ def _run(
     border.explore(_Node(base, base, score, estimated_gains, mask(estimated_gains), data))
 
 
-def _small_sets(apis: Sequence[str], must: Sequence[str], largest: int) -> list[int]:
+def _smallest_sets(apis: Sequence[str], must: Sequence[str], largest: int) -> list[int]:
     """List the sets with all of `must`, the smallest first, as long as there are not too many."""
     base = mask(apis.index(api) for api in must)
     columns = [column for column in range(len(apis)) if not base >> column & 1]
     sets: list[int] = []
     for joining in range(len(columns) + 1):
         size, number = len(must) + joining, math.comb(len(columns), joining)
-        if size > min(largest, LARGEST_BLOCKED) or len(sets) + number > _MOST_REFUTED:
+        if size > largest or len(sets) + number > _MOST_REFUTED:
             break
         if size:
             sets += [base | mask(some) for some in combinations(columns, joining)]

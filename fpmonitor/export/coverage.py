@@ -23,11 +23,14 @@ class Coverage:
         The fewest formats that hide every blocked API between them (in one product each).
     missed
         Blocked APIs that no format hides.
+    unknown
+        Blocked names of which nobody knows what they are.
     """
 
     verdicts: Mapping[str, tuple[ApiVerdict, ...]]
     together: tuple[str, ...]
     missed: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the coverage as the CLI prints it."""
@@ -35,11 +38,13 @@ class Coverage:
         for name, verdicts in self.verdicts.items():
             for entry in verdicts:
                 row = by_api.setdefault(entry.api, {"api": entry.api, "action": entry.action})
+                row |= {"means": entry.means} if entry.means else {}
                 row[name] = entry.verdict
         return {
             "apis": list(by_api.values()),
             "together": list(self.together),
             "missed": list(self.missed),
+            "unknown": list(self.unknown),
         }
 
 
@@ -53,12 +58,14 @@ def coverage(decision: Decision, exporters: Mapping[str, Exporter]) -> Coverage:
         name: frozenset(v.api for v in entries if v.action == "block" and v.enforced)
         for name, entries in verdicts.items()
     }
-    blocked = {v.api for entries in verdicts.values() for v in entries if v.action == "block"}
+    every = [v for entries in verdicts.values() for v in entries if v.action == "block"]
+    blocked, unknown = {v.api for v in every}, {v.api for v in every if v.verdict == "unknown"}
     reachable = frozenset().union(*hidden.values())
     return Coverage(
         verdicts=verdicts,
         together=_fewest(hidden, reachable),
-        missed=tuple(sorted(blocked - reachable)),
+        missed=tuple(sorted(blocked - reachable - unknown)),
+        unknown=tuple(sorted(unknown - reachable)),
     )
 
 

@@ -11,9 +11,11 @@ from fpmonitor.export.exporter import (
     ExportResult,
     check_options,
     names,
+    other_name,
     printable,
 )
 from fpmonitor.export.lists import api_actions
+from fpmonitor.vocabulary import is_known, meanings, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +40,7 @@ class ListSpec:
     controls
         The controls that it sets, in the order of the table.
     allowed, decided
-        The APIs that sites may read, and all that were decided on.
+        The APIs that sites may read, and all that were decided on, as the vocabulary calls them.
     comments
         Lines of a comment, without line ends inside.
     options
@@ -128,8 +130,8 @@ class ControlExporter:
         text = self.write(
             ListSpec(
                 controls=tuple(chosen),
-                allowed=tuple(entry.api for entry in actions if entry.action == "allow"),
-                decided=decision.policy.candidates,
+                allowed=tuple(_divided(actions)[1]),
+                decided=tuple(entry.means for entry in actions),
                 comments=_comments(verdicts, decision.guarantee),
                 options=options,
             )
@@ -152,8 +154,7 @@ def choose(
     those the fewest other APIs. Where nothing hides the API, one that weakens it is taken, unless
     that would change an allowed one.
     """
-    blocked = [entry.api for entry in actions if entry.action == "block"]
-    allowed = [entry.api for entry in actions if entry.action == "allow"]
+    blocked, allowed = _divided(actions)
     chosen: list[Control] = []
     for api in blocked:
         if effect_of(api, chosen, absent) in HIDING:
@@ -175,6 +176,13 @@ def choose(
     return sorted(needed, key=controls.index)
 
 
+def _divided(actions: Sequence[ApiAction]) -> tuple[list[str], list[str]]:
+    """Blocked and allowed APIs: one of which the log has several columns needs them all allowed."""
+    blocked = list(dict.fromkeys(entry.means for entry in actions if entry.action == "block"))
+    allowed = [entry.means for entry in actions if entry.means not in blocked]
+    return blocked, list(dict.fromkeys(allowed))
+
+
 def changed_by(controls: Iterable[Control], apis: Iterable[str]) -> list[str]:
     """Those of some APIs whose value the controls change."""
     controls = list(controls)
@@ -186,11 +194,17 @@ def collateral(
 ) -> tuple[str, ...]:
     """APIs that controls change though they were not to be blocked, sorted.
 
-    An API of which only a blocked selector is hidden is none of them.
+    An API of which only a blocked selector is hidden is none of them, nor a selector of a blocked
+    API that is no candidate.
     """
     blocked = set(blocked)
     whole = {api.partition("#")[0] for api in blocked}
-    known = {api for control in controls for api in control.effects}
+    known = {
+        api
+        for control in controls
+        for api in control.effects
+        if api.partition("#")[0] not in blocked
+    }
     return tuple(
         sorted(
             api
@@ -207,13 +221,18 @@ def judge(
     absent: frozenset[str],
 ) -> ApiVerdict:
     """Verdict on one API when `chosen` are set."""
-    api = action.api
+    api, means = action.means, other_name(action)
     acting = [control for control in chosen if control.effect_on(api)]
     effect = effect_of(api, acting, absent)
+    if effect is None and not is_known(api):
+        return ApiVerdict(
+            api=action.api, action=action.action, verdict="unknown", note=_unknown(action.api)
+        )
     if action.action == "allow":
         changed = bool(changed_by(acting, [api]))
         return ApiVerdict(
-            api=api,
+            api=action.api,
+            means=means,
             action="allow",
             verdict="over-blocking" if changed else "exact",
             effect=effect,
@@ -222,7 +241,8 @@ def judge(
         )
     if effect not in HIDING:
         return ApiVerdict(
-            api=api,
+            api=action.api,
+            means=means,
             action="block",
             verdict="header-only" if effect == "unchanged" else "impossible",
             effect=effect,
@@ -230,11 +250,10 @@ def judge(
             note=_notes_of(acting) or _REASONS.get(effect, "this format has no control for it"),
         )
     hiding = [control for control in acting if control.hides(api)]
-    blocked = [entry.api for entry in actions if entry.action == "block"]
-    allowed = [entry.api for entry in actions if entry.action == "allow"]
-    others = collateral(hiding, blocked, allowed)
+    others = collateral(hiding, *_divided(actions))
     return ApiVerdict(
-        api=api,
+        api=action.api,
+        means=means,
         action="block",
         verdict="over-blocking" if others else "exact",
         effect=effect,
@@ -242,6 +261,15 @@ def judge(
         collateral=others,
         note=_notes_of(hiding) if hiding else "the product does not have it",
     )
+
+
+def _unknown(name: str) -> str:
+    """Say that nobody knows a name, and what it may be."""
+    found = meanings(name)
+    close = f"it may be {' or '.join(found)}" if found else ""
+    if not found and (near := nearest(name)):
+        close = f"nearest: {', '.join(near)}"
+    return "; ".join(filter(None, ["name not known to fpmonitor", close]))
 
 
 def _notes_of(controls: Iterable[Control]) -> str:
@@ -267,12 +295,15 @@ def _fate(api: str, controls: Sequence[Control], absent: frozenset[str]) -> str 
 
 def _comments(verdicts: Sequence[ApiVerdict], guarantee: str) -> tuple[str, ...]:
     blocked = [entry for entry in verdicts if entry.action == "block"]
-    missed = [entry.api for entry in blocked if not entry.enforced]
-    lines = [
-        "fpmonitor block list",
-        guarantee,
-        f"Hides {len(blocked) - len(missed)} of {len(blocked)} blocked APIs.",
-    ]
+    unknown = [entry.api for entry in blocked if entry.verdict == "unknown"]
+    missed = [entry.api for entry in blocked if not entry.enforced and entry.api not in unknown]
+    hidden = len(blocked) - len(missed) - len(unknown)
+    lines = ["fpmonitor block list", guarantee, f"Hides {hidden} of {len(blocked)} blocked APIs."]
     if missed:
         lines.append(f"Still readable, so that the guarantee does not hold: {', '.join(missed)}")
+    if unknown:
+        lines.append(
+            "Names not known to fpmonitor, so that nothing is done about them and the guarantee "
+            f"does not hold: {', '.join(unknown)}"
+        )
     return tuple(printable(line) for line in lines)

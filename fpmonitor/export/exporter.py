@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.controls import Control, Effect
+    from fpmonitor.export.lists import ApiAction
 
-Enforcement = Literal["exact", "over-blocking", "header-only", "impossible"]
+Enforcement = Literal["exact", "over-blocking", "header-only", "impossible", "unknown"]
 _SITE = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]"
 )
@@ -73,7 +74,8 @@ class ApiVerdict:
         What was decided.
     verdict
         `exact`; `over-blocking`: a block that changes other APIs as well, or an allowed API that
-        is changed; `header-only`: scripts still read the value; `impossible`: still readable.
+        is changed; `header-only`: scripts still read the value; `impossible`: still readable;
+        `unknown`: nobody knows what surface this name is, and nothing is done about it.
     effect
         What becomes of the API, or null for nothing.
     controls
@@ -82,6 +84,8 @@ class ApiVerdict:
         APIs that these controls change though they were not to be blocked.
     note
         What to know, or the empty string.
+    means
+        API of the vocabulary, where it is called otherwise.
     """
 
     api: str
@@ -91,6 +95,7 @@ class ApiVerdict:
     controls: tuple[str, ...] = ()
     collateral: tuple[str, ...] = ()
     note: str = ""
+    means: str = ""
 
     @property
     def enforced(self) -> bool:
@@ -154,7 +159,13 @@ class PlainExporter:
         return ExportResult(
             text=self.write(decision),
             verdicts=tuple(
-                ApiVerdict(api=entry.api, action=entry.action, verdict="exact", note=entry.reason)
+                ApiVerdict(
+                    api=entry.api,
+                    action=entry.action,
+                    verdict="exact",
+                    note=entry.reason,
+                    means=other_name(entry),
+                )
                 for entry in api_actions(decision)
             ),
         )
@@ -178,6 +189,11 @@ def check_options(
         raise InputError(f"{exporter} cannot be restricted to a site", hint="omit --site")
     if options.variant and options.variant not in variants:
         raise UnknownNameError(f"variant of {exporter}", options.variant, variants)
+
+
+def other_name(action: ApiAction) -> str:
+    """Return the API that a name of the log stands for; empty where it is the same."""
+    return action.means if action.means != action.api else ""
 
 
 def printable(text: str) -> str:

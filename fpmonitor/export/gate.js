@@ -3,8 +3,10 @@
 const within = (inner, outer) => inner.every((api) => outer.includes(api));
 
 export function gate(have, want, decision = DECISION) {
-  const asked = [...new Set([...have, ...want])];
   const known = decision.policy.candidates;
+  const called = (api) => known.filter((name) => decision.names?.[name] === api);
+  const candidates = (api) => (known.includes(api) || !called(api).length ? [api] : called(api));
+  const asked = [...new Set([...have, ...want].flatMap(candidates))];
   for (const api of asked.sort()) {
     if (!known.includes(api)) throw new RangeError(`unknown candidate ${JSON.stringify(api)}`);
   }

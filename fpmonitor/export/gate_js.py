@@ -20,7 +20,7 @@ def write(decision: Decision) -> str:
     content = {
         "policy": {"candidates": list(decision.policy.candidates)},
         **{name: [list(apis) for apis in getattr(decision, name)] for name in _LISTS},
-    }
+    } | ({"names": dict(decision.names)} if decision.names else {})
     return _code().replace(_PLACE, _script_safe(json.dumps(content, separators=(",", ":"))))
 
 

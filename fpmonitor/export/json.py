@@ -25,7 +25,7 @@ def write(decision: Decision) -> str:
         "block": [entry.api for entry in actions if entry.action == "block"],
         "allowed_sets": [list(apis) for apis in decision.allow],
         "blocked_sets": [list(apis) for apis in decision.block],
-    }
+    } | ({"names": dict(decision.names)} if decision.names else {})
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 

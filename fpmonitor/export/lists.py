@@ -11,11 +11,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ApiAction:
-    """What a product does with one API, and why."""
+    """What a product does with one API, and why.
+
+    Attributes
+    ----------
+    api
+        What the log calls it.
+    action, reason
+        What is done, and why.
+    means
+        API of the vocabulary, which products know; `api` where nobody knows it.
+    """
 
     api: str
     action: Literal["allow", "block"]
     reason: str
+    means: str
 
 
 def api_actions(decision: Decision) -> list[ApiAction]:
@@ -27,17 +38,19 @@ def api_actions(decision: Decision) -> list[ApiAction]:
 
 
 def _action(decision: Decision, api: str) -> ApiAction:
+    means = decision.means(api)
     if api in decision.recommended:
-        return ApiAction(api, "allow", "in the recommended set")
+        return ApiAction(api, "allow", "in the recommended set", means)
     verdict, _ = decision.verdict([api])
     if verdict == "block":
-        return ApiAction(api, "block", "above the budget alone")
+        return ApiAction(api, "block", "above the budget alone", means)
     if verdict == "undecided":
-        return ApiAction(api, "block", "not certified alone")
+        return ApiAction(api, "block", "not certified alone", means)
     together, because = decision.verdict([*decision.recommended, api])
     if together == "block":
-        return ApiAction(api, "block", f"above the budget together with {_others(because, api)}")
-    return ApiAction(api, "block", "not certified together with the recommended set")
+        reason = f"above the budget together with {_others(because, api)}"
+        return ApiAction(api, "block", reason, means)
+    return ApiAction(api, "block", "not certified together with the recommended set", means)
 
 
 def _others(apis: tuple[str, ...], api: str) -> str:

@@ -34,7 +34,9 @@ _LINE = re.compile(
     r"(?P<name>permissions-policy(?:-report-only)?)(?P<separator>\s*:\s*|\s+)(?P<value>.*?)\s*$",
     re.IGNORECASE,
 )
-_HEADERS = re.compile(r"^\s*[\w-]+:\s|^\s*(?:#|add_header|header)\b", re.IGNORECASE | re.MULTILINE)
+_HEADERS = re.compile(
+    r"^\s*[\w-]+:\s|^\s*(?:#|(?:add_header|header)\b)", re.IGNORECASE | re.MULTILINE
+)
 _KEYWORDS = {"*", "self", "src"}
 
 

@@ -56,8 +56,8 @@ def cheapest_plan(
     decision, which holds for all its sets at once, holds for the plan that was picked among many.
     """
     hiders = {
-        api: [control for control in controls if control.hides(api)]
-        for api in left_readable(decision.policy.candidates, (), absent)
+        api: [control for control in controls if control.hides(decision.means(api))]
+        for api in left_readable(decision.policy.candidates, (), absent, decision.means)
     }
     search = _Search(hiders)
     for allowed in sorted([*decision.allow, ()], key=len, reverse=True):
@@ -70,7 +70,7 @@ def cheapest_plan(
 def plan_of(decision: Decision, controls: Iterable[Control], absent: frozenset[str]) -> Plan:
     """Say what given controls leave of a decision's candidates."""
     controls = tuple(controls)
-    left = left_readable(decision.policy.candidates, controls, absent)
+    left = left_readable(decision.policy.candidates, controls, absent, decision.means)
     return Plan(
         controls=controls,
         left=left,
@@ -97,7 +97,7 @@ class _Search:
         price = _price_of(chosen)
         if self._price is not None and price >= self._price:
             return
-        open_apis = [api for api in apis if not any(control.hides(api) for control in chosen)]
+        open_apis = [api for api in apis if not set(self._hiders[api]) & set(chosen)]
         if not open_apis:
             self.best, self._price = chosen, price
             return

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import polars as pl
 
-from fpmonitor.vocabulary import FAMILIES
+from fpmonitor.vocabulary import FAMILIES, meaning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -102,6 +102,10 @@ class CodedRows(Protocol):
         """The APIs."""
 
     @property
+    def said(self) -> Mapping[str, str]:
+        """What the user said that columns hold: see `vocabulary.meaning`."""
+
+    @property
     def users(self) -> int:
         """Number of rows."""
 
@@ -112,16 +116,22 @@ class CodedRows(Protocol):
         """Texts of codes."""
 
 
+def telling_columns(columns: Iterable[str], said: Mapping[str, str]) -> dict[str, str]:
+    """Find the columns that tell the browser, and the APIs that they hold, the surest first."""
+    found = {column: meaning(column, said) for column in columns}
+    order = {api: place for place, api in enumerate(TELLING_APIS)}
+    telling = sorted((order[api], column) for column, api in found.items() if api in order)
+    return {column: TELLING_APIS[place] for place, column in telling}
+
+
 def group_rows(rows: CodedRows) -> BrowserGroups:
     """Tell the browser and the traits of each row, and group the rows by both."""
     family = np.full(rows.users, UNKNOWN, dtype=np.int8)
     version = np.zeros(rows.users, dtype=np.int64)
     traits = np.zeros(rows.users, dtype=np.int64)
-    for api in TELLING_APIS:
-        if api not in rows.apis:
-            continue
-        codes = rows.codes([api])[0].astype(np.intp)
-        told = _told_by(api, rows.values(api), int(codes.max(initial=0)) + 1)
+    for column_name, api in telling_columns(rows.apis, rows.said).items():
+        codes = rows.codes([column_name])[0].astype(np.intp)
+        told = _told_by(api, rows.values(column_name), int(codes.max(initial=0)) + 1)
         traits |= told.traits[codes]
         for column, known, unknown in ((family, told.family, UNKNOWN), (version, told.version, 0)):
             open_rows = column == unknown

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -44,7 +45,7 @@ from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.digests import keyed_digest
 from fpmonitor.store.snapshot import Window
-from fpmonitor.vocabulary import known_apis
+from fpmonitor.vocabulary import api_named, meaning, meanings
 
 Engine = Literal["auto", "memory", "duckdb"]
 
@@ -83,8 +84,50 @@ class Population:
 
     @property
     def apis(self) -> tuple[str, ...]:
-        """The APIs, sorted."""
+        """The APIs, sorted, as the log calls them."""
         return self.snapshot.apis
+
+    @cached_property
+    def means(self) -> Mapping[str, str]:
+        """What the log calls an API -> the API of the vocabulary, for those that are known."""
+        said = self.snapshot.said
+        found = {name: meaning(name, said) for name in self.apis}
+        return {name: api for name, api in found.items() if api}
+
+    def names(self, apis: Iterable[str]) -> dict[str, str]:
+        """Return what decisions note of some names in the log: see `Decision.names`."""
+        said = self.snapshot.said
+        found = {name: said.get(name, self.means.get(name, name)) for name in apis}
+        return {name: api for name, api in found.items() if api != name}
+
+    def named(self, apis: Iterable[str]) -> tuple[str, ...]:
+        """Return what the log calls some APIs, each once; they may be named as in the vocabulary.
+
+        Where the log has several columns of an API, it is all of them.
+
+        Raises
+        ------
+        UnknownNameError
+            One was never observed; the message lists the nearest names that may be told.
+        InputError
+            A name that may mean several APIs.
+        """
+        found: dict[str, None] = {}
+        for api in apis:
+            found |= dict.fromkeys([api] if api in self.snapshot.apis else self._columns_of(api))
+        return tuple(found)
+
+    def _columns_of(self, api: str) -> list[str]:
+        wanted = api_named(api) if meanings(api) else ""
+        columns = [name for name, held in self.means.items() if held == wanted]
+        if not columns:
+            raise self._unknown(api)
+        return columns
+
+    def _unknown(self, api: str) -> UnknownNameError:
+        # A name comes from a log, where a client may have put anything.
+        others = self.apis if self.audience is Audience.OWNER else ()
+        return UnknownNameError("API", api, {*self.means.values(), *others})
 
     @cached_property
     def users(self) -> int:
@@ -205,24 +248,16 @@ class Population:
         UndecidableError
             `missing` is `drop`, and nobody has all of them.
         """
-        wanted = sorted(set(apis))
-        self.check_names(wanted)
+        wanted = sorted(self.named(apis))
         if question.missing == "exposed":
             return self.with_absent_alone()
         return self.with_all(wanted) if question.missing == "drop" and wanted else self
 
     def check_names(self, apis: Iterable[str]) -> None:
-        """Refuse APIs that were never observed.
-
-        Raises
-        ------
-        UnknownNameError
-            There is one; the message lists the nearest names of known APIs alone.
-        """
+        """Refuse what the log does not call an API; errors as of `named`."""
         for api in apis:
             if api not in self.snapshot.apis:
-                # Other names are told by those who know how many users have them.
-                raise UnknownNameError("API", api, set(self.apis) & known_apis().keys())
+                raise self._unknown(api)
 
     # ---- What they have
 
@@ -246,8 +281,7 @@ class Population:
         UnknownNameError
             An API that was never observed.
         """
-        wanted = sorted(set(apis))
-        self.check_names(wanted)
+        wanted = sorted(self.named(apis))
         counts: Mapping[str, int]
         if self.snapshot.in_memory(1):
             counts = {api: int(np.count_nonzero(self._shown(api) != ABSENT)) for api in wanted}
@@ -381,7 +415,13 @@ class Population:
 
     @cached_property
     def _recoding(self) -> Recoding:
-        return recoding_of(self.snapshot, self.view, self._groups, self._volatility)
+        transforms = {
+            name: transform
+            for api, transform in self.view.transforms.items()
+            for name in self.named([api])
+        }
+        view = replace(self.view, transforms=transforms)
+        return recoding_of(self.snapshot, view, self._groups, self._volatility)
 
     @cached_property
     def _rows(self) -> NDArray[np.intp] | None:

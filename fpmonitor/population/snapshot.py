@@ -126,7 +126,11 @@ class Snapshot(Protocol):
 
     @property
     def apis(self) -> tuple[str, ...]:
-        """The APIs, sorted."""
+        """The APIs, sorted, as the log calls them."""
+
+    @property
+    def said(self) -> Mapping[str, str]:
+        """What the user said that columns of the log hold: see `vocabulary.meaning`."""
 
     @property
     def users(self) -> int:
@@ -212,6 +216,8 @@ class MemorySnapshot:
         API -> codes.
     texts
         Reads what the codes of an API stand for: see `Snapshot.values`.
+    said
+        See `Snapshot`.
     hashes
         See `Snapshot.user_hashes`; without them no user can be thinned.
     digest, values_are_digested, returned, key
@@ -221,6 +227,7 @@ class MemorySnapshot:
 
     columns: Mapping[str, Codes]
     texts: Callable[[str], Mapping[int, tuple[str, str | None]]]
+    said: Mapping[str, str] = field(default_factory=dict)
     hashes: NDArray[np.uint64] | None = None
     digest: str = ""
     values_are_digested: bool = False

@@ -11,14 +11,16 @@ import polars as pl
 from fpmonitor.population.browsers import group_rows
 from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.population.memory import has_room_for
+from fpmonitor.population.population import Population
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import MemorySnapshot, Returned
 from fpmonitor.store.digests import data_key, values_are_digested
-from fpmonitor.store.snapshot import read_codes, read_user_hashes, take_snapshot
+from fpmonitor.store.names import said_names
+from fpmonitor.store.snapshot import Window, read_codes, read_user_hashes, take_snapshot
 from fpmonitor.store.windows import read_window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from fpmonitor.population.snapshot import Repeats
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot as Table
-    from fpmonitor.store.snapshot import Window
     from fpmonitor.store.windows import Span
 
 
@@ -53,6 +54,11 @@ class StoredSnapshot:
     def apis(self) -> tuple[str, ...]:
         """The APIs, sorted."""
         return self.table.apis
+
+    @property
+    def said(self) -> Mapping[str, str]:
+        """What the user said that columns hold."""
+        return said_names(self.database)
 
     @property
     def users(self) -> int:
@@ -156,6 +162,13 @@ def stored_snapshot(database: Database, window: Window) -> StoredSnapshot:
     return StoredSnapshot(database, take_snapshot(database, window), window)
 
 
+def stored_names(
+    database: Database, apis: Iterable[str], window: Window | None = None
+) -> tuple[str, ...]:
+    """Return what the logs call some APIs; errors as of `Population.named`."""
+    return Population(stored_snapshot(database, window or Window())).named(apis)
+
+
 def read_values(database: Database, api: str) -> dict[int, tuple[str, str | None]]:
     """Status and text that each code of an API stands for."""
     rows = database.rows("report/value_texts", api=api)
@@ -177,6 +190,7 @@ def window_snapshot(
     return MemorySnapshot(
         columns=read_window(database, span, apis),
         texts=lambda api: read_values(database, api),
+        said=said_names(database),
         values_are_digested=values_are_digested(database),
         returned=repeats,
     )

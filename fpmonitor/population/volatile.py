@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.population.snapshot import Returned
-from fpmonitor.vocabulary import FAMILIES, randomised_in
+from fpmonitor.vocabulary import FAMILIES, certain_meaning, randomised_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,10 +47,16 @@ class Volatility:
 def volatility_of(snapshot: Snapshot, groups: BrowserGroups) -> dict[str, Volatility]:
     """Find the APIs that browsers of the users randomise by design, and that no data contradict.
 
+    Only a column that bears the name of such an API, or was said to hold it, counts as one.
     Users of an unknown browser or version, or whose values contradict each other on their engine or
     system, are in none of the groups.
     """
-    known = {api: families for api in snapshot.apis if (families := randomised_in(api))}
+    said = snapshot.said
+    known = {
+        api: families
+        for api in snapshot.apis
+        if (families := randomised_in(certain_meaning(api, said)))
+    }
     repeats: Repeats = snapshot.repeats(groups) if known else {}
     trusted = groups.consistent
     found = {}

@@ -8,15 +8,16 @@ from functools import cached_property
 
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
-from fpmonitor.population.browsers import TELLING_APIS
+from fpmonitor.population.browsers import telling_columns
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import Repeats
 from fpmonitor.population.stored import stored_snapshot, window_snapshot
 from fpmonitor.population.views import View
 from fpmonitor.store.database import Database
+from fpmonitor.store.names import said_names
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Period, Span, count_timeless, list_spans
-from fpmonitor.vocabulary import randomised_in
+from fpmonitor.vocabulary import certain_meaning, randomised_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +63,20 @@ class Windows:
         UnknownNameError
             No observation of one of the APIs, at any time.
         """
-        view = self.view
-        masks = view.volatile != "raw" and any(map(randomised_in, apis))
+        view, said = self.view, said_names(self.database)
+        masks = view.volatile != "raw" and any(
+            randomised_in(certain_meaning(api, said)) for api in apis
+        )
         if view.drop_automation or masks:
-            known = {name for _, name in self.database.rows("snapshot/apis")}
-            apis = list(dict.fromkeys([*apis, *(api for api in TELLING_APIS if api in known)]))
+            known = [name for _, name in self.database.rows("snapshot/apis")]
+            apis = list(dict.fromkeys([*apis, *telling_columns(known, said)]))
         snapshot = window_snapshot(self.database, span, apis, self._repeats if masks else {})
         return Population(snapshot, window=span.window, view=view, audience=self.audience)
+
+    def named(self, apis: Sequence[str]) -> tuple[str, ...]:
+        """Return what the log calls some APIs; errors as of `Population.named`."""
+        snapshot = stored_snapshot(self.database, self.window)
+        return Population(snapshot, audience=self.audience).named(apis)
 
     @cached_property
     def _repeats(self) -> Repeats:

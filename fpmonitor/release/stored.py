@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.population.stored import stored_names
 from fpmonitor.release.audit import (
     RecordsAudit,
     ReleaseAudit,
@@ -80,7 +81,7 @@ def release_users(
         values.
     """
     refuse_digests(database, "release")
-    wanted, transforms = _columns(apis), transforms or {}
+    wanted, transforms = _columns(database, apis, window, transforms)
     snapshot = take_snapshot(database, window)
     return make_release(
         read_values(database, snapshot, wanted, transforms),
@@ -184,7 +185,7 @@ def attack_records(
     InputError, PolicyError, UnknownNameError, UndecidableError
         A number out of range, an API never observed, nobody with a value.
     """
-    wanted, maps = _columns(apis), transforms or {}
+    wanted, maps = _columns(database, apis, window, transforms)
     values = read_values(database, take_snapshot(database, window), wanted, maps)
     present = with_absent(values)
     if not len(present):
@@ -302,8 +303,8 @@ def _histogram(
     transforms: Mapping[str, Transform] | None,
 ) -> tuple[CountSpectrum, int]:
     """Users by value of some APIs, and users without any."""
-    wanted = _columns(apis)
-    values = read_values(database, take_snapshot(database, window), wanted, transforms or {})
+    wanted, maps = _columns(database, apis, window, transforms)
+    values = read_values(database, take_snapshot(database, window), wanted, maps)
     present = values.filter(~pl.all_horizontal(pl.all().is_null()))
     groups = present.to_struct().value_counts()["count"].to_numpy()
     return CountSpectrum.from_counts(groups), len(values) - len(present)
@@ -361,8 +362,19 @@ def count_answers(
     return AskedQueries(verdict, len(known) + len(fresh), policy.refuse_above)
 
 
-def _columns(apis: Sequence[str]) -> tuple[str, ...]:
-    wanted = tuple(sorted(set(apis)))
+def _columns(
+    database: Database,
+    apis: Sequence[str],
+    window: Window | None,
+    transforms: Mapping[str, Transform] | None,
+) -> tuple[tuple[str, ...], dict[str, Transform]]:
+    """APIs and transforms by what the logs call them."""
+    wanted = tuple(sorted(stored_names(database, apis, window)))
     if not wanted:
         raise InputError("apis: name at least one")
-    return wanted
+    maps = {
+        name: transform
+        for api, transform in (transforms or {}).items()
+        for name in stored_names(database, [api], window)
+    }
+    return wanted, maps

@@ -297,13 +297,19 @@ def curve(report: CurveReport) -> Output:
     )
 
 
+def names(lines: Sequence[ApiOverview]) -> list[Column]:
+    """Return the column of names, and of what they are where that differs."""
+    differs = any(line.means != line.api for line in lines)
+    return columns("text", ("API", "api"), *([("known as", "means")] if differs else []))
+
+
 def overview(lines: Sequence[ApiOverview], k: int) -> Output:
     """Return every API alone."""
     table = Table.of(
         lines,
         title=f"APIs, by the share of observed users in groups of fewer than {k}",
         columns=[
-            *columns("text", ("API", "api")),
+            *names(lines),
             *columns("count", "users"),
             *columns("share", "coverage", digits=1),
             *columns("count", "values"),

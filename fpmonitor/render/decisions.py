@@ -15,20 +15,28 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.coverage import Coverage
+    from fpmonitor.export.lists import ApiAction
     from fpmonitor.export.plan import Plan
+    from fpmonitor.proof_check import Finding
     from fpmonitor.render.tables import Cell
 
 _SHOWN_SETS = 5
 _COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
-_SHORT = {"exact": "yes", "over-blocking": "yes+", "header-only": "header", "impossible": "-"}
+_SHORT = {
+    "exact": "yes",
+    "over-blocking": "yes+",
+    "header-only": "header",
+    "impossible": "-",
+    "unknown": "?",
+}
 
 
 def decision(decided: Decision) -> Output:
-    """Return the guarantee, an action per API, and the beginning of each border."""
+    """Return the answer, the guarantee, an action per API, and the beginning of each border."""
     actions = Table(
         title="What one site may read together",
         columns=[Column("API"), Column("action", "verdict"), Column("why")],
-        rows=[(entry.api, entry.action, entry.reason) for entry in api_actions(decided)],
+        rows=[(called(entry), entry.action, entry.reason) for entry in api_actions(decided)],
     )
     allowed = sorted(decided.allow, key=lambda apis: -len(apis))
     blocked = sorted(decided.block, key=len)
@@ -45,11 +53,39 @@ def decision(decided: Decision) -> Output:
         sections=frozenset(range(len(borders))),
     )
     return Output(
-        preface=decided.guarantee,
+        preface=(answer(decided), decided.guarantee),
         tables=[actions, sets],
         rows=decided.rows(),
         document=decided.to_json(),
     )
+
+
+def called(entry: ApiAction) -> str:
+    """Return what the log calls an API, and what the vocabulary calls it where that differs."""
+    return entry.api if entry.means == entry.api else f"{entry.api} ({entry.means})"
+
+
+def answer(decided: Decision) -> str:
+    """Say what a site may read, and how many sets have which verdict."""
+    policy = decided.policy
+    if not decided.recommended:
+        first = "No API at all is certified to stay within the budget."
+    else:
+        first = (
+            f"A site may read {len(decided.recommended)} of {len(policy.candidates)} APIs "
+            f"together: {', '.join(decided.recommended)}."
+        )
+    stopped = "" if decided.complete else " The search was stopped early: more may be allowed."
+    return (
+        f"{first} {_sets(len(decided.allow), 'largest')} allowed, "
+        f"{_sets(len(decided.block), 'smallest')} blocked, {_sets(len(decided.undecided))} "
+        f"undecided.{stopped}"
+    )
+
+
+def _sets(number: int, which: str = "") -> str:
+    noun = " ".join(filter(None, (which, "set" if number == 1 else "sets")))
+    return f"{number:,} {noun} {'is' if number == 1 else 'are'}"
 
 
 def _border(verdict: str, lines: Sequence[str]) -> tuple[Cell, ...]:
@@ -76,7 +112,7 @@ def _borders_caption(decided: Decision) -> str:
             f"{decided.utility_bound:.6g}. --resume goes on."
         )
     return (
-        f"{decided.evaluated:,} sets of {len(decided.policy.candidates)} candidates evaluated in "
+        f"{decided.evaluated:,} tests of sets of {len(decided.policy.candidates)} candidates in "
         f"{decided.seconds:.1f} s{_COUNTERS.get(decided.engine or '', '')}.{ending}"
     )
 
@@ -97,8 +133,8 @@ def coverage(found: Coverage) -> Output:
     table = Table(
         title="What each format enforces",
         caption=(
-            "yes: exact; yes+: over-blocking; header: header-only; -: impossible. "
-            f"Together: {', '.join(found.together) or 'nothing to do'}. "
+            "yes: exact; yes+: over-blocking; header: header-only; -: impossible; ?: name not "
+            f"known to fpmonitor. Together: {', '.join(found.together) or 'nothing to do'}. "
             f"Missed by all: {', '.join(found.missed) or 'none'}."
         ),
         columns=columns("text", "API", "action", *found.verdicts),
@@ -108,6 +144,26 @@ def coverage(found: Coverage) -> Output:
         ],
     )
     return Output(tables=[table], rows=document["apis"], document=document)
+
+
+def proved(findings: Sequence[Finding]) -> Output:
+    """Return what of a decision file is proved again."""
+    rows = [
+        {"claim": claim, "apis": list(apis), "answer": answer, "reason": reason}
+        for claim, apis, answer, reason in findings
+    ]
+    table = Table.of(
+        rows,
+        title="Proved again",
+        columns=columns(
+            "text",
+            "claim",
+            ("set", lambda row: ", ".join(row["apis"]) or None),
+            "answer",
+            ("reason", lambda row: row["reason"] or None),
+        ),
+    )
+    return Output(tables=[table], rows=rows, document=rows)
 
 
 def plan(found: Plan) -> Output:

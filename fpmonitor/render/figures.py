@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fpmonitor.render.answers import masked_note
 from fpmonitor.render.charts import (
     MOST_SERIES,
     Bars,
@@ -58,8 +59,13 @@ class Figure:
         """What the figure shows."""
         return self.table.title
 
+    @property
+    def file(self) -> str:
+        """The chart as an SVG file, with its note as its description."""
+        return standalone(self.svg, self.note)
+
     def _repr_svg_(self) -> str:
-        return standalone(self.svg)
+        return self.file
 
 
 def of_exposures(
@@ -97,7 +103,7 @@ def of_exposures(
             f"Share of the users in groups of fewer than {first.k}, in a population of "
             f"{first.population:,}: bars are limits of the average over populations, each wrong "
             f"with probability at most {first.delta:g}; dots are unbiased estimates."
-            f"{line}{left_out}{remark}"
+            f"{line}{left_out}{remark}{masked_note(api for r in reports for api in r.masked)}"
         ),
         svg=range_chart(
             [
@@ -129,7 +135,7 @@ def of_curve(curve: CurveReport) -> Figure:
     return Figure(
         note=(
             "Share of the users whose value is rarer than a threshold. The band holds at all "
-            f"thresholds together with probability {1 - curve.delta:g}."
+            f"thresholds together with probability {1 - curve.delta:g}.{masked_note(curve.masked)}"
         ),
         svg=line_chart(
             [
@@ -171,6 +177,7 @@ def of_ranking(ranking: Ranking) -> Figure:
             f"{ranking.disagreeing_pairs:,} the other way. Orange: n/2^H overstates the group of "
             f"the worst 1 % of the users by a factor of {_FAR:g} or more; the most, "
             f"{worst[0].misleading_factor_worst_1:.3g}, for {' + '.join(worst[0].apis)}."
+            f"{masked_note(ranking.masked)}"
         ),
         svg=scatter_chart(
             [
@@ -221,6 +228,7 @@ def of_trust(report: ExposureReport) -> Figure:
         note=(
             "The limit that can be guaranteed when the APIs are known one by one, in pairs, or all "
             "together: the less is known of the joint distribution, the higher the limit."
+            f"{masked_note(report.masked)}"
         ),
         svg=range_chart(
             [(level.knowledge, 0.0, level.upper, level.observed_upper) for level in levels],
@@ -255,6 +263,7 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
         f"Share of the users in groups of fewer than {trend.k}, in a population of "
         f"{trend.population:,}. {said} Each limit, of the average over populations, is wrong with "
         f"probability at most {trend.delta:g}, for its window and set alone."
+        f"{masked_note(trend.masked)}"
     )
     changed = len({alarm.since for alarm in trend.alarms})
     described = (

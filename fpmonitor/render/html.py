@@ -12,12 +12,15 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from fpmonitor.export.lists import api_actions
+from fpmonitor.render.answers import names
+from fpmonitor.render.decisions import answer, called
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import Column, Table, columns, html
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.answers.demand import DemandLine
     from fpmonitor.answers.findings import Findings
@@ -28,7 +31,14 @@ if TYPE_CHECKING:
 
 _MOST_SETS, _MOST_CELLS = 200, 4400  # so that the file stays small
 _MOST_LINES = 40
-_MARKS = {"exact": "✓", "over-blocking": "✓ and more", "header-only": "header", "impossible": "–"}
+_TITLE = "Which browser APIs a site may read together"
+_MARKS = {
+    "exact": "✓",
+    "over-blocking": "✓ and more",
+    "header-only": "header",
+    "impossible": "–",
+    "unknown": "?",
+}
 
 
 def write_html(findings: Findings) -> str:
@@ -67,12 +77,12 @@ def write_html(findings: Findings) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>Which browser APIs stay {decision.policy.k}-anonymous</title>"
+        f"<title>{_TITLE}</title>"
         f"<style>{style}</style></head><body>"
         '<a class="skip" href="#main">To the findings</a>'
-        f"<header><h1>Which browser APIs stay {decision.policy.k}-anonymous</h1>"
-        f'<p class="lead">{escape(decision.guarantee)}</p>'
-        f"<p>{escape(_answer(decision))}</p></header>"
+        f"<header><h1>{_TITLE}</h1>"
+        f'<p class="lead">{escape(answer(decision))}</p>'
+        f"<p>{escape(decision.guarantee)}</p></header>"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'
         f"<footer><p>Made by fpmonitor on {findings.made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer "
         f"than {decision.policy.k} users are omitted.</p></footer>"
@@ -80,36 +90,12 @@ def write_html(findings: Findings) -> str:
     )
 
 
-def _answer(decision: Decision) -> str:
-    policy = decision.policy
-    if not decision.recommended:
-        answer = "No API at all is certified to stay within the budget."
-    else:
-        answer = (
-            f"A site may read {len(decision.recommended)} of {len(policy.candidates)} APIs "
-            f"together: {', '.join(decision.recommended)}."
-        )
-    counts = (
-        f" {len(decision.allow):,} largest sets are allowed, {len(decision.block):,} smallest ones "
-        f"blocked, {len(decision.undecided):,} are undecided."
-    )
-    stopped = "" if decision.complete else " The search was stopped early: more may be allowed."
-    return answer + counts + stopped
-
-
 def _recommended(findings: Findings) -> str:
-    rows = []
     decision = findings.decision
-    for api in decision.policy.candidates:
-        allowed = api in decision.recommended
-        verdict = "allow" if allowed else decision.verdict([*decision.recommended, api])[0]
-        together = {
-            "allow": "in the recommended set",
-            "block": "blocked together with it",
-            "undecided": "undecided together with it",
-        }[verdict]
-        alone = decision.verdict([api])[0]
-        rows.append((api, "allow" if allowed else "block", together, alone))
+    rows = [
+        (called(entry), entry.action, entry.reason, decision.verdict([entry.api])[0])
+        for entry in api_actions(decision)
+    ]
     return _table(
         Table(
             title="An action for each API",
@@ -127,7 +113,7 @@ def _apis(findings: Findings) -> str:
         findings.overview,
         title="All observed APIs",
         columns=[
-            *columns("text", "API"),
+            *names(findings.overview),
             *columns("count", "users"),
             *columns("short share", "coverage"),
             *columns("count", "values"),
@@ -224,19 +210,27 @@ def _demand(lines: Sequence[DemandLine]) -> str:
     return f"<p>Sets that scripts were seen to read, and what they expose here.</p>{_table(table)}"
 
 
+def _called(row: Mapping[str, str]) -> str:
+    return f"{row['api']} ({row['means']})" if "means" in row else row["api"]
+
+
 def _coverage(coverage: Coverage) -> str:
     content = coverage.to_json()
     formats = sorted(coverage.verdicts)
     rows = [
-        (row["api"], row["action"], *(_MARKS.get(row.get(name, ""), "–") for name in formats))
+        (_called(row), row["action"], *(_MARKS.get(row.get(name, ""), "–") for name in formats))
         for row in content["apis"]
     ]
     together = ", ".join(coverage.together) or "no format"
     missed = (
         f" No format hides {', '.join(coverage.missed)}."
         if coverage.missed
+        else " Nothing that is blocked and known escapes them."
+        if coverage.unknown
         else " Nothing that is blocked escapes them."
     )
+    if coverage.unknown:
+        missed += f" Names not known to fpmonitor (?): {', '.join(coverage.unknown)}."
     return (
         f"<p>The fewest formats that hide all that can be hidden: {escape(together)}."
         f"{escape(missed)}</p>"

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from fpmonitor.errors import InputError
 from fpmonitor.export.csv import csv_rows
-from fpmonitor.export.exporter import printable
-from fpmonitor.render.tables import Table, html, terminal
+from fpmonitor.render.tables import Table, html, paragraph, terminal
 
 Row = Mapping[str, Any]
 Form = Literal["table", "json", "csv"]
@@ -33,7 +32,7 @@ class Output:
     document
         For JSON.
     preface
-        A sentence above the tables.
+        Paragraphs above the tables.
     no_csv
         Why rows cannot hold the answer, and what to ask for instead; empty if they can.
     """
@@ -41,7 +40,7 @@ class Output:
     tables: Sequence[Table]
     rows: Sequence[Row]
     document: Any = None
-    preface: str = ""
+    preface: Sequence[str] = ()
     no_csv: tuple[str, str] = ("", "")
 
     def text(self, form: Form, *, to_file: bool = False) -> str:
@@ -61,8 +60,8 @@ class Output:
                     raise InputError(message, hint=hint)
                 return to_csv(self.rows)
             case "table":
-                preface = f"{printable(self.preface)}\n\n" if self.preface else ""
-                return preface + "".join(terminal(one, to_file=to_file) for one in self.tables)
+                preface = (paragraph(text, to_file=to_file) for text in self.preface)
+                return "".join([*preface, *(terminal(one, to_file=to_file) for one in self.tables)])
 
     def html(self) -> str:
         """Return the tables as HTML, as a notebook shows them."""

@@ -81,10 +81,11 @@ def chart_style() -> str:
     return (resources.files("fpmonitor.render") / "chart.css").read_text(encoding="utf-8").strip()
 
 
-def standalone(svg: str) -> str:
-    """Return a chart as a file of its own, with its style sheet."""
+def standalone(svg: str, description: str = "") -> str:
+    """Return a chart as a file of its own, with its style sheet and a description."""
     head, _, rest = svg.partition(">")
-    return f"{head}><style>{chart_style()}{_FILE_STYLE}</style>{rest}\n"
+    style = f"<style>{chart_style()}{_FILE_STYLE}</style>"
+    return f"{head}>{style}<desc>{escape(description)}</desc>{rest}\n"
 
 
 def round_up(number: float) -> float:

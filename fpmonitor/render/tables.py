@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from operator import attrgetter
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.export.exporter import printable
@@ -189,6 +191,13 @@ def terminal(table: Table, *, to_file: bool = False) -> str:
     console.width = max(console.width, least)
     console.print(drawn)
     return _text_of(console)
+
+
+def paragraph(text: str, *, to_file: bool = False) -> str:
+    """Return a paragraph in lines as wide as the terminal, and an empty line."""
+    width = get_terminal_size().columns if sys.stdout.isatty() and not to_file else _FILE_WIDTH
+    lines = wrap(printable(text), width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines) + "\n\n"
 
 
 def _text_of(console: Console) -> str:

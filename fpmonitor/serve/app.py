@@ -18,9 +18,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
 from fpmonitor.answers.counted import counted_answer
-from fpmonitor.errors import FpmonitorError, StoreError, UndecidableError, UnknownNameError
+from fpmonitor.errors import FpmonitorError
 from fpmonitor.release.stored import count_answers
-from fpmonitor.serve.auth import ASK_FOR_TOKEN, AuthGuard, secret_of
+from fpmonitor.serve.auth import ASK_FOR_TOKEN, AuthGuard, bearer_token, write_key
 from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.records import (
     Lines,
@@ -29,7 +29,7 @@ from fpmonitor.serve.records import (
     split_records,
     unpacked,
 )
-from fpmonitor.serve.requests import HEADERS, RefusedRequestError, read_body, refused
+from fpmonitor.serve.requests import HEADERS, RefusedRequestError, read_body, refusal_of, refused
 from fpmonitor.serve.service import Service, log
 from fpmonitor.store.files import NO_PATIENCE, Patience
 
@@ -109,6 +109,7 @@ async def _alive(service: Service, app: Starlette) -> AsyncIterator[None]:
                 await task
         await service.stop_reading()
         await service.move()
+        service.spool.close()
         log("stopped", waiting_bytes=service.spool.waiting_bytes)
 
 
@@ -128,7 +129,10 @@ class _Collect:
 
         def lines(records: list[bytes], source: str) -> Lines:
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-            return observation_lines(records, time=now, source=source, headers=headers)
+            takes = partial(self._service.takes_names, source)
+            return observation_lines(
+                records, time=now, source=source, headers=headers, takes_names=takes
+            )
 
         return await self._taken(request, lines)
 
@@ -145,7 +149,7 @@ class _Collect:
         service = self._service
         if not self._may_come_from(request.headers.get("origin")):
             return refused(403, "pages of this origin may not send records")
-        source = service.source_of(secret_of(request))
+        source = service.source_of(write_key(request))
         if source is None:
             return refused(401, "a write key is needed", ASK_FOR_TOKEN)
         try:
@@ -167,7 +171,8 @@ class _Collect:
             return refused(503, "records cannot be kept now", {"Retry-After": "60"})
         for kind, data in found.lines.items():
             service.metrics.accepted.labels(kind).inc(data.count(b"\n"))
-        return JSONResponse({"accepted": found.records}, status_code=202, headers=HEADERS)
+        answer = {"accepted": found.records, "refused": found.refused}
+        return JSONResponse(answer, status_code=202, headers=HEADERS)
 
     def _may_come_from(self, origin: str | None) -> bool:
         allowed = self._service.config.origins
@@ -194,7 +199,6 @@ class _Ask:
         guard = AuthGuard(
             self._service.is_read_token if self._service.wants_read_token else None,
             name="read token",
-            secret=secret_of,
         )
 
         async def guarded(request: Request) -> Response:
@@ -204,7 +208,7 @@ class _Ask:
             try:
                 return await handler(request)
             except FpmonitorError as error:
-                return _refusal(error)
+                return refused(*refusal_of(error))
 
         return guarded
 
@@ -255,7 +259,7 @@ class _Ask:
         limit = self._service.config.query_limit
         if limit is None:
             return None
-        reader = self._service.keys.name_of("read", secret_of(request)) or "local"
+        reader = self._service.keys.name_of("read", bearer_token(request)) or "local"
         asked = await self._service.ask(
             lambda monitor: count_answers(
                 monitor.database,
@@ -281,22 +285,17 @@ def _names(request: Request, parameter: str) -> list[str]:
     return [name.strip() for text in given for name in text.split(",") if name.strip()]
 
 
-def _refusal(error: FpmonitorError) -> Response:
-    if isinstance(error, StoreError):  # its message holds a path
-        return refused(503, "the database cannot be read now", {"Retry-After": "10"})
-    if isinstance(error, UndecidableError):
-        return refused(503, error.message)
-    return refused(404 if isinstance(error, UnknownNameError) else 400, error.message)
-
-
 async def _health(service: Service, request: Request) -> Response:
-    """Alive; 503 while more waits than the spool may hold."""
+    """Whether records are taken, else 503; `ok` only if those that were taken can be stored."""
     del request
-    waiting = service.spool.waiting_bytes
-    full = waiting > service.config.max_spool_bytes
+    status = service.status
     return JSONResponse(
-        {"status": "full" if full else "ok", "waiting_bytes": waiting},
-        status_code=503 if full else 200,
+        {
+            "status": status,
+            "waiting_bytes": service.spool.waiting_bytes,
+            "refused_bytes": service.spool.refused_bytes,
+        },
+        status_code=503 if status in {"full", "failing"} else 200,
         headers=HEADERS,
     )
 

@@ -27,8 +27,11 @@ def bearer_token(request: Request) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def secret_of(request: Request) -> str:
-    """Return the bearer token, or `key` in the address, as beacons have no headers."""
+def write_key(request: Request) -> str:
+    """Return the bearer token, or `key` in the address, as beacons have no headers.
+
+    A read token is taken from the header only: addresses end up in logs and histories.
+    """
     return bearer_token(request) or request.query_params.get("key", "")
 
 
@@ -43,20 +46,11 @@ class AuthGuard:
         the service under a name of its own (DNS rebinding).
     name
         What the token is called.
-    secret
-        Where a request has its token.
     """
 
-    def __init__(
-        self,
-        is_token: Callable[[str], bool] | None,
-        *,
-        name: str = "token",
-        secret: Callable[[Request], str] = bearer_token,
-    ) -> None:
+    def __init__(self, is_token: Callable[[str], bool] | None, *, name: str = "token") -> None:
         self._is_token = is_token
         self._name = name
-        self._secret = secret
 
     def refusal(self, request: Request) -> Refusal | None:
         """Return why a request is not answered; None where it may be."""
@@ -64,6 +58,6 @@ class AuthGuard:
             if request.url.hostname in _LOCAL_NAMES:
                 return None
             return Refusal(421, f"without a {self._name}, only localhost is answered")
-        if self._is_token(self._secret(request)):
+        if self._is_token(bearer_token(request)):
             return None
         return Refusal(401, f"a {self._name} is needed", ASK_FOR_TOKEN)

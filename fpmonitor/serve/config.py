@@ -42,8 +42,10 @@ class ServeConfig:
         Records of one request.
     records_per_minute
         Of one write key.
+    max_names
+        API names new to the database that a write key may bring until the service starts again.
     max_spool_bytes
-        Waiting bytes above which requests are put off (429).
+        Waiting and refused bytes above which requests are put off (429).
     flush_seconds
         How often waiting records go to the database.
     query_limit
@@ -61,6 +63,7 @@ class ServeConfig:
     max_body_bytes: _Count = 1_000_000
     max_records: _Count = 2_000
     records_per_minute: _Count = 600_000
+    max_names: _Count = 1_000
     max_spool_bytes: _Count = 2_000_000_000
     flush_seconds: Annotated[float, msgspec.Meta(ge=0)] = 5.0
     query_limit: str | None = None

@@ -24,13 +24,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from fpmonitor.errors import FpmonitorError, UnknownNameError
+from fpmonitor.errors import FpmonitorError
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import html
 from fpmonitor.serve.auth import AuthGuard
 from fpmonitor.serve.figures import apis_table, draw_history, draw_limits, history_table
 from fpmonitor.serve.overview import History, Overview, take_overview
+from fpmonitor.serve.requests import refusal_of
 from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
 
 if TYPE_CHECKING:
@@ -134,10 +135,7 @@ class _DashboardViews:
 
     async def explore(self, request: Request) -> Response:
         overview = self._overview or await self._look()
-        try:
-            answer = await self._answer(overview, request.query_params.getlist("api"))
-        except UnknownNameError as error:
-            return PlainTextResponse(str(error), status_code=404, headers=_HEADERS)
+        answer = await self._answer(overview, request.query_params.getlist("api"))
         return _html("answer.html", overview=overview, answer=answer)
 
     async def _answer(self, overview: Overview, ticked: Sequence[str]) -> Answer | None:
@@ -231,7 +229,7 @@ async def _answered(handler: Handler, request: Request) -> Response:
     try:
         return await handler(request)
     except FpmonitorError as error:
-        return _refusal(400 if error.exit_code == 2 else 503, str(error))
+        return _refusal(*refusal_of(error))
 
 
 def _refusal(status: int, text: str, more: dict[str, str] | None = None) -> Response:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from fpmonitor.serve.spool import Spool
 
 
 class Metrics:
     """Counters of one service."""
 
-    def __init__(self, waiting_bytes: Callable[[], int]) -> None:
+    def __init__(self, spool: Spool) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "fpmonitor_requests", "Requests.", ["route", "status"], registry=self.registry
@@ -40,7 +40,10 @@ class Metrics:
         )
         Gauge(
             "fpmonitor_waiting_bytes", "Bytes that are not in the database.", registry=self.registry
-        ).set_function(waiting_bytes)
+        ).set_function(lambda: spool.waiting_bytes)
+        Gauge(
+            "fpmonitor_refused_bytes", "Bytes that the database refuses.", registry=self.registry
+        ).set_function(lambda: spool.refused_bytes)
 
     def text(self) -> bytes:
         """Everything in the format of Prometheus."""

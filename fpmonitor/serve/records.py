@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from fpmonitor.collectors.fingerprintjs import FingerprintjsCollector
+from fpmonitor.collectors.records import RecordError
 from fpmonitor.serve.requests import RefusedRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from fpmonitor.serve.spool import Kind
 
 _GZIP = 16 + zlib.MAX_WBITS
+_MOST_MEMBERS = 64
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 _User = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
@@ -50,18 +53,23 @@ _MANY = msgspec.json.Decoder(list[msgspec.Raw])
 _OBSERVATION = msgspec.json.Decoder(_Observation)
 _RESULT = msgspec.json.Decoder(_Result)
 _ENCODER = msgspec.json.Encoder()
+_FINGERPRINTJS = FingerprintjsCollector()
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Records of one request as lines, by the kind of segment they go to."""
+    """Records of one request as lines, by the kind of segment they go to.
+
+    `records` counts those of the lines, `refused` those whose API names are too many.
+    """
 
     lines: Mapping[Kind, bytes]
     records: int
+    refused: int = 0
 
 
 def unpacked(body: bytes, encoding: str, most: int) -> bytes:
-    """Unpack a body.
+    """Unpack a body; gzip may have several members, one after the other.
 
     Raises
     ------
@@ -72,16 +80,21 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
         return body
     if encoding != "gzip":
         raise RefusedRequestError(415, "content-encoding must be gzip or identity")
-    unpacker = zlib.decompressobj(_GZIP)
-    try:
-        content = unpacker.decompress(body, most + 1)
-    except zlib.error as error:
-        raise RefusedRequestError(400, "the body is not gzip") from error
-    if len(content) > most:
-        raise RefusedRequestError(413, f"more than {most} bytes when unpacked")
-    if not unpacker.eof:
-        raise RefusedRequestError(400, "the body is cut short")
-    return content
+    content = b""
+    for _ in range(_MOST_MEMBERS):
+        unpacker = zlib.decompressobj(_GZIP)
+        try:
+            content += unpacker.decompress(body, most + 1 - len(content))
+        except zlib.error as error:
+            raise RefusedRequestError(400, "the body is not gzip") from error
+        if len(content) > most:
+            raise RefusedRequestError(413, f"more than {most} bytes when unpacked")
+        if not unpacker.eof:
+            raise RefusedRequestError(400, "the body is cut short")
+        body = unpacker.unused_data
+        if not body:
+            return content
+    raise RefusedRequestError(413, f"more than {_MOST_MEMBERS} members of gzip")
 
 
 def split_records(body: bytes, most: int) -> list[bytes]:
@@ -122,37 +135,47 @@ def _is_json(text: bytes) -> bool:
 
 
 def observation_lines(
-    records: list[bytes], *, time: str, source: str, headers: Mapping[str, str]
+    records: list[bytes],
+    *,
+    time: str,
+    source: str,
+    headers: Mapping[str, str],
+    takes_names: Callable[[Iterable[str]], bool] = lambda _: True,
 ) -> Lines:
     """Return lines of observations and of results of FingerprintJS.
 
     `time` and `source` are those of all records, which are JSON objects; `headers` are values by
-    API that are also stored for every user of the request.
+    API that are also stored for every user of the request. A record whose API names
+    `takes_names` does not take is left out.
 
     Raises
     ------
     RefusedRequestError
-        A record is neither; the message names its position, not its content.
+        A record is neither; the message names its position, not its content. Or none is taken.
     """
-    observations: list[bytes] = []
-    results: list[bytes] = []
-    users: dict[str, None] = {}
+    found = []
     for place, record in enumerate(records, start=1):
         try:
-            found = _record(record)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            found.append(_record(record))
+        except (msgspec.DecodeError, RecordError, ValueError, RecursionError) as error:
             raise RefusedRequestError(
                 400,
                 f"record {place} is neither an observation (user, api, status, value) nor a "
                 "result of FingerprintJS (user, components)",
             ) from error
-        users[found.user] = None
-        if isinstance(found, _Observation):
-            stored = _Stored(found.user, found.api, found.status, found.value, time, source)
+    taken = [record for record, names in found if takes_names(names)]
+    if not taken:
+        raise RefusedRequestError(403, "too many API names for this key or for the database")
+    observations: list[bytes] = []
+    results: list[bytes] = []
+    for one in taken:
+        if isinstance(one, _Observation):
+            stored = _Stored(one.user, one.api, one.status, one.value, time, source)
             observations.append(_ENCODER.encode(stored))
         else:
-            result = _StoredResult(found.user, found.components, found.version, time)
+            result = _StoredResult(one.user, one.components, one.version, time)
             results.append(_ENCODER.encode(result))
+    users = dict.fromkeys(one.user for one in taken)
     for user in users:
         for api, value in headers.items():
             raw = msgspec.Raw(_ENCODER.encode(value))
@@ -162,20 +185,22 @@ def observation_lines(
         lines["observations"] = b"\n".join([*observations, b""])
     if results:
         lines["fingerprintjs"] = b"\n".join([*results, b""])
-    return Lines(lines, len(records))
+    return Lines(lines, len(taken), len(records) - len(taken))
 
 
-def _record(record: bytes) -> _Observation | _Result:
+def _record(record: bytes) -> tuple[_Observation | _Result, Iterable[str]]:
+    """Decode a record; return it with its API names."""
     try:
         found = _OBSERVATION.decode(record)
     except msgspec.ValidationError:
-        return _RESULT.decode(record)
+        result = _RESULT.decode(record)
+        return result, _FINGERPRINTJS.visit(json.loads(record)).values
     if found.value is not msgspec.UNSET:
         raw = bytes(found.value)
         content = json.loads(raw)
         if b"\\ud" in raw.lower():  # what msgspec leaves raw may hold half a character
             json.dumps(content, ensure_ascii=False).encode()
-    return found
+    return found, (found.api,)
 
 
 def report_lines(records: list[bytes], *, received: str) -> Lines:

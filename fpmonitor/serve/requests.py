@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse
 
+from fpmonitor.errors import FpmonitorError, StoreError, UndecidableError, UnknownNameError
+from fpmonitor.serve.auth import Refusal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
@@ -56,6 +59,15 @@ async def read_body(
         grow(len(part))
         parts.append(part)
     return b"".join(parts)
+
+
+def refusal_of(error: FpmonitorError) -> Refusal:
+    """Say an error to whoever asked: of the database not where it is, and not who holds it."""
+    if isinstance(error, StoreError):
+        return Refusal(503, "the database cannot be read now", {"Retry-After": "10"})
+    if isinstance(error, UndecidableError):
+        return Refusal(503, error.message)
+    return Refusal(404 if isinstance(error, UnknownNameError) else 400, error.message)
 
 
 def refused(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:

@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from fpmonitor.answers.decide import question_of
 from fpmonitor.decide.decision import read_decision
@@ -19,20 +19,23 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.question import Question
 from fpmonitor.serve.keys import read_keys
 from fpmonitor.serve.metrics import Metrics
+from fpmonitor.serve.names import ApiNames
 from fpmonitor.serve.overview import DEFAULT_K
 from fpmonitor.serve.spool import Spool, kind_of
 from fpmonitor.store.files import NO_PATIENCE, Patience
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.exposure_index import ExposureIndex
     from fpmonitor.serve.config import ServeConfig
+    from fpmonitor.store.ingest import BatchReport
 
 LOG = logging.getLogger("fpmonitor.serve")
 Answer = TypeVar("Answer")
+Status = Literal["ok", "waiting", "refused", "failing", "full"]
 _BUSY_SECONDS = 10.0
 _STALE_SECONDS = 60.0
 _COLLECTORS = {"observations": "long", "fingerprintjs": "fingerprintjs"}
@@ -64,7 +67,7 @@ class Service:
     InputError
         An address that others can reach without keys, a bad file of keys, no such decision.
     StoreError
-        The database cannot be opened.
+        The database cannot be opened, or another service has the spool.
     """
 
     def __init__(
@@ -87,14 +90,15 @@ class Service:
         self.decision: Decision | None = None
         if config.decision is not None:
             self.decision = read_decision(config.decision)
-        self.spool = Spool(config.spool_folder)
-        self.metrics = Metrics(lambda: self.spool.waiting_bytes)
         self._lock = threading.Lock()
         self._rates: dict[str, tuple[float, float]] = {}
         self._held: _Held | None = None
         self._reading: asyncio.Task[_Held] | None = None
-        with self._opened(create=True):
-            pass
+        self.stalled = False
+        with self._opened(create=True) as monitor:
+            self._names = ApiNames(config.max_names, _names_in(monitor))
+        self.spool = Spool(config.spool_folder)
+        self.metrics = Metrics(self.spool)
 
     # ---- Who may do what
 
@@ -113,9 +117,13 @@ class Service:
             return "local" if self.config.is_local else None
         return self.keys.name_of("write", secret)
 
+    def takes_names(self, source: str, names: Iterable[str]) -> bool:
+        """Whether a record of these API names is taken from a source; its new names are counted."""
+        return self._names.take(source, names)
+
     def seconds_to_wait(self, source: str, records: int) -> int:
         """Return the seconds until a source may send this many records; 0: now."""
-        if self.spool.waiting_bytes > self.config.max_spool_bytes:
+        if self.is_full:
             return max(1, round(self.config.flush_seconds))
         now, most = time.monotonic(), float(self.config.records_per_minute)
         left, last = self._rates.get(source, (most, now))
@@ -125,6 +133,25 @@ class Service:
             return max(1, round((records - left) * 60 / most))
         self._rates[source] = (left - records, now)
         return 0
+
+    # ---- How it is
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the spool holds more than it may, with what the database refuses."""
+        held = self.spool.waiting_bytes + self.spool.refused_bytes
+        return held > self.config.max_spool_bytes
+
+    @property
+    def status(self) -> Status:
+        """What keeps records from being taken, or taken ones from the database; else `ok`."""
+        if self.is_full:
+            return "full"
+        if self.spool.is_failing:
+            return "failing"
+        if self.stalled:
+            return "waiting"
+        return "refused" if self.spool.refused_bytes else "ok"
 
     # ---- Questions
 
@@ -207,26 +234,42 @@ class Service:
             try:
                 await self.move()
             except OSError:
+                self.stalled = True
                 self.metrics.postponed.inc()
                 log("disk", reason="the spool cannot be read or written")
 
     async def move(self) -> None:
         """Store what waits; what the database cannot take now stays in the spool."""
+        self.stalled = not await self._move()
+
+    async def _move(self) -> bool:
         await self.spool.write_waiting()
         for segment in await self.spool.close_segments():
             try:
-                await asyncio.to_thread(self._store, segment)
+                refused = await asyncio.to_thread(self._store, segment)
             except StoreError as error:
                 self.metrics.postponed.inc()
                 log("postponed", reason=error.message)
-                return
-            except FpmonitorError as error:
-                aside = self.spool.set_aside(segment)
-                log("refused", segment=aside.name, reason=error.message)
-            else:
-                self.spool.forget(segment)
+                return False
+            self.metrics.rejected.labels(kind_of(segment)).inc(len(refused))
+            self.spool.forget(segment, refused)
+        return True
 
-    def _store(self, segment: Path) -> None:
+    def _store(self, segment: Path) -> list[bytes]:
+        """Store a segment; return the records of it that the database refuses."""
+        try:
+            self._store_log(segment)
+        except StoreError:
+            raise
+        except FpmonitorError as error:
+            halves = self.spool.halves(segment)
+            if halves:
+                return [record for half in halves for record in self._store(half)]
+            log("refused", reason=error.message)
+            return [segment.read_bytes()]
+        return []
+
+    def _store_log(self, segment: Path) -> None:
         kind = kind_of(segment)
         if kind == "reports":
             [calls] = self.ask_now(
@@ -234,13 +277,22 @@ class Service:
             )
             stored, rejected = calls.stored, calls.rejected
         else:
-            [batch] = self.ask_now(
-                lambda monitor: monitor.ingest([str(segment)], collector=_COLLECTORS[kind])
-            )
+            batch = self.ask_now(lambda monitor: self._ingest(monitor, segment, _COLLECTORS[kind]))
             stored, rejected = batch.stored, batch.rejected
         self.metrics.stored.labels(kind).inc(stored)
         self.metrics.rejected.labels(kind).inc(rejected)
         log("stored", kind=kind, records=stored, rejected=rejected)
+
+    def _ingest(self, monitor: Monitor, segment: Path, collector: str) -> BatchReport:
+        try:
+            [batch] = monitor.ingest([str(segment)], collector=collector)
+        finally:  # the command line may have stored names as well
+            self._names.learn(_names_in(monitor))
+        return batch
+
+
+def _names_in(monitor: Monitor) -> set[str]:
+    return {name for _, name in monitor.database.rows("snapshot/apis")}
 
 
 def _log_failure(reading: asyncio.Task[_Held]) -> None:

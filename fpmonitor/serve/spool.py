@@ -4,21 +4,28 @@ Records are appended to one open segment per kind. All requests that wait togeth
 `fsync`, and are answered after it. A segment that is closed gets a name of its own and is stored as
 one log: the database takes a file once, so a segment that is stored and not yet deleted adds
 nothing when the service starts again. A line that a crash cut short was never answered, and is cut
-off.
+off. Records that the database refuses are kept in `refused/`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import secrets
+import shutil
 import time
+import weakref
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, get_args
 
+from fpmonitor.errors import StoreError
+from fpmonitor.safe_files import write_bytes
 from fpmonitor.serve.group_commit import GroupCommit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 Kind = Literal["observations", "fingerprintjs", "reports"]
@@ -27,6 +34,7 @@ _ENDING = "jsonl"
 _OPEN = "open"
 _TAIL_BYTES = 1 << 16
 _GROUP_BYTES = 64_000_000
+_FAILING_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +46,52 @@ class _Lines:
 class Spool:
     """The folder of accepted records.
 
-    It is created with mode 0700 if it does not exist; what a crash left in it is recovered.
+    It is created with mode 0700 if it does not exist, and belongs to one service until `close`;
+    what a crash left in it is recovered.
+
+    Raises
+    ------
+    StoreError
+        Another service uses it, or it cannot be made.
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
+        self.close = weakref.finalize(self, os.close, _locked(folder))
         self._queue = GroupCommit(
             self._commit, size=lambda lines: len(lines.data), most_bytes=_GROUP_BYTES
         )
         self._lock = asyncio.Lock()
         self._open: dict[Kind, int] = {}
-        self._bytes = 0
+        self._failed_at = -_FAILING_SECONDS
         for kind in KINDS:
             self._recover(kind)
-        self._bytes = sum(path.stat().st_size for path in self.ready())
+        shutil.rmtree(self._parts, ignore_errors=True)
+        self._bytes = _size(self.ready())
+        self._refused_bytes = _size(self._refused.glob("*"))
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes that are not in the database yet."""
         return self._bytes
+
+    @property
+    def refused_bytes(self) -> int:
+        """Bytes of records that the database refuses."""
+        return self._refused_bytes
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last records could not be written, within the last minute."""
+        return time.monotonic() - self._failed_at < _FAILING_SECONDS
+
+    @property
+    def _refused(self) -> Path:
+        return self.folder / "refused"
+
+    @property
+    def _parts(self) -> Path:
+        return self.folder / "parts"
 
     def _path(self, kind: Kind, name: str) -> Path:
         return self.folder / f"{name}.{kind}.{_ENDING}"
@@ -102,7 +136,9 @@ class Spool:
                 await asyncio.to_thread(self._write, group)
             except OSError:
                 self._bytes -= sum(len(one.data) for one in group)
+                self._failed_at = time.monotonic()
                 raise
+        self._failed_at = -_FAILING_SECONDS
         return [None] * len(group)
 
     def _write(self, group: list[_Lines]) -> None:
@@ -139,17 +175,53 @@ class Spool:
         _sync_folder(self.folder)
         return self.ready()
 
-    def forget(self, segment: Path) -> None:
-        """Delete a segment that is stored."""
+    def halves(self, segment: Path) -> list[Path]:
+        """Copy a segment of several records into two; a single record has no halves.
+
+        They are the same each time, so that one that was stored before a crash adds nothing.
+        """
+        self._parts.mkdir(mode=0o700, exist_ok=True)
+        name, _, ending = segment.name.partition(".")
+        paths = [self._parts / f"{name}-{part}.{ending}" for part in (1, 2)]
+        with segment.open("rb") as lines, paths[0].open("wb") as one, paths[1].open("wb") as two:
+            records = sum(1 for _ in lines)
+            lines.seek(0)
+            one.writelines(islice(lines, records // 2))
+            two.writelines(lines)
+        return paths if records > 1 else []
+
+    def forget(self, segment: Path, refused: Iterable[bytes] = ()) -> None:
+        """Delete a segment that is stored, but for the records that the database refuses."""
+        kept = b"".join(refused)
+        if kept:
+            self._refused.mkdir(mode=0o700, exist_ok=True)
+            write_bytes(self._refused / segment.name, [kept], mode=0o600)
+            self._refused_bytes += len(kept)
         self._bytes -= segment.stat().st_size
         segment.unlink()
+        shutil.rmtree(self._parts, ignore_errors=True)
 
-    def set_aside(self, segment: Path) -> Path:
-        """Keep a segment that cannot be stored, out of the way."""
-        aside = self.folder / "refused"
-        aside.mkdir(mode=0o700, exist_ok=True)
-        self._bytes -= segment.stat().st_size
-        return segment.replace(aside / segment.name)
+
+def _locked(folder: Path) -> int:
+    """Make a folder and lock it; return the descriptor that holds the lock."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise StoreError(f"spool {folder}: {error.strerror}", hint="name another folder") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise StoreError(
+            f"spool {folder}: in use by another service, or cannot be locked ({error.strerror})",
+            hint="stop the other one, or name another folder as `spool` in the settings",
+        ) from error
+    return descriptor
+
+
+def _size(files: Iterable[Path]) -> int:
+    return sum(path.stat().st_size for path in files)
 
 
 def kind_of(segment: Path) -> Kind:

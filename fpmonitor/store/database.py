@@ -20,6 +20,7 @@ from fpmonitor.store.files import (
     make_file,
     open_patiently,
     owner_only,
+    refuse_programs,
     remove_spills,
     trouble_with,
 )
@@ -131,6 +132,8 @@ class Database(Closing):
             return self._connection.execute(text, values).fetchall()
 
     def _prepare(self, *, is_new: bool) -> None:
+        with self._watched():
+            refuse_programs(self._connection, self.path)
         self._execute("SET TimeZone = 'UTC'")
         tables = self.tables()
         if not tables and is_new:

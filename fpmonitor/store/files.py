@@ -17,6 +17,7 @@ from typing import TypeVar
 import duckdb
 
 from fpmonitor.errors import BusyError, StoreError
+from fpmonitor.sql import statement
 
 _RETRY_SECONDS = 0.05
 _UNFINISHED = ".unfinished"
@@ -110,6 +111,28 @@ def _opened(path: Path, connect: Callable[[], Opened], close: Callable[[Opened],
                 hint="check the path and its permissions, or name another with --db",
             )
         ) from error
+
+
+def refuse_programs(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Check that a file that was just opened holds base tables only.
+
+    Views, macros and triggers of a file that somebody else made would run as whoever opens it, and
+    could read any file of theirs. Nothing but this may be asked of the file before.
+
+    Raises
+    ------
+    StoreError
+        It holds something else.
+    """
+    found = connection.execute(statement("content/programs")).fetchall()
+    with suppress(duckdb.CatalogException):  # DuckDB before 2.0 has no triggers
+        found += connection.execute(statement("content/triggers")).fetchall()
+    if found:
+        kind, name = min(found)
+        raise StoreError(
+            f"{path} was tampered with: it holds the {kind} {name!r}, and fpmonitor makes none",
+            hint="restore a backup, or ingest its logs into a new database",
+        )
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:

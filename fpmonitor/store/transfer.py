@@ -16,6 +16,7 @@ import msgspec
 
 import fpmonitor
 from fpmonitor.errors import InputError, StoreError
+from fpmonitor.safe_files import read_bytes
 from fpmonitor.sql import quote_name, quote_path, quote_text
 from fpmonitor.store.content import read_content
 from fpmonitor.store.database import SCHEMA_VERSION
@@ -50,6 +51,7 @@ TABLES = (
 )
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _BLOCK = 1 << 22
+_MANIFEST_BYTES = 1_000_000
 # In this order: each uses what those before have made.
 _MERGE_BATCHES = ("transfer/add_batches", "transfer/add_rejects")
 _MERGE_OBSERVATIONS = (
@@ -242,13 +244,10 @@ def _check_names(folder: Path, manifest: Manifest) -> None:
 
 
 def _read_manifest(path: Path) -> Manifest:
+    hint = "name a folder that `fpmonitor db copy-out` has written"
+    content = read_bytes(path, "manifest", hint=hint, most=_MANIFEST_BYTES)
     try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read ({error.strerror})",
-            hint="name a folder that `fpmonitor db copy-out` has written",
-        ) from error
+        manifest = msgspec.json.decode(content, type=Manifest)
     except (msgspec.DecodeError, ValueError) as error:
         raise _damaged(path.parent, f"{path.name!r} is not a manifest") from error
     if manifest.format != FORMAT:
@@ -258,7 +257,11 @@ def _read_manifest(path: Path) -> Manifest:
 
 def _check_file(path: Path, written: ExportedFile) -> None:
     try:
-        same = path.stat().st_size == written.bytes and _sha256(path) == written.sha256
+        same = (
+            path.is_file()
+            and path.stat().st_size == written.bytes
+            and _sha256(path) == written.sha256
+        )
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror})") from error
     if not same:

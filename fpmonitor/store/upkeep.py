@@ -19,6 +19,7 @@ from fpmonitor.store.files import (
     open_patiently,
     owner_only,
     reason_of,
+    refuse_programs,
     spill_folder,
     sync,
 )
@@ -127,6 +128,7 @@ def compact(
         remain.unlink(missing_ok=True)
     try:
         with _attached(path, key_file, patience) as connection, owner_only():
+            refuse_programs(connection, path)
             connection.execute("CHECKPOINT old")  # the log of the old file must not outlive it
             attach(connection, made, "new", key_file)
             connection.execute("COPY FROM DATABASE old TO new")

@@ -5,20 +5,36 @@ selector after `#` tells apart what it returns for different arguments. A select
 a source marks a value that the source shapes itself: `Navigator.plugins#fingerprintjs` is the list
 as FingerprintJS writes it, comparable with nothing else. Names that the vocabulary does not have
 are `x:<source>:<name>`.
+
+A table that no collector knows calls its columns as it likes. `meanings` finds the APIs that such a
+name may stand for: more than one where sources disagree, which only the user can settle.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
+import re
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from fpmonitor.errors import UnknownNameError
+from fpmonitor.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 Kind = Literal["attribute", "method", "header", "media"]
 FAMILIES = ("brave", "chromium", "firefox", "safari")
+_PUNCTUATION = re.compile(r"[\W_]+")
+_SEVERAL_WORDS = re.compile(r"[A-Za-z].*([A-Z]|\W)")
+_HEADER = re.compile(r"(?:http|headers?)[.:_-](?P<named>.+)|(?P<bare>.+-.+)", re.IGNORECASE)
+# Features of a policy, and not what a table has in its columns.
+_NO_COLUMNS = frozenset({"reporting"})
+# Of media features only these cannot be mistaken for something else without their prefix.
+_MEDIA = re.compile("css:(any|forced|inverted|prefers|video)-|css:(color-gamut|dynamic-range)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +160,115 @@ def api_of_instrumented(source: str, symbol: str) -> str:
     return name if name in known_apis() else f"x:{source}:{symbol}"
 
 
+def is_known(api: str) -> bool:
+    """Whether the vocabulary has an API, or the API without its selector."""
+    return api in known_apis() or base_of(api) in known_apis()
+
+
+def meanings(name: str) -> tuple[str, ...]:
+    """Find the APIs that a column of this name may hold; several where sources disagree."""
+    if is_known(name):
+        return (name,)
+    if name.startswith("x:"):
+        return ()
+    header = _HEADER.fullmatch(name)
+    if header:
+        api = f"http:{(header['named'] or header['bare']).lower().replace('_', '-')}"
+        if api in known_apis():
+            return (api,)
+    return _columns().get(_folded(name), ())
+
+
+def meaning(name: str, said: Mapping[str, str]) -> str:
+    """Return the API that a column holds, or the empty string where that is not certain enough.
+
+    Parameters
+    ----------
+    name
+        Its name. That of an API means that API.
+    said
+        What the user said that columns hold, empty for no API of the vocabulary.
+    """
+    if name in said:
+        return said[name]
+    found = meanings(name)
+    return found[0] if len(found) == 1 else ""
+
+
+def certain_meaning(name: str, said: Mapping[str, str]) -> str:
+    """Return the API that a column bears the name of, or that the user said it holds.
+
+    What is found by a similar name says which surface to block, and not that the values are those
+    that the API returns: a column `plugins` may hold their number.
+    """
+    return said.get(name, name)
+
+
+def api_named(name: str) -> str:
+    """Return the API that a user names, by its own name or by one that means nothing else.
+
+    Raises
+    ------
+    UnknownNameError
+        Nobody uses the name; the message lists the nearest.
+    InputError
+        It may mean several.
+    """
+    found = meanings(name)
+    if len(found) > 1:
+        raise InputError(f"{name!r} may be {' or '.join(found)}", hint="name one of them")
+    if not found:
+        raise UnknownNameError("API", name, known_apis())
+    return found[0]
+
+
+@cache
+def nearest(name: str) -> tuple[str, ...]:
+    """APIs whose names, or whose names in some source, come close to a name; the closest first."""
+    spelled = {_folded(api): (api,) for api in known_apis()} | _columns()
+    close = difflib.get_close_matches(_folded(name), spelled, n=2, cutoff=0.88)
+    return tuple(dict.fromkeys(api for key in close for api in spelled[key]))
+
+
+def _folded(name: str) -> str:
+    return _PUNCTUATION.sub("", name).casefold()
+
+
+@cache
+def _columns() -> dict[str, tuple[str, ...]]:
+    """Return what columns are called, folded, and the APIs that they may hold."""
+    content = _content()
+    objects: dict[str, list[str]] = defaultdict(list)
+    for path, interface in content["objects"].items():
+        objects[interface].append(path)
+    own: dict[str, set[str]] = defaultdict(set)
+    for api in known_apis():
+        own[_folded(api)].add(api)
+        if _MEDIA.match(api):
+            own[_folded(api.removeprefix("css:"))].add(api)
+        interface, _, member = api.rpartition(".")
+        for path in objects[interface]:
+            parts = path.split(".")
+            for start in range(len(parts)):
+                own[_folded(".".join([*parts[start:], member]))].add(api)
+            if _SEVERAL_WORDS.match(member):
+                own[_folded(member)].add(api)
+    others: dict[str, set[str]] = defaultdict(set)
+    for source, aliases in content["aliases"].items():
+        for alias, api in aliases.items():
+            if source not in _NO_COLUMNS and _SEVERAL_WORDS.match(alias):
+                others[_folded(alias)].add(api)
+    agreed = {name: _agreed(apis) for name, apis in (others | own).items()}
+    return agreed | {_folded(name): tuple(apis) for name, apis in content["columns"].items()}
+
+
+def _agreed(apis: Iterable[str]) -> tuple[str, ...]:
+    """Several selectors of one API are that API."""
+    distinct = sorted(set(apis))
+    bases = sorted({base_of(api) for api in distinct})
+    return tuple(distinct if len(distinct) == 1 else bases)
+
+
 def resolve(name: str) -> list[Resolution]:
     """Find what a name means, in any source.
 
@@ -153,8 +278,6 @@ def resolve(name: str) -> list[Resolution]:
         Nobody uses the name; the message lists the nearest.
     """
     found = [Resolution("fpmonitor", name, name)] if name in known_apis() else []
-    if name.startswith("http:") and name.lower() in known_apis() and not found:
-        found.append(Resolution("fpmonitor", name, name.lower()))
     instrumented = api_of_instrumented("any", name)
     if not found and not instrumented.startswith("x:"):
         found.append(Resolution("instrumentation", name, instrumented))
@@ -164,7 +287,10 @@ def resolve(name: str) -> list[Resolution]:
         for source in sources
         if name in sources[source]
     ]
+    told = {resolution.api for resolution in found}
+    found += [Resolution("columns", name, api) for api in meanings(name) if api not in told]
     if not found:
         names = {*known_apis(), *(alias for source in sources for alias in sources[source])}
-        raise UnknownNameError("name of an API", name, names)
+        names |= _content()["columns"].keys()
+        raise UnknownNameError("name of an API", name, nearest(name) or names)
     return found

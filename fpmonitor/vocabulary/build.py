@@ -69,7 +69,7 @@ def build(node_modules: Path) -> dict[str, Any]:
         },
         "apis": dict(sorted(apis.items())),
         "randomised": dict(sorted(randomised.items())),
-        **{table: source[table] for table in ("objects", "inherited", "aliases")},
+        **{table: source[table] for table in ("objects", "inherited", "columns", "aliases")},
     }
 
 

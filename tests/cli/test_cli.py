@@ -99,6 +99,7 @@ def test_apis_has_the_members_of_the_contract(
         "exposure",
         "volatile",
         "changes",
+        "means",
     ]
     assert all(list(line) == members for line in apis)
     assert len(apis) == 22
@@ -295,7 +296,7 @@ def test_bad_numbers_and_names_of_decide_are_named(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--apis", "navigator.useragent"], ["nearest", "Navigator.userAgent"]),
+        (["--apis", "navigator.useragnet"], ["nearest", "Navigator.userAgent"]),
         (["--apis", ""], ["at least one API"]),
         (["--apis", "Screen.height", "--k", "0"], ["k", "at least 2"]),
         (["--apis", "Screen.height", "--delta", "-1"], ["delta"]),

@@ -234,3 +234,14 @@ def test_the_user_may_be_nested_and_two_columns_of_one_name_are_refused(tmp_path
     (tmp_path / "a.jsonl").write_bytes(as_lines([{"user": "u", "a.b": 1, "a": {"b": 2}}]))
     with pytest.raises(InputError, match=r"two columns are called 'a\.b'"):
         told(tmp_path / "a.jsonl", tmp_path)
+
+
+def test_the_command_leaves_columns_out_and_nested_ones_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(as_lines(NESTED))
+    options = ["--no-flatten", "--ignore", "screen", "--ignore", "v", "--db"]
+    assert run(["ingest", str(tmp_path / "a.jsonl"), *options, str(tmp_path / "x.duckdb")]) == 0
+    capsys.readouterr()
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert [api.api for api in monitor.apis(k=2)] == ["connection"]

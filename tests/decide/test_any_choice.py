@@ -108,6 +108,17 @@ def test_every_verdict_follows_from_the_proof_and_a_count_spectrum(population: i
         assert points("block", apis) > written["proof"]["block"]["limits"][len(apis)]
 
 
+def test_a_large_set_is_blocked_although_no_smaller_one_is_above_the_budget() -> None:
+    rng = np.random.default_rng(1)
+    users = {api: rng.integers(0, 12, USERS) for api in "abcde"}
+    policy = Policy(k=50, population=10**6, budget=0.6, delta=0.05, candidates=tuple(users))
+    source = MemorySource(list(users), list(users.values()))
+    decision = decide(source, policy, seal="", universe=1000)
+    # values of four APIs belong to 48 users each: half of them are exposed
+    assert len(decision.undecided) == 5
+    assert decision.block == (tuple(users),)
+
+
 def test_resuming_tests_by_the_weights_of_the_file() -> None:
     users = columns()
     part = decision_on(users, max_size=1)

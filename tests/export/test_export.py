@@ -305,16 +305,29 @@ def test_the_control_with_the_least_collateral_is_taken() -> None:
 
 def test_coverage_finds_the_fewest_formats_and_what_all_miss() -> None:
     decision = decision_of(
-        [], ["Intl.DateTimeFormat.resolvedOptions#timeZone", "Screen.width", "Navigator.nothing"]
+        [],
+        [
+            *("Intl.DateTimeFormat.resolvedOptions#timeZone", "Screen.width"),
+            *("Navigator.nothing", "CSS.supports"),
+        ],
     )
     found = coverage(decision, dict(PRODUCTS))
     assert len(found.together) == 2
     assert set(found.together) & {"firefox-policies", "firefox-userjs"}
-    assert found.missed == ("Navigator.nothing",)
+    assert found.missed == ("CSS.supports",)
+    assert found.unknown == ("Navigator.nothing",)
     assert {row["api"] for row in found.to_json()["apis"]} == set(decision.policy.candidates)
 
 
 # ---- Permissions-Policy -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", ["headers", "nginx", "apache", "caddy"])
+def test_headers_are_written_where_no_feature_is_to_be_switched_off(variant: str) -> None:
+    for decision in (decision_of(["Screen.width"], []), decision_of([], ["Navigator.userAgent"])):
+        exporter = PRODUCTS["permissions-policy"]
+        assert exporter.export(decision, ExportOptions(variant=variant)).controls == ()
+
 
 HINTS = decision_of(
     ["http:sec-ch-ua-model", "Screen.width"],

@@ -272,6 +272,7 @@ def test_export_prints_the_list_alone_and_verdicts_elsewhere(
         "controls": [],
         "collateral": [],
         "note": "",
+        "means": "",
     }
 
 

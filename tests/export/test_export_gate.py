@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,19 @@ def decision_of(
         evaluated=1,
         seconds=0.0,
     )
+
+
+@needs_node
+def test_the_module_takes_either_name_as_the_gate_does(tmp_path: Path) -> None:
+    decision = replace(
+        decision_of([["a"]], [["Screen.width", "zz"]], []),
+        names={"a": "Navigator.language", "zz": "Navigator.platform", "𝔘.b": "Navigator.platform"},
+    )
+    wanted = [["Navigator.language"], ["Navigator.platform", "Screen.width"], ["nothing"]]
+    module = GATE_JS.export(decision, ExportOptions()).text
+    cases = [[decision.to_json(), [], want] for want in wanted]
+    expected = [answer_in_python(decision, [], want) for want in wanted]
+    assert answers_in_javascript(tmp_path, module, cases) == expected
 
 
 def answer_in_python(decision: Decision, have: list[str], want: list[str]) -> Any:

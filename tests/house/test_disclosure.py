@@ -24,6 +24,7 @@ from fpmonitor.disclosure import (
     masked_text,
     may_name,
     publishable_count,
+    publishable_groups,
     publishable_part,
     publishable_total,
     told_spectra,
@@ -140,6 +141,45 @@ def test_nothing_told_depends_on_how_many_users_are_withheld(
         told = [getattr(spectra, name) for spectra in (one, other)]
         assert told[0].counts.tolist() == told[1].counts.tolist()
         assert told[0].values.tolist() == told[1].values.tolist()
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    large=st.lists(st.integers(K, 60), max_size=6),
+    small=st.lists(st.integers(1, K - 1), max_size=12),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_pooled_groups_hold_k_users_and_bound_every_sum_over_users(
+    large: list[int], small: list[int], seed: int
+) -> None:
+    if not large + small:
+        return
+    spectrum = spectrum_of(large, small)
+    weights = np.random.default_rng(seed).normal(size=spectrum.users + 1)
+    pools = publishable_groups(spectrum, K)
+    assert sum(users for _, _, users in pools) == spectrum.users
+    alone = spectrum.users if spectrum.users < K else K - 1
+    assert all(users >= K or (first, users) == (1, alone) for first, _, users in pools)
+    truth = sum(weights[size] * users for size, _, users in spectrum.groups())
+    parts = [(weights[first : last + 1], users) for first, last, users in pools]
+    assert sum(part.min() * users for part, users in parts) <= truth + 1e-9
+    assert sum(part.max() * users for part, users in parts) >= truth - 1e-9
+
+
+@settings(deadline=None, max_examples=80)
+@given(table=tables(), others=st.lists(st.integers(1, 4), max_size=4))
+def test_pooled_groups_do_not_depend_on_how_many_users_are_withheld(
+    table: tuple[list[int], list[int]], others: list[int]
+) -> None:
+    large, small = table
+    top = max(large) + sum(small) - sum(others)
+    rest = sorted(large)[:-1]
+    if top < max([K, *rest]) or sum(others) >= K:
+        return
+    first, second = (
+        publishable_groups(spectrum_of(*two), K) for two in (table, ([*rest, top], others))
+    )
+    assert sorted(first) == sorted(second)
 
 
 def test_nothing_changes_where_nothing_is_withheld() -> None:

@@ -702,6 +702,20 @@ def test_a_pipe_is_read_once_and_whole(tmp_path: Path) -> None:
     writer.join()
 
 
+def test_a_named_pipe_in_place_of_a_small_file_is_refused_and_an_open_one_is_read(
+    tmp_path: Path,
+) -> None:
+    pipe = tmp_path / "columns.toml"
+    os.mkfifo(pipe)  # nobody writes to it: reading would wait for ever
+    with pytest.raises(InputError, match="named pipe"):
+        read_text(pipe, "column map")
+    reading, writing = os.pipe()
+    os.write(writing, b"text")
+    os.close(writing)
+    assert read_text(Path(f"/dev/fd/{reading}"), "column map") == "text"
+    os.close(reading)
+
+
 def test_a_file_whose_name_is_no_text_is_read(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"\xff*.jsonl")
     path.write_bytes(RECORD)

@@ -13,7 +13,7 @@ import fpmonitor
 PACKAGE = Path(__file__).parents[2] / "fpmonitor"
 # From the ground up: a room imports from floors below it, and from itself.
 FLOORS = [
-    {"errors", "queries"},
+    {"errors", "proof_check", "queries"},
     {
         "duckdb_connection",
         "plugins",
@@ -117,6 +117,10 @@ def test_estimates_know_words_only() -> None:
         if room_of(module) == "estimate":
             rooms = {room_of(imported) for imported in imported_modules(path)}
             assert rooms <= {"errors", "policy", "spectrum", "estimate"}, module
+
+
+def test_what_proves_decisions_again_shares_no_code_with_what_made_them() -> None:
+    assert imported_modules(MODULES["fpmonitor.proof_check"]) == set()
 
 
 def test_only_store_logs_and_collectors_touch_duckdb() -> None:

@@ -309,6 +309,11 @@ COMMANDS: dict[str, list[list[str]]] = {
     "db open": [["{sealed}", "--key-file", "{garbage}", "-o", "{opened}"]],
     "db copy-out": [["{dump}"], ["{dump}"]],
     "db copy-in": [["{dump}", "--db", "{scratch}.copy", "--format", form] for form in TEXTS],
+    "audit certificate": [
+        ["{decision}", "--format", "table"],
+        ["{decision}", "--db", "{db}", "--write-spectra", "{out}/spectra.json"],
+        ["{decision}", "--spectra", "{garbage}"],
+    ],
     "audit queries": [["--format", form] for form in TEXTS],
     "audit histogram": [[*SET, "--k", "10", "--epsilon", "1"]],
     "audit partial-knowledge": [["-n", "100", "-p", "0.1", "--k", "10", "--epsilon", "1"]],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -110,12 +111,13 @@ def test_html_has_a_head_and_the_class_of_a_verdict() -> None:
 
 def test_one_answer_has_three_forms() -> None:
     answer = Output(
-        preface="A sentence.",
+        preface=["A sentence."],
         tables=[table()],
         rows=[{"a": 1, "b": {"c": [1, 2]}}],
         document={"all": "\u200b"},
     )
     assert answer.text("table").startswith("A sentence.\n\n")
+    assert max(map(len, replace(answer, preface=["word " * 99]).text("table").split("\n"))) <= 120
     assert answer.text("csv").split() == ["a,b.c", '1,"1,2"']
     assert json.loads(answer.text("json")) == {"all": "\u200b"}
     assert "\u200b" not in answer.text("json")

@@ -32,7 +32,7 @@ from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from fpmonitor.serve.service import Service
@@ -138,7 +138,14 @@ def test_gzip_is_unpacked_up_to_the_limit(tmp_path: Path) -> None:
         assert cut.status_code == 400
         junk = client.post("/v1/observations", content=b"no gzip", headers=headers)
         assert junk.status_code == 400
-    assert len(stored(tmp_path)) == 3
+        members = packed + gzip.compress(lines(range(3, 7)).encode())
+        both = client.post("/v1/observations", content=members, headers=headers)
+        assert both.json()["accepted"] == 7
+        trailing = client.post("/v1/observations", content=packed + b"junk", headers=headers)
+        assert trailing.status_code == 400
+        many = client.post("/v1/observations", content=gzip.compress(b"") * 200, headers=headers)
+        assert many.status_code == 413
+    assert len(stored(tmp_path)) == 10
 
 
 @pytest.mark.parametrize(
@@ -254,6 +261,9 @@ def test_keys_open_what_they_are_for(tmp_path: Path) -> None:
         for secret, status in ((read, 404), (write, 401), ("", 401)):
             answer = client.get("/v1/decision", headers={"authorization": f"Bearer {secret}"})
             assert answer.status_code == status
+        for path in ("/v1/decision", "/v1/gate", "/metrics", "/"):
+            answer = client.get(path, params={"key": read}, follow_redirects=False)
+            assert answer.status_code in {401, 303}, path  # addresses end up in logs
     with Monitor(tmp_path / "s.duckdb") as monitor:
         assert {row[3] for row in monitor.observations()} == {"shop"}
     remove_key(config.keys_file, "write", "shop")
@@ -588,6 +598,117 @@ def test_nothing_that_was_acknowledged_is_lost_or_doubled_by_kill_9(tmp_path: Pa
     assert len(values) == len(set(values)), "doubled"
     assert acknowledged <= set(values), "lost"
     assert len(acknowledged) > 20
+
+
+def test_two_services_cannot_share_a_spool(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process, address = start(tmp_path)
+    try:
+        for number in range(20):
+            body = {"user": f"u{number}", "api": "A.a", "value": str(number)}
+            assert httpx.post(f"{address}/v1/observations", json=body).status_code == 202
+        assert run(["serve", "--db", str(tmp_path / "s.duckdb"), "--port", "0"]) == 2
+        assert "in use by another service" in capsys.readouterr().err
+        for number in range(20, 40):
+            body = {"user": f"u{number}", "api": "A.a", "value": str(number)}
+            assert httpx.post(f"{address}/v1/observations", json=body).status_code == 202
+    finally:
+        stop(process, signal.SIGTERM)
+    assert sorted(int(text or "") for _, text in stored(tmp_path)) == list(range(40))
+
+
+def of_names(user: str, names: Iterable[str]) -> str:
+    records = ({"user": user, "api": name, "value": "1"} for name in names)
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def test_a_sender_of_many_names_costs_nobody_else_a_record(tmp_path: Path) -> None:
+    """One key floods; of what was acknowledged for others, nothing is lost."""
+    with client_of(config_of(tmp_path, max_names=50)) as client:
+        for part in range(0, 6000, 1500):
+            flood = of_names("evil", (f"J.j{i}" for i in range(part, part + 1500)))
+            answer = client.post("/v1/observations", content=flood, headers=TEXT)
+            expected = (202, 50) if part == 0 else (403, None)
+            assert (answer.status_code, answer.json().get("accepted")) == expected
+        known = client.post("/v1/observations", content=of_names("u", ["J.j1"]), headers=TEXT)
+        assert known.json() == {"accepted": 1, "refused": 0}
+        components = {f"c{i}": {"value": i, "duration": 1} for i in range(51)}
+        result = {"user": "evil", "components": components}
+        assert client.post("/v1/observations", json=result).status_code == 403
+    assert len(stored(tmp_path)) == 51
+    assert not (tmp_path / "s.duckdb.spool" / "refused").exists()
+
+
+def test_a_record_that_cannot_be_stored_leaves_the_others_of_its_segment(tmp_path: Path) -> None:
+    """The command line stores names between the answer of the service and its next batch."""
+    log = tmp_path / "names.jsonl"
+    log.write_text(of_names("cli", (f"J.j{i}" for i in range(3999))))
+    config = config_of(tmp_path)
+    with client_of(config) as client:
+        sent = lines(range(30)) + of_names("x", ["Late.a", "Late.b"]) + lines(range(30, 60))
+        assert client.post("/v1/observations", content=sent, headers=TEXT).json()["accepted"] == 62
+        with Monitor(config.db) as monitor:
+            monitor.ingest([log])
+        asyncio.run(service_of(client).move())
+        health = client.get("/healthz")
+        assert (health.status_code, health.json()["status"]) == (200, "refused")
+        kept = [path.read_text() for path in (tmp_path / "s.duckdb.spool/refused").iterdir()]
+        assert [json.loads(line)["api"] for line in "".join(kept).splitlines()] == [
+            "Late.a",
+            "Late.b",
+        ]
+        assert health.json()["refused_bytes"] == len("".join(kept))
+        again = client.post("/v1/observations", content=of_names("x", ["Late.c"]), headers=TEXT)
+        assert again.status_code == 403  # said at once from now on
+        assert client.get("/metrics").text.count("fpmonitor_refused_bytes") >= 1
+    found = [name for name, _ in stored(tmp_path)]
+    assert (found.count("Screen.width"), len(found)) == (60, 60 + 3999)
+
+
+def test_what_the_database_refuses_counts_towards_the_limit(tmp_path: Path) -> None:
+    refused = tmp_path / "s.duckdb.spool" / "refused"
+    refused.mkdir(parents=True)
+    (refused / "1.observations.jsonl").write_text("x" * 2000)
+    with client_of(config_of(tmp_path, max_spool_bytes=1000)) as client:
+        health = client.get("/healthz")
+        assert (health.status_code, health.json()["status"]) == (503, "full")
+        sent = client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
+        assert sent.status_code == 429
+
+
+HOLD = """
+import duckdb, sys
+connection = duckdb.connect(sys.argv[1])
+print(1, flush=True)
+input()
+"""
+
+
+def test_a_locked_database_is_said_without_its_path_and_its_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fpmonitor.serve.service._BUSY_SECONDS", 0.1)
+    config = with_decision(tmp_path)
+    with client_of(config) as client:
+        assert client.get("/healthz").json()["status"] == "ok"
+        command = [sys.executable, "-c", HOLD, str(config.db)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as holder:
+            assert holder.stdout is not None
+            holder.stdout.readline()
+            client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
+            asyncio.run(service_of(client).move())
+            assert client.get("/healthz").json()["status"] == "waiting"
+            for path in ("/", "/dashboard/live", "/dashboard/apis", "/v1/exposure?apis=A.a"):
+                answer = client.get(path)
+                assert (answer.status_code, answer.headers["retry-after"]) == (503, "10"), path
+                assert str(config.db) not in answer.text
+                assert str(holder.pid) not in answer.text
+            holder.communicate("\n")
+        asyncio.run(service_of(client).move())
+        assert client.get("/healthz").json()["status"] == "ok"
 
 
 # ---- Settings -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -286,6 +287,22 @@ def tamper_byte(folder: Path) -> None:
     path.write_bytes(content)
 
 
+def put(path: Path, target: str | None) -> None:
+    """Put a link, or a pipe that nobody writes to, in the place of a file."""
+    path.unlink()
+    if target is None:
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+
+
+def empty_pipe(folder: Path, table: str) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    put(folder / f"{table}.parquet", None)
+    manifest["files"][table]["bytes"] = 0
+    tamper_manifest(folder, files=manifest["files"])
+
+
 def tamper_manifest(folder: Path, **members: object) -> None:
     path = folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | members))
@@ -296,7 +313,10 @@ DAMAGES = {
     "cut": (lambda f: (f / "user.parquet").write_bytes(b"PAR1"), "'user.parquet' is not as"),
     "missing": (lambda f: (f / "visit.parquet").unlink(), "'visit.parquet' is missing"),
     "extra": (lambda f: (f / "more.parquet").touch(), "'more.parquet' does not belong"),
-    "no manifest": (lambda f: (f / "manifest.json").unlink(), "cannot be read"),
+    "no manifest": (lambda f: (f / "manifest.json").unlink(), "No such file"),
+    "endless manifest": (lambda f: put(f / "manifest.json", "/dev/zero"), "larger than 1 MB"),
+    "piped manifest": (lambda f: put(f / "manifest.json", None), "a named pipe"),
+    "piped table": (lambda f: empty_pipe(f, "visit"), "not as it was written"),
     "no JSON": (lambda f: (f / "manifest.json").write_text("{"), "not a manifest"),
     "other JSON": (lambda f: (f / "manifest.json").write_text("[1]"), "not a manifest"),
     "other kind": (lambda f: tamper_manifest(f, format="x"), "not a manifest of exported"),

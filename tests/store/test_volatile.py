@@ -270,6 +270,18 @@ def test_every_answer_names_what_it_masked(
             assert any(line["masked"] == [CANVAS] for line in lines if "masked" in line), command
 
 
+@pytest.mark.parametrize("kind", ["exposure", "curve", "entropy", "trust"])
+def test_figures_name_what_they_masked(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(database(tmp_path, crowd(60, agent=FIREFOX.format(153), canvas="f{}")))
+    sets = ["--apis", f"{CANVAS},{AGENT}"] if kind in {"curve", "trust"} else []
+    out = tmp_path / "figure.svg"
+    assert run(["plot", kind, *sets, "--db", path, "-o", str(out)]) == 0
+    assert f"by design: {CANVAS}." in " ".join(capsys.readouterr().err.split())
+    assert f"by design: {CANVAS}.</desc>" in out.read_text(encoding="utf-8")
+
+
 def test_what_is_handed_on_names_what_it_masked(tmp_path: Path) -> None:
     path = database(tmp_path, crowd(600, agent=FIREFOX.format(153), canvas="f{}"))
     decided(path)

@@ -141,6 +141,7 @@ def test_resolve_tells_what_a_name_means() -> None:
     assert (alias.source, base_of(alias.api)) == ("fingerprintjs", "HTMLCanvasElement.toDataURL")
     assert {found.api for found in resolve("window.navigator.platform")} == {"Navigator.platform"}
     assert resolve("http:User-Agent")[0].api == "http:user-agent"
-    assert {found.source for found in resolve("timezone")} == {"fingerprintjs", "glean"}
+    sources = {"fingerprintjs", "glean", "columns"}
+    assert {found.source for found in resolve("timezone")} == sources
     with pytest.raises(UnknownNameError, match=r"Navigator\.userAgent"):
         resolve("Navigator.userAgnet")

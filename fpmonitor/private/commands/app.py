@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.options import DELTA, POPULATION, K, split_names
+from fpmonitor.cli.options import BUDGET, DELTA, POPULATION, K, split_names
 from fpmonitor.cli.output import emit, note
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import roles, selection, users
-from fpmonitor.private.commands.options import BUDGET, EPOCH
+from fpmonitor.private.commands.options import EPOCH
 from fpmonitor.private.study import Role, Study, first_ask
 from fpmonitor.safe_files import write_bytes
 

@@ -15,12 +15,6 @@ EPOCH = Annotated[
     int,
     typer.Option("--epoch", help="Number of the collection; users may answer once in each.", min=0),
 ]
-BUDGET = Annotated[
-    float,
-    typer.Option(
-        "--budget", help="Largest tolerated exposure, a share of the users.", metavar="SHARE"
-    ),
-]
 CURATOR_STORE = Annotated[
     Path,
     typer.Argument(

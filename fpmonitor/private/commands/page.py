@@ -21,6 +21,8 @@ from fpmonitor.serve.snippet import SCRIPTS, SEALED, page_lines, script_named
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fpmonitor.decide.decision import Decision
+
 
 def snippet(
     decision: Annotated[
@@ -82,7 +84,7 @@ def snippet(
             raise InputError(f"--to and the files are only for --script {SEALED}")
         if (decision is None) == (apis is None):
             raise InputError("give either a decision file or --apis")
-        wanted = split_names(apis) if apis else read_decision(decision or Path()).policy.candidates
+        wanted = split_names(apis) if apis else _apis_of(read_decision(decision or Path()))
         text = page_lines(address, wanted, chosen)
     if output_format == "json":
         content = {
@@ -93,6 +95,11 @@ def snippet(
         emit(text, output)
     else:
         raise InputError("--format: HTML or JSON only", hint="omit --format, or use json")
+
+
+def _apis_of(decision: Decision) -> tuple[str, ...]:
+    """Return the candidates as pages call them."""
+    return tuple(sorted(set(map(decision.means, decision.policy.candidates))))
 
 
 def _check_address(option: str, address: str) -> None:

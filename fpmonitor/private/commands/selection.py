@@ -13,13 +13,24 @@ import numpy as np
 import typer
 
 from fpmonitor.cli.context import open_database
-from fpmonitor.cli.options import DB, DEFAULT_DB, DELTA, FORMAT, POPULATION, QUIET, K, split_names
+from fpmonitor.cli.options import (
+    BUDGET,
+    DB,
+    DEFAULT_DB,
+    DELTA,
+    FORMAT,
+    POPULATION,
+    QUIET,
+    K,
+    split_names,
+)
 from fpmonitor.cli.output import emit, note, show
 from fpmonitor.cli.questions import read_weights
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.thinning import seed_of
+from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import BUDGET, CURATOR_STORE, EPOCH, STUDY
+from fpmonitor.private.commands.options import CURATOR_STORE, EPOCH, STUDY
 from fpmonitor.private.hierarchy import next_ask, simulate
 from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
@@ -355,7 +366,7 @@ def _users(db: Path, apis: Sequence[str] | None) -> tuple[pl.DataFrame, str]:
     """Tokens of the users of a database, and the digest of the data."""
     with open_database(db) as database:
         snapshot = take_snapshot(database)
-        names = snapshot.apis if apis is None else apis
+        names = snapshot.apis if apis is None else stored_names(database, apis)
         return read_tokens(database, snapshot, sorted(set(names))), snapshot.digest
 
 

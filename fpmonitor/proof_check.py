@@ -1,0 +1,460 @@
+"""Proves a decision file again from the file alone: in ball arithmetic, without other code of ours.
+
+A proof in a decision file says: for the score `S = sum_v c_v w(c_v)` of `m` users the limit of each
+size of set is on the safe side. All that this rests on is proved here from the numbers in the file,
+each taken as the exact number that it is; theorems and names are those of docs/certificate.md:
+
+* line: `ln E exp(sign phi(C)) <= p (slope F(p) + intercept)` for `C ~ Poisson(mean p)`, all p <= 1;
+* clock: `factor * sum_i w_i P(Bin(m, f_i) = r) <= P(Poisson(mean) = r)` for all r <= m;
+* table: `scale w(c) c` is on the safe side of `sum_i w_i sign ln E exp(sign phi(Bin(c, f_i)))`;
+* limits: from the line at the budget, the levels of all sizes, the factor and what is charged;
+* question: the proof is of the question and the number of users that the file names.
+
+Count spectra then give every verdict. A step that can neither be proved nor refuted with the work
+that is allowed counts as not proved. What no file can show is that its numbers were fixed before
+the users were seen: they follow from the question, and `decide` finds them again.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from flint import arb, arb_poly, ctx, fmpq
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+Answer = Literal["proved", "not proved", "cannot tell"]
+Group = tuple[int, int, int]  # so many users (last) are in groups of so few to so many
+
+PRECISION = 160  # bits, and more for moments near 0
+BASES = 42
+MOST_POINTS = 40_000
+MOST_NUMBERS = 4_000_000
+FAR = 90.0  # nats: what is left out of a sum is that much smaller than all of it
+DEEPEST = 1_000.0  # nats: a score that no sum here is prepared for
+LISTED = 1023  # sets that are not allowed, up to which a search blocks all that it can
+
+
+class NotProvedError(Exception):
+    """A step of the proof is false, or could not be shown."""
+
+
+class Point(NamedTuple):
+    """What is known at one mean: the moment, the exposure, and the mean of the dents."""
+
+    mean: arb
+    moment: arb
+    exposure: arb
+    dents: arb
+
+
+class Finding(NamedTuple):
+    """An answer about one claim of a decision file, on the set `apis` where it is on one."""
+
+    claim: str
+    apis: tuple[str, ...]
+    answer: Answer
+    reason: str = ""
+
+
+def _exact(number: float) -> arb:
+    """Ball of radius zero around a number of the file."""
+    return arb(fmpq(*float(number).as_integer_ratio()))
+
+
+def _whole(number: object) -> int:
+    _require(holds=type(number) is int, what="form")
+    return int(str(number))
+
+
+def _require(*, holds: bool, what: str) -> None:
+    if not holds:
+        raise NotProvedError(what)
+
+
+class _Proof:
+    """One side of a decision: `sign` -1 allows, +1 blocks."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.content = content
+        self.sign = _whole(content["sign"])
+        self.k, self.population = _whole(content["k"]), _whole(content["population"])
+        self.users, self.budget = _whole(content["users"]), _exact(content["budget"])
+        self.top, self.mean = float(content["mean"]), _exact(content["mean"])
+        self.starts = [_whole(start) for start in content["starts"]]
+        self.weights = [_exact(weight) for weight in content["phi"]]
+        self.slope, self.intercept = _exact(content["slope"]), _exact(content["intercept"])
+        self.shares = [_exact(share) for share in content["clock"]["shares"]]
+        self.mixture = [_exact(weight) for weight in content["clock"]["weights"]]
+        self.log_factor = _exact(content["clock"]["log_factor"])
+        self.table = [_exact(weight) for weight in content["weights"]]
+        self.scale, self.charge = _exact(content["scale"]), _exact(content["charge"])
+        self.delta, self.bases = _exact(content["delta"]), _whole(content["bases"])
+        self.universe = _whole(content["universe"])
+        self.end = self.starts[-1]
+        _require(
+            holds=self.sign in {-1, 1}
+            and 2 <= self.k <= self.population
+            and 0 < self.budget < 1
+            and 0 < self.delta < 1
+            and self.bases >= BASES
+            and self.top > 0
+            and self.scale > 0
+            and self.starts[0] == 1
+            and all(a < b for a, b in pairwise(self.starts))
+            and max(self.end, len(self.table)) <= MOST_NUMBERS
+            and len(self.weights) == len(self.starts) - 1
+            and len(self.shares) == len(self.mixture) > 0
+            and all(0 < share < 1 for share in self.shares)
+            and all(weight > 0 for weight in self.mixture)
+            and len(self.table) > 1
+            and self.table[-1] == 0,
+            what="form",
+        )
+        whole = sum(self.mixture, arb(0))
+        self.mixture = [weight / whole for weight in self.mixture]
+        ends = zip(self.weights, self.starts[1:], strict=True)
+        deepest = max(float(abs(weight * (stop - 1)).upper()) for weight, stop in ends)
+        _require(holds=deepest <= DEEPEST, what="score: too large")
+        ctx.prec = PRECISION + math.ceil(3 * deepest)
+        self.far = FAR + 2 * deepest
+        self.phi = [arb(0)] * (self.end + 1)
+        for weight, start, stop in zip(self.weights, self.starts, self.starts[1:], strict=False):
+            for count in range(start, stop):
+                self.phi[count] = self.sign * weight * count
+        self.f = [value.exp() for value in self.phi] + [arb(1), arb(1)]
+        self.excess = [value.expm1() for value in self.phi]
+        self.largest = max(float(abs(value).upper()) for value in self.excess)
+        borders = {start + step for start in self.starts[1:] for step in (-2, -1)}
+        self.dents = {
+            count: dent
+            for count in sorted(borders)
+            if count >= 0 and not (dent := self._dent(count)) <= 0
+        }
+        self.points = 0
+
+    def _dent(self, count: int) -> arb:
+        return 2 * self.f[count + 1] - self.f[count] - self.f[count + 2]
+
+    # --- line ---
+
+    def line(self) -> None:
+        """Prove the line on cells that are halved until the lemma applies to each."""
+        _require(holds=bool(self.sign * self.slope >= 0), what="sign of the slope")
+        smallest = 1e-3 * min(1.0, self.top / self.population)
+        while not self._first_cell(_exact(smallest)):
+            smallest /= 8
+            _require(holds=smallest > 1e-80, what="line near 0")
+        low, step = self._point(smallest), 0.5
+        here = smallest
+        while here < self.top:
+            ahead = [min(max(here * (1 + step), (math.sqrt(here) + step / 5) ** 2), self.top)]
+            high = [self._point(ahead[-1])]
+            while high:
+                if self._cell(low, high[-1]):
+                    low, here = high.pop(), ahead.pop()
+                    continue
+                step = max(step * 0.8, 1e-3)
+                middle = (here + ahead[-1]) / 2 if here > 1 else math.sqrt(here * ahead[-1])
+                _require(holds=here < middle < ahead[-1], what=f"line at a mean of {here}")
+                ahead.append(middle)
+                high.append(self._point(middle))
+            step = min(step * 1.2, 1.0)
+
+    def _point(self, mean: float) -> Point:
+        self.points += 1
+        _require(holds=self.points <= MOST_POINTS, what="line: too many cells")
+        ball = _exact(mean)
+        excess, dents = self._expectations(ball, mean)
+        moment, exposure = 1 + excess, self._exposure(ball)
+        _require(holds=bool(moment > 0), what=f"moment at a mean of {mean}")
+        return Point(ball, moment, exposure, dents)
+
+    def _expectations(self, mean: arb, near: float) -> tuple[arb, arb]:
+        """`E f(C) - 1`, and the mean of the dents; what is left out is in the ball."""
+        reach = math.sqrt(2 * self.far * near)
+        low = max(1, math.floor(near - reach))
+        high = min(self.end - 1, math.ceil(near + reach + self.far))
+        total, dents = arb(0), arb(0)
+        if low <= high:
+            probability = (mean.log() * low - mean - arb(low + 1).lgamma()).exp()
+            if low == 1 and 0 in self.dents:
+                dents += (-mean).exp() * self.dents[0]
+            for count in range(low, high + 1):
+                total += probability * self.excess[count]
+                if count in self.dents:
+                    dents += probability * self.dents[count]
+                probability *= mean / (count + 1)
+        left = arb(0)
+        if low > 1:
+            gap = mean - low
+            left += (-gap * gap / (2 * mean)).exp()
+        if high < self.end - 1:
+            gap = high + 1 - mean
+            left += (-gap * gap / (2 * (mean + gap / 3))).exp()
+        total += arb(0, (left * _exact(self.largest)).upper())
+        deepest = max((dent for dent in self.dents.values()), key=float, default=arb(0))
+        dents += left * abs(deepest) * 2
+        return total, dents.max(arb(0))
+
+    def _exposure(self, mean: arb) -> arb:
+        p = mean / self.mean
+        if not p < 1:
+            return arb(1 if self.k > self.population else 0)
+        gap = self.population * p - self.k
+        if gap > 30 * self.k + 3000:  # Chernoff
+            return arb(0.5, 0.5) * (-gap * gap / (2 * self.population * p)).exp()
+        hidden = p.beta_lower(arb(self.k - 1), arb(self.population - self.k + 1), 1)
+        return (1 - hidden).max(arb(0)).min(arb(1))
+
+    def _cell(self, low: Point, high: Point) -> bool:
+        """Whether both corrected corners of a cell are below the line."""
+        x, y = low.mean, high.mean
+        width, ratio = y - x, (y / x).log()
+        rise = width * width / 8 * low.dents.max(high.dents) * (y * ratio * ratio / 8).exp()
+        left, right = low.moment + rise, high.moment + rise
+        change, least = right - left, left.min(right)
+        bend = change * change / (8 * least * least)
+        slack = self.sign * self._slack(low, high)
+        return all(
+            bool(
+                value.log() + bend <= (self.slope * (t - slack) + self.intercept * mean) / self.mean
+            )
+            for value, mean, t in (
+                (left, x, x * low.exposure),
+                (right, y, y * high.exposure),
+            )
+        )
+
+    def _slack(self, low: Point, high: Point) -> arb:
+        """How far `mean * F` may be beyond its chord on the side that matters."""
+        p, q = low.mean / self.mean, high.mean / self.mean
+        n, k = self.population, self.k
+        box = high.mean * (low.exposure - high.exposure).max(arb(0))
+        pull = k - n * p if self.sign < 0 else n * q - k
+        if pull <= 0:
+            return arb(0)
+        if not q < 1:
+            return box
+        mode = arb(k - 1) / (n - 1)
+        at = p if mode <= p else q if mode >= q else mode
+        log_peak = arb(n).lgamma() - arb(k).lgamma() - arb(n - k + 1).lgamma()
+        log_peak += (k - 1) * at.log() + (n - k) * (1 - at).log()
+        edge = (1 / (p * (1 - p))).max(1 / (q * (1 - q)))
+        curved = (k - 1) * log_peak.exp() * pull.max(arb(0)) * edge * (q - p) * (q - p) / 8
+        return (self.mean * curved).min(box)
+
+    def _first_cell(self, mean: arb) -> bool:
+        """Whether the line holds for all means up to this one: `ln E f <= E f - 1`."""
+        single = self.excess[1]
+        total = single.max(single * (-mean).exp())
+        factor, count = arb(1), 2
+        while count < min(self.end, 40):
+            factor *= mean / count
+            total += factor * self.excess[count].max(arb(0))
+            count += 1
+        total += 2 * factor * mean / count * _exact(self.largest)
+        exposure = arb(1) if self.sign < 0 else self._exposure(mean)
+        return bool(total * self.mean <= self.slope * exposure + self.intercept)
+
+    # --- clock ---
+
+    def clock(self) -> None:
+        """Prove the clock at every number that can be the worst one."""
+        m = self.users
+        peaks = [float((m - self.mean * (1 - f) / f).mid()) for f in self.shares]
+        low = max(math.floor(min(peaks)) - 3, 0)
+        high = min(math.ceil(max(peaks)) + 3, m)
+        _require(holds=(high - low) * len(peaks) <= MOST_NUMBERS, what="clock: too wide")
+        # beyond, every ratio of a binomial to the Poisson probability falls
+        for kept, outwards in ((low, -1), (high, 1)):
+            for f in self.shares if 0 < kept < m else ():
+                step = (m - kept) * f / ((1 - f) * self.mean)
+                _require(holds=bool(step > 1 if outwards < 0 else step < 1), what="clock: range")
+        lead = arb(m + 1).lgamma() - arb(m - low + 1).lgamma() - low * self.mean.log() + self.mean
+        terms = [
+            weight * (lead + low * f.log() + (m - low) * (1 - f).log()).exp()
+            for weight, f in zip(self.mixture, self.shares, strict=True)
+        ]
+        odds = [f / ((1 - f) * self.mean) for f in self.shares]
+        most = (-self.log_factor).exp()
+        for kept in range(low, high + 1):
+            _require(holds=bool(sum(terms, arb(0)) <= most), what=f"clock at {kept}")
+            terms = [term * (m - kept) * odd for term, odd in zip(terms, odds, strict=True)]
+
+    # --- table ---
+
+    def tabulated(self) -> None:
+        """Prove the weights of all counts, and what is charged for the rest."""
+        counts = len(self.table) - 1
+        known = min(counts, self.users + 1)
+        logarithms = [arb(0)] * known
+        for f, weight in zip(self.shares, self.mixture, strict=True):
+            for count, moment in enumerate(self._thinned_moments(f, known)):
+                logarithms[count] += weight * moment.log()
+        worst = arb(0)
+        for count in range(1, known):
+            score = self.scale * self.table[count] * count
+            worst = worst.max((self.sign * score - logarithms[count]) / count)
+        rest = self.users * worst
+        if counts <= self.users:
+            for f in self.shares:
+                kept = counts * f
+                _require(holds=bool(kept > self.end), what="table: too short")
+                gap = kept - self.end
+                missed = (-gap * gap / (2 * kept)).exp()
+                tail = -(1 - missed).log() * self.users / counts
+                _require(holds=bool(rest + tail <= self.charge), what="table: larger counts")
+        _require(holds=bool(rest <= self.charge), what="table: a weight is on the unsafe side")
+
+    def _thinned_moments(self, share: arb, counts: int) -> list[arb]:
+        """`E f(Bin(c, share))` for all c below `counts`, by one product of two polynomials."""
+        inverse = [arb(1)]  # of the factorials
+        for count in range(1, counts):
+            inverse.append(inverse[-1] / count)
+        lost, kept = [arb(1)], [arb(1)]
+        for _ in range(1, counts):
+            lost.append(lost[-1] * (1 - share))
+            kept.append(kept[-1] * share)
+        stays = zip(kept, inverse, self.excess, strict=False)
+        product = arb_poly([a * b for a, b in zip(lost, inverse, strict=True)]) * arb_poly(
+            [a * b * c for a, b, c in stays]
+        )
+        return [1 + product[count] / inverse[count] for count in range(counts)]
+
+    # --- limits ---
+
+    def limits(self) -> None:
+        """Prove the limit of every size of set."""
+        limits, universe = self.content["limits"], self.universe
+        _require(holds=1 < len(limits) <= universe + 1, what="limits: number")
+        if self.sign < 0:  # what an allowed set stands for is allowed with it
+            for name, numbers in (("weights", self.content["weights"]), ("limits", limits)):
+                falling = all(a >= b for a, b in pairwise(numbers))
+                _require(holds=falling, what=f"{name}: must not increase")
+        few = min(3, universe)
+        small = sum(math.comb(universe, size) for size in range(1, few + 1))
+        bound = self.slope * self.budget + self.intercept
+        for size, limit in enumerate(limits[1:], 1):
+            if self.sign < 0:
+                sets = math.comb(universe, min(size, universe // 2))
+            elif size <= few:
+                sets = 2 * small
+            else:
+                sets = 2 * (size - few) * (size - few + 1) * math.comb(universe, size)
+            price = (arb(self.bases) * arb(sets) / self.delta).log() - self.log_factor + self.charge
+            reached = self.scale * _exact(limit)
+            safe = reached <= -(bound + price) if self.sign < 0 else reached >= bound + price
+            # a limit that no score can meet decides nothing
+            idle = limit < 0 if self.sign < 0 else limit >= self.users
+            _require(holds=bool(safe) or idle, what=f"limit of {size} APIs")
+
+    def check(self) -> None:
+        """Prove it all."""
+        self.limits()
+        self.clock()
+        self.tabulated()
+        self.line()
+
+
+def check_proof(content: dict[str, Any]) -> str:
+    """Prove one side of a decision; what is not proved, or the empty string."""
+    with ctx.workprec(PRECISION):
+        try:
+            _Proof(content).check()
+        except (NotProvedError, ArithmeticError, KeyError, TypeError, ValueError) as error:
+            return f"{type(error).__name__}: {error}" if str(error) == "" else str(error)
+    return ""
+
+
+def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
+    """Prove both sides of a decision file, and that they are of its question.
+
+    Parameters
+    ----------
+    content
+        The file, as a parser of JSON returns it.
+    """
+    policy = content["policy"]
+    realised = bool(policy.get("realised"))
+    for side, sign in (("allow", -1), ("block", 1)):
+        proof = content["proof"][side]
+        asked = {
+            "sign": sign,
+            "k": policy["k"],
+            "population": policy["population"],
+            "users": content["data"]["users"],
+            "universe": content.get("universe") or len(policy["candidates"]),
+        }
+        if not (realised and sign < 0):
+            asked["budget"] = policy["budget"]
+        wrong = [name for name, value in asked.items() if proof.get(name) != value]
+        level = content.get("level") or policy["delta"]
+        if not proof.get("delta", 1) <= level <= policy["delta"]:
+            wrong.append("delta")
+        if len(proof.get("limits", ())) <= len(policy["candidates"]):
+            wrong.append("limits")
+        reason = f"another question: {', '.join(wrong)}" if wrong else check_proof(proof)
+        yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)
+    if realised:
+        reason = "is not among what is proved here"
+        yield Finding("average of a realised share", (), "cannot tell", reason)
+
+
+def check_sets(
+    content: dict[str, Any], groups_of: Callable[[Sequence[str]], Iterable[Group]]
+) -> Iterator[Finding]:
+    """Find the verdict on every listed set of a decision file again.
+
+    Parameters
+    ----------
+    content
+        The file, as a parser of JSON returns it.
+    groups_of
+        Count spectrum of a set: how many users are in groups of how many, or of few to many.
+    """
+    allow, block = (content["proof"][side] for side in ("allow", "block"))
+    users, refused = content["data"]["users"], len(content["block"]) + len(content["undecided"])
+    for verdict in ("allow", "block", "undecided"):
+        for apis in content[verdict]:
+            groups = [*groups_of(apis)]
+            outside, blocked = _above(allow, groups, len(apis)), _above(block, groups, len(apis))
+            if not (content["complete"] and refused <= LISTED):
+                undecided = outside  # it may be that nobody tried to block it
+            else:
+                undecided = _Range(
+                    outside.surely and not blocked.perhaps, outside.perhaps and not blocked.surely
+                )
+            within = _Range(not outside.perhaps, not outside.surely)
+            holds = {"allow": within, "block": blocked, "undecided": undecided}[verdict]
+            if sum(inside for _, _, inside in groups) != users:
+                yield Finding(verdict, tuple(apis), "not proved", "the spectrum has other users")
+            else:
+                yield Finding(verdict, tuple(apis), holds.answer)
+
+
+class _Range(NamedTuple):
+    """Whether something holds for the least, and for the most that a pooled spectrum may be."""
+
+    surely: bool
+    perhaps: bool
+
+    @property
+    def answer(self) -> Answer:
+        return "proved" if self.surely else "cannot tell" if self.perhaps else "not proved"
+
+
+def _above(proof: dict[str, Any], groups: Sequence[Group], size: int) -> _Range:
+    """Whether the score of a set is above the limit of its size."""
+    weights, limit = proof["weights"], Fraction(proof["limits"][size])
+    low = high = Fraction(0)
+    last = len(weights) - 1
+    for fewest, most, users in groups:
+        part = weights[min(fewest, last) : min(most, last) + 1]
+        low += Fraction(min(part)) * users
+        high += Fraction(max(part)) * users
+    return _Range(low > limit, high > limit)

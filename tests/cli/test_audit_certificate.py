@@ -1,0 +1,161 @@
+"""A sceptic proves a decision again from its file, a database or count spectra."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.monitor import Monitor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+USERS = 6_000
+
+
+def table() -> pl.DataFrame:
+    rng = np.random.default_rng(4)
+    return pl.DataFrame(
+        {
+            "user": [f"u{i}" for i in range(USERS)],
+            "language": rng.zipf(2.2, USERS).clip(max=12),
+            "width": rng.zipf(1.5, USERS).clip(max=40),
+            "height": rng.integers(0, 25, USERS),
+            "canvas": rng.integers(0, 3_000, USERS),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("audit")
+    database = folder / "x.duckdb"
+    with Monitor(database, create=True) as monitor:
+        monitor.ingest(table())
+    for name, population in (("decision", USERS), ("large", 40 * USERS)):
+        asked = ["--k", "10", "--budget", "0.1", "--population", str(population)]
+        output = str(folder / f"{name}.json")
+        assert run(["decide", "--db", str(database), *asked, "-q", "-o", output]) == 0
+    return folder
+
+
+def audit(*arguments: object) -> int:
+    return run(["audit", "certificate", *map(str, arguments)])
+
+
+def answers(text: str) -> list[tuple[str, str]]:
+    return [(row["claim"], row["answer"]) for row in json.loads(text)]
+
+
+@pytest.mark.parametrize("name", ["decision.json", "large.json"])
+def test_a_decision_is_proved_from_its_file_the_database_and_spectra(
+    folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decision, spectra = folder / name, folder / "spectra.json"
+    listed = json.loads(decision.read_text(encoding="utf-8"))
+    sets = [verdict for verdict in ("allow", "block", "undecided") for _ in listed[verdict]]
+    assert {"allow", "block"} <= set(sets)
+    proofs = [("proof of allow", "proved"), ("proof of block", "proved")]
+    assert audit(decision) == 0
+    assert answers(capsys.readouterr().out) == proofs
+    all_proved = [*proofs, *((verdict, "proved") for verdict in sets)]
+    assert audit(decision, "--db", folder / "x.duckdb") == 0
+    assert answers(capsys.readouterr().out) == all_proved
+    users = ("--db", folder / "x.duckdb", "--write-spectra", spectra)
+    assert audit(decision, *users, "--unsafe-counts") == 0
+    assert audit(decision, "--spectra", spectra) == 0
+    written, read = capsys.readouterr().out.split("]\n[")
+    assert answers(written + "]") == answers("[" + read) == all_proved
+
+
+def test_spectra_that_may_be_handed_on_hold_no_count_below_k_and_say_nothing_wrong(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decision, spectra = folder / "decision.json", folder / "pooled.json"
+    code = audit(decision, "--db", folder / "x.duckdb", "--write-spectra", spectra)
+    found = answers(capsys.readouterr().out)
+    assert code in {0, 3}
+    assert {answer for _, answer in found} == {0: {"proved"}, 3: {"proved", "cannot tell"}}[code]
+    assert ("allow", "proved") in found
+    assert ("block", "proved") in found
+    for one in json.loads(spectra.read_text(encoding="utf-8"))["spectra"]:
+        assert sum(users for _, _, users in one["groups"]) == USERS
+        for first, _, users in one["groups"]:
+            assert users >= 10 or (first, users) == (1, 9)
+
+
+def _move(listed: dict[str, Any], source: str, target: str) -> None:
+    listed[target] = sorted([*listed[target], listed[source].pop()])
+
+
+CHANGES: list[Callable[[dict[str, Any]], None]] = [
+    lambda listed: _move(listed, "block", "allow"),
+    lambda listed: _move(listed, "allow", "block"),
+    lambda listed: _move(listed, "undecided", "allow"),
+    lambda listed: _move(listed, "undecided", "block"),
+    lambda listed: _move(listed, "block", "undecided"),
+    lambda listed: listed["policy"].update(k=listed["policy"]["k"] + 1),
+    lambda listed: listed["policy"].update(budget=listed["policy"]["budget"] * 0.99),
+    lambda listed: listed["policy"].update(delta=listed["policy"]["delta"] * 0.99),
+    lambda listed: listed["policy"].update(population=USERS + 1),
+    lambda listed: listed["data"].update(users=USERS - 1),
+    lambda listed: listed["proof"]["allow"]["limits"].__setitem__(1, 6_000.0),
+    lambda listed: listed["proof"].update(allow=listed["proof"]["block"]),
+    lambda listed: listed.update(universe=None),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_file_is_refused(
+    change: Callable[[dict[str, Any]], None],
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    listed = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
+    change(listed)
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(listed), encoding="utf-8")
+    assert audit(changed, "--db", folder / "x.duckdb") == 1
+    assert "not proved" in dict(map(reversed, answers(capsys.readouterr().out)))
+
+
+def test_other_users_other_spectra_and_exact_decisions_are_errors(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decision, other = folder / "decision.json", tmp_path / "other.duckdb"
+    with Monitor(other, create=True) as monitor:
+        monitor.ingest(table().head(5_000))
+    exact, empty = tmp_path / "exact.json", tmp_path / "empty.json"
+    asked = ["--db", str(other), "--k", "10", "--budget", "0.1", "--setting", "sample"]
+    assert run(["decide", *asked, "-q", "-o", str(exact)]) == 0
+    empty.write_text(json.dumps({"digest": "", "spectra": []}), encoding="utf-8")
+    capsys.readouterr()
+    for arguments, said in (
+        ((decision, "--db", other), "made of other users"),
+        ((decision, "--spectra", empty), "of another decision"),
+        ((decision, "--write-spectra", tmp_path / "x.json"), "of which users"),
+        ((exact,), "holds no proof"),
+    ):
+        assert audit(*arguments) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_without_its_extra_the_command_names_it(folder: Path) -> None:
+    script = (
+        "import sys; sys.modules['flint'] = None; from fpmonitor.cli import run; "
+        f"sys.exit(run(['audit', 'certificate', {str(folder / 'decision.json')!r}]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "pip install 'fpmonitor[audit]'" in done.stderr

@@ -1,0 +1,78 @@
+"""A database file that somebody else made runs nothing: it holds tables, or it is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.duckdb_connection import connect
+from fpmonitor.sql import quote_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SECRET = "planted-secret-4e1d"
+RECORD = '{"user": "u", "Screen.width": "1"}\n'
+
+
+def with_view(connection: duckdb.DuckDBPyConnection, read: str) -> None:
+    columns = connection.execute("DESCRIBE batch").fetchall()
+    cells = [f"({read})" if kind == "VARCHAR" else f"NULL::{kind}" for _, kind, *_ in columns]
+    names = ", ".join(f"{cell} AS {name}" for cell, (name, *_) in zip(cells, columns, strict=True))
+    connection.execute("DROP TABLE batch CASCADE")
+    connection.execute(f"CREATE VIEW batch AS SELECT {names}")
+
+
+def with_macro(connection: duckdb.DuckDBPyConnection, read: str) -> None:
+    connection.execute(f"CREATE MACRO replace(a, b, c) AS ({read})")
+
+
+def with_macro_of_the_catalog(connection: duckdb.DuckDBPyConnection, read: str) -> None:
+    for name in ("duckdb_views", "duckdb_functions", "duckdb_triggers"):
+        connection.execute(f"CREATE MACRO {name}() AS TABLE SELECT 1 AS one LIMIT 0")
+    connection.execute(f"CREATE MACRO current_setting(name) AS ({read})")
+
+
+def with_trigger(connection: duckdb.DuckDBPyConnection, read: str) -> None:
+    try:
+        connection.execute(
+            "CREATE TRIGGER t AFTER INSERT ON batch FOR EACH STATEMENT "
+            f"INSERT INTO source SELECT 9, ({read})"
+        )
+    except duckdb.ParserException:
+        pytest.skip("this DuckDB has no triggers")
+
+
+@pytest.mark.parametrize("tamper", [with_view, with_macro, with_macro_of_the_catalog, with_trigger])
+def test_a_file_with_anything_but_tables_is_refused_before_it_is_asked(
+    tamper: Callable[[duckdb.DuckDBPyConnection, str], None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    db, log, more = tmp_path / "d.duckdb", tmp_path / "log.jsonl", tmp_path / "more.jsonl"
+    log.write_text(RECORD)
+    more.write_text(RECORD.replace("u", "v"))
+    assert run(["ingest", str(log), "--db", str(db)]) == 0
+    secret = tmp_path / "secret.txt"
+    secret.write_text(SECRET)
+    with duckdb.connect(db) as connection:
+        tamper(connection, f"SELECT content FROM read_text({quote_text(str(secret))})")
+    capsys.readouterr()
+    for command in (["db", "batches"], ["apis"], ["ingest", str(more)], ["db", "compact"]):
+        assert run([*command, "--db", str(db)]) == 2, command
+        shown = capsys.readouterr()
+        assert "tampered with" in shown.err
+        assert SECRET not in shown.out + shown.err
+
+
+def test_no_connection_loads_an_extension_by_itself(tmp_path: Path) -> None:
+    for database in (":memory:", tmp_path / "d.duckdb"):
+        with connect(database) as connection:
+            names = ("autoinstall_known_extensions", "autoload_known_extensions")
+            for name in names:
+                found = connection.execute(f"SELECT current_setting('{name}')").fetchall()
+                assert found == [(False,)], name
