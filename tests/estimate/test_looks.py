@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.averaging import AveragedScore, Base, averaged, clock
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
@@ -20,7 +20,6 @@ from fpmonitor.estimate.looks import (
     Criteria,
     base_of,
     decision_criteria,
-    exposure_limits,
     level_terms,
     universe_of,
 )
@@ -284,8 +283,6 @@ def test_too_few_users_prove_nothing(users: int) -> None:
     assert criteria.allow.holds(alike, 0)
     assert not criteria.allow.holds(alike, 1)
     assert criteria.block.holds(CountSpectrum.from_mapping({1: users}), 1)
-    limits = exposure_limits(users=users, k=2, population=100, delta=0.3)
-    assert (limits.lower(alike), limits.upper(alike)) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -323,25 +320,10 @@ def test_extreme_sizes_give_tests_that_agree(
     question = {"users": users, "k": k, "population": population}
     for delta, universe in ((0.3, 1), (1e-9, 1000)):
         criteria = decision_criteria(**question, budget=budget, delta=delta, universe=universe)
-        limits = exposure_limits(**question, budget=budget, delta=delta)
         for values in ({users: 1}, {1: users}):
             spectrum = CountSpectrum.from_mapping(values)
-            assert 0 <= limits.lower(spectrum) <= limits.upper(spectrum) <= 1
             within = criteria.allow.holds(spectrum, 1)
             assert not (within and criteria.refute.refutes(spectrum, 1))
-
-
-def test_limits_are_those_of_the_criterion_turned_round() -> None:
-    limits = exposure_limits(users=50_000, k=10, population=50_000, delta=DELTA)
-    for rare in (0, 500, 2_500, 10_000, 50_000):
-        spectrum = CountSpectrum.from_mapping(
-            {c: n for c, n in ((1, rare), (50_000 - rare, 1)) if c and n}
-        )
-        lower, upper = limits.lower(spectrum), limits.upper(spectrum)
-        assert lower <= rare / 50_000 <= upper
-        assert upper - lower < 0.05
-    with pytest.raises(InputError, match="users"):
-        limits.upper(CountSpectrum.from_counts([49_999]))
 
 
 def certified_share(certified: AveragedScore, log_term: float) -> float:
