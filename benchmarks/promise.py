@@ -68,14 +68,9 @@ def rare_users(rng: np.random.Generator, users: int, apis: int, share: float) ->
 
 def population_of(rng: np.random.Generator, rows: Rows) -> Population:
     """Users in memory, with pseudo-random words as a database has them."""
-    users = len(next(iter(rows.values())))
-    hashes = np.unique(rng.integers(0, 2**64, users + 10, dtype=np.uint64))[:users]
+    len(next(iter(rows.values())))
     digest = rng.bytes(16).hex()
-    return Population(
-        MemorySnapshot(
-            columns=rows, texts=lambda _api: {}, hashes=rng.permutation(hashes), digest=digest
-        )
-    )
+    return Population(MemorySnapshot(columns=rows, texts=lambda _api: {}, digest=digest))
 
 
 def decided(users: Population, question: Question = QUESTION, **options: Any) -> Decision:

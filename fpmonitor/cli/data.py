@@ -73,6 +73,18 @@ def ingest(
             metavar="NAME=API",
         ),
     ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
+        ),
+    ] = None,
+    flatten: Annotated[
+        bool,
+        typer.Option(
+            "--flatten/--no-flatten", help="Whether each leaf of a nested column is an API."
+        ),
+    ] = True,
     digest_values: Annotated[
         bool,
         typer.Option(
@@ -86,8 +98,13 @@ def ingest(
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
     column_map, said = column_map_of(columns, user, time), assigned(names or ())
-    column_map = replace(column_map, apis={**column_map.apis, **said})
     questions = [read_policy(path) for path in register or ()]
+    column_map = replace(
+        column_map,
+        apis={**column_map.apis, **said},
+        ignore=column_map.ignore | set(ignore or ()),
+        flatten=column_map.flatten and flatten,
+    )
     with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
         register_questions(monitor.database, questions)
         before = known_names(monitor.database)

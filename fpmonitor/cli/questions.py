@@ -64,6 +64,14 @@ def exposure(
             " values.",
         ),
     ] = "",
+    realised: Annotated[
+        bool,
+        typer.Option(
+            "--realised",
+            help="Also limit the share of one population, and not only its average over "
+            "populations.",
+        ),
+    ] = False,
     bounds: Annotated[
         bool, typer.Option("--bounds", help="Compare the certificate with the published bounds.")
     ] = False,
@@ -102,6 +110,7 @@ def exposure(
             asked.question,
             sets,
             given=split_names(given),
+            realised=realised,
             bounds=bounds,
             supports=support or (),
             trust=trust,

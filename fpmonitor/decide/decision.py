@@ -19,7 +19,7 @@ from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import read_json, typed, untyped
-from fpmonitor.vocabulary import meaning
+from fpmonitor.vocabulary import columns_of, meaning
 
 # not-a-number is within no limits
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
@@ -130,12 +130,13 @@ class Decision(Result):
         ------
         UnknownNameError
             One of them is not a candidate of the policy.
+        InputError
+            A name that may mean several APIs.
         """
-        found: set[str] = set()
+        candidates, found = self.policy.candidates, set[str]()
+        means = {name: self.means(name) for name in candidates}
         for api in apis:
-            wanted = {meaning(api, {})} - {""}
-            same = {name for name in self.policy.candidates if self.means(name) in wanted}
-            found |= {api} if api in self.policy.candidates else same or {api}
+            found |= {api} if api in candidates else {*columns_of(api, means)} or {api}
         self.policy.check_candidates(found)
         return found
 

@@ -57,12 +57,17 @@ def guarantee(terms: Terms) -> str:
     return " ".join(filter(None, (clause(terms) for clause in _CLAUSES)))
 
 
-def limits(*, population: int, users: int, delta: float) -> str:
-    """Say what each limit of the exposure of one set promises."""
+def limits(*, population: int, users: int, delta: float, together: bool = False) -> str:
+    """Say what limits of exposures promise: each for its set, or all sets together."""
+    whose = (
+        "All limits hold together with probability {}, whichever sets are chosen after looking"
+        if together
+        else "Each limit holds with probability {} for a set named before looking"
+    )
     return (
-        f"Each limit holds with probability {1 - delta:.6g}, for the average over populations of "
-        f"{population:,}, if the {users:,} observed users and theirs are independent draws from "
-        "one distribution."
+        f"{whose.format(f'{1 - delta:.6g}')}, however often one asks again while users are "
+        f"added, for the average over populations of {population:,}, if the {users:,} observed "
+        "users and theirs are independent draws from one distribution."
     )
 
 

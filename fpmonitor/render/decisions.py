@@ -215,7 +215,7 @@ def proved(findings: Sequence[Finding]) -> Output:
     ]
     table = Table.of(
         rows,
-        title="Proved again",
+        title=f"{sum(row['answer'] == 'proved' for row in rows)} of {len(rows)} claims are proved",
         columns=columns(
             "text",
             "claim",

@@ -44,6 +44,8 @@ TABLES = (
     "demand_batch",
     "demand",
     "certified_check",
+    "checked_list",
+    "checked_window",
     "answered_query",
     "watched_file",
     "watched_decision",
@@ -72,6 +74,8 @@ _MERGE_REST = (
     "transfer/add_demand_batches",
     "transfer/add_demand",
     "transfer/add_checks",
+    "transfer/add_checked_lists",
+    "transfer/add_checked_windows",
     "transfer/add_answers",
     "transfer/add_questions",
 )

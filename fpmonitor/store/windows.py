@@ -26,7 +26,7 @@ from fpmonitor.store.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -112,9 +112,56 @@ def list_spans(
     )
 
 
-def newest_window(database: Database, period: Period, window: Window) -> Window:
-    """Return the newest window that holds a visit; arguments and errors as of `list_spans`."""
-    return list_spans(database, period, window)[-1].window
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A calendar window that is not checked, and why; the times as of `Span`."""
+
+    since: datetime
+    until: datetime
+    why: str
+
+
+def whole_windows(
+    database: Database, period: Period, window: Window, *, now: datetime
+) -> Iterator[Span | LeftOut]:
+    """Calendar windows within some limits, the newest first: those that can be checked, and others.
+
+    Parameters
+    ----------
+    database, period
+        As of `list_spans`.
+    window
+        Its source, and the limits; windows that they cut cannot be checked.
+    now
+        UTC, without a zone; windows must have ended.
+
+    Raises
+    ------
+    InputError, UndecidableError
+        As of `list_spans`.
+    """
+    since = naive_utc(window.since) or datetime.min  # noqa: DTZ901
+    until = naive_utc(window.until) or datetime.max  # noqa: DTZ901
+    for span in reversed(list_spans(database, period, Window(source=window.source))):
+        if span.until <= since or span.since >= until:
+            continue
+        if span.since >= now:
+            why = "lies in the future"
+        elif span.until > now:
+            why = "is not over"
+        elif span.since < since or span.until > until:
+            why = "is cut by the limits of time"
+        else:
+            yield span
+            continue
+        yield LeftOut(since=span.since, until=span.until, why=why)
+
+
+def position(moment: datetime, period: Period) -> int:
+    """Place of the calendar window that begins at a moment among all windows of its length."""
+    if period == "month":
+        return 12 * moment.year + moment.month
+    return moment.toordinal() // (7 if period == "week" else 1)
 
 
 def count_timeless(database: Database) -> int:
