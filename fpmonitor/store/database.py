@@ -243,6 +243,10 @@ class Database(Closing):
             self._fetch("SELECT 1 FROM duckdb_tables() WHERE table_name = $name", {"name": name})
         )
 
+    def bar_other_files(self) -> None:
+        """Let DuckDB open no file but this one and its own, until it is closed."""
+        self._execute("SET enable_external_access = false")
+
     def close(self) -> None:
         """Close the file."""
         with self._watched():

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.duckdb_connection import connect
 from fpmonitor.sql import quote_text
 
@@ -76,3 +77,13 @@ def test_no_connection_loads_an_extension_by_itself(tmp_path: Path) -> None:
             for name in names:
                 found = connection.execute(f"SELECT current_setting('{name}')").fetchall()
                 assert found == [(False,)], name
+
+
+def test_a_question_opens_no_other_file(tmp_path: Path) -> None:
+    db, log = tmp_path / "d.duckdb", tmp_path / "log.jsonl"
+    log.write_text(RECORD)
+    assert run(["ingest", str(log), "--db", str(db)]) == 0
+    with open_monitor(db) as monitor:
+        with pytest.raises(duckdb.PermissionException):
+            monitor.database._fetch(f"FROM read_text({quote_text(str(log))})")
+        assert monitor.population().users == 1
