@@ -81,7 +81,7 @@ def open_monitor(
             "--engine: a server needs --snapshot FOLDER",
             hint="take a snapshot of your table with `fpmonitor snapshot`",
         )
-    return Monitor(
+    monitor = Monitor(
         db,
         create=create,
         window=window,
@@ -90,6 +90,9 @@ def open_monitor(
         key_file=invocation.key_file,
         patience=invocation.patience,
     )
+    if not create:  # then no log is to be read
+        monitor.database.bar_other_files()
+    return monitor
 
 
 def _open_snapshot(

@@ -163,7 +163,10 @@ class Spool:
         return self._open[kind]
 
     async def close_segments(self) -> list[Path]:
-        """Close the open segments; return all closed ones, the oldest first."""
+        """Close the open segments; return all closed ones, the oldest first.
+
+        What was refused is counted again: somebody may have moved it away.
+        """
         async with self._lock:
             return await asyncio.to_thread(self._close_segments)
 
@@ -173,6 +176,7 @@ class Spool:
             del self._open[kind]
             self._path(kind, _OPEN).replace(self._path(kind, _segment_name()))
         _sync_folder(self.folder)
+        self._refused_bytes = _size(self._refused.glob("*"))
         return self.ready()
 
     def halves(self, segment: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 4
 _MEMORY_LIMIT = "1200MB"
+_VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 
 def _is_text(name: str) -> bool:
@@ -155,7 +157,10 @@ class Database(Closing):
             )
 
     def _migrate(self) -> None:
-        version = int(self.meta("schema_version"))
+        written = self.meta("schema_version")
+        if not _VERSION.fullmatch(written):
+            raise StoreError(f"{self.path} has no schema of fpmonitor", hint="restore a backup")
+        version = int(written)
         if version > SCHEMA_VERSION:
             raise StoreError(
                 f"{self.path} has schema {version}, this fpmonitor reads up to {SCHEMA_VERSION}",
@@ -242,6 +247,10 @@ class Database(Closing):
         return bool(
             self._fetch("SELECT 1 FROM duckdb_tables() WHERE table_name = $name", {"name": name})
         )
+
+    def bar_other_files(self) -> None:
+        """Let DuckDB open no file but this one and its own, until it is closed."""
+        self._execute("SET enable_external_access = false")
 
     def close(self) -> None:
         """Close the file."""

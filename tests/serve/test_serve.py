@@ -691,6 +691,11 @@ def test_what_the_database_refuses_counts_towards_the_limit(tmp_path: Path) -> N
         assert (health.status_code, health.json()["status"]) == (503, "full")
         sent = client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
         assert sent.status_code == 429
+        (refused / "1.observations.jsonl").rename(tmp_path / "looked-at.jsonl")
+        asyncio.run(service_of(client).move())
+        assert client.get("/healthz").json()["status"] == "ok"
+        sent = client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
+        assert sent.status_code == 202
 
 
 HOLD = """

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.duckdb_connection import connect
 from fpmonitor.sql import quote_text
 
@@ -69,6 +70,22 @@ def test_a_file_with_anything_but_tables_is_refused_before_it_is_asked(
         assert SECRET not in shown.out + shown.err
 
 
+@pytest.mark.parametrize("version", ["x", "-5", "0", "", "1e3", "9" * 5000])
+def test_a_schema_that_is_no_number_is_an_error_in_one_line(
+    version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db, log = tmp_path / "d.duckdb", tmp_path / "log.jsonl"
+    log.write_text(RECORD)
+    assert run(["ingest", str(log), "--db", str(db)]) == 0
+    with duckdb.connect(db) as connection:
+        connection.execute(
+            "UPDATE meta SET value = $version WHERE name = 'schema_version'", {"version": version}
+        )
+    capsys.readouterr()
+    assert run(["apis", "--db", str(db)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 def test_no_connection_loads_an_extension_by_itself(tmp_path: Path) -> None:
     for database in (":memory:", tmp_path / "d.duckdb"):
         with connect(database) as connection:
@@ -76,3 +93,13 @@ def test_no_connection_loads_an_extension_by_itself(tmp_path: Path) -> None:
             for name in names:
                 found = connection.execute(f"SELECT current_setting('{name}')").fetchall()
                 assert found == [(False,)], name
+
+
+def test_a_question_opens_no_other_file(tmp_path: Path) -> None:
+    db, log = tmp_path / "d.duckdb", tmp_path / "log.jsonl"
+    log.write_text(RECORD)
+    assert run(["ingest", str(log), "--db", str(db)]) == 0
+    with open_monitor(db) as monitor:
+        with pytest.raises(duckdb.PermissionException):
+            monitor.database._fetch(f"FROM read_text({quote_text(str(log))})")
+        assert monitor.population().users == 1
