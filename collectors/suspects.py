@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from fpmonitor.logs import ColumnMap, LogFile
 
 _FEWEST = 20  # values of which a habit can be told
+_FEWEST_RISING = 500  # so many that an API does not return them in their order by chance
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 _EPOCH = re.compile(r"[12]\d{9}(\.\d+|\d{3})?")  # seconds or milliseconds since 1970
 _NAME_OF_TIME = re.compile(r"time|date|stamp|(^|[_ ])(ts|at)$", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_NAME_OF_ID = re.compile(r"(?i:(^|[_. -])(id|uuid|guid|user|visitor)$)|[a-z](Id|ID)$")
+_NAME_OF_ID = re.compile(r"(?i:(^|[_. -])(id|uuid|guid|user|visitor|index|row)$)|[a-z](Id|ID)$")
 _NUMBER = re.compile(r"\d{1,15}")
 _NAMES_OF_WEIGHTS = {"weight", "weights", "users", "n_users", "count", "counts", "frequency"}
 
@@ -83,6 +84,6 @@ def _look(name: str, texts: Sequence[str]) -> str | None:
         return "time"
     if different < len(texts) or different < _FEWEST:
         return None
-    is_number = all(map(_NUMBER.fullmatch, texts))
+    is_number = different >= _FEWEST_RISING and all(map(_NUMBER.fullmatch, texts))
     rises = is_number and all(int(text) < int(after) for text, after in pairwise(texts))
     return "id" if rises or _NAME_OF_ID.search(name) or all(map(_UUID.fullmatch, texts)) else None

@@ -315,7 +315,7 @@ LOOKS = {
     "an ISO time": ("visited", [f"2026-01-{i % 9 + 10}T10:00:00Z" for i in range(30)], "--time"),
     "a day": ("on", [f"2026-01-{i % 9 + 10}" for i in range(30)], "--time"),
     "seconds since 1970": ("ts", [str(1_700_000_000 + i // 2) for i in range(30)], "--time"),
-    "numbers that rise": ("n", [str(i) for i in range(30)], "--ignore"),
+    "numbers that rise": ("n", [str(i) for i in range(600)], "--ignore"),
     "an id": ("sessionId", [f"{i * 7919 % 1000}x" for i in range(30)], "--ignore"),
     "UUIDs": ("key", [f"{i:08x}-0000-4000-8000-{i:012x}" for i in range(30)], "--ignore"),
     "a number of users": ("users", [str(i % 7) for i in range(30)], "--ignore"),
@@ -328,7 +328,8 @@ def test_a_column_that_is_no_api_is_pointed_out_before_it_becomes_one(
     look: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, texts, option = LOOKS[look]
-    frame = pl.DataFrame({"user": [f"u{i}" for i in range(30)], name: texts, "a": ["x"] * 30})
+    users = [f"u{i}" for i in range(len(texts))]
+    frame = pl.DataFrame({"user": users, name: texts, "a": "x"})
     log = tmp_path / "log"
     write = {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}
     write[kind](log)
@@ -342,14 +343,14 @@ def test_a_column_that_is_no_api_is_pointed_out_before_it_becomes_one(
 
 def test_what_is_an_api_of_the_database_stays_one(tmp_path: Path) -> None:
     """A value that comes to tell all users apart is what `watch` and `check` are for."""
-    for name, values in (("1", ["x"] * 30), ("2", list(range(30)))):
-        users = [f"u{name}{i}" for i in range(30)]
+    for name, values in (("1", ["x"] * 600), ("2", list(range(600)))):
+        users = [f"u{name}{i}" for i in range(600)]
         pl.DataFrame({"user": users, "a": values}).write_csv(tmp_path / f"{name}.csv")
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
         with pytest.raises(InputError, match="'a' looks like an id"):
             monitor.ingest(tmp_path / "2.csv")
         stored = [monitor.ingest(tmp_path / f"{name}.csv")[0].stored for name in "12"]
-    assert stored == [30, 30]
+    assert stored == [600, 600]
 
 
 def test_what_browsers_return_is_not_taken_for_an_id(tmp_path: Path) -> None:
