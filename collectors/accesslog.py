@@ -137,7 +137,7 @@ def _parsed(line: str) -> dict[str, str | None]:
                 "host": getattr(entry, "remote_host", None),
                 "time": entry.request_time.isoformat(),
             }
-    raise RecordError("no line of a known log format")
+    raise RecordError("not a line of a known log format")
 
 
 def _parsed_json(line: str) -> dict[str, str | None]:

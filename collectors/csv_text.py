@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from fpmonitor.collectors.tables import Column, Survey, Table, too_many_apis
+from fpmonitor.collectors.tables import SAMPLE_ROWS, Column, Survey, Table, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, MAX_REFUSED, Reject, excerpt
@@ -34,6 +35,26 @@ _REASONS = {
 def head_columns(log: LogFile) -> list[Column]:
     """Columns of the header."""
     return [Column(name) for name in header(log)]
+
+
+def sample(log: LogFile) -> dict[str, list[str]]:
+    """Fields that are not empty in the first records."""
+    names, rows = header(log), islice(_records_of_head(log), SAMPLE_ROWS)
+    cells: dict[str, list[str]] = {name: [] for name in names}
+    for row in rows:
+        for name, cell in zip(names, row, strict=False):
+            if cell:
+                cells[name].append(cell)
+    return cells
+
+
+def _records_of_head(log: LogFile) -> Iterator[list[str]]:
+    text = log.head.decode("utf-8-sig", "replace")
+    whole = text[: text.rfind("\n") + 1] or text
+    rows = csv.reader(io.StringIO(whole, newline=""), delimiter=delimiter_of(log))
+    next(rows)
+    with suppress(csv.Error):
+        yield from rows
 
 
 def survey(
@@ -203,7 +224,7 @@ def header(log: LogFile) -> list[str]:
     try:
         names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(log)))
     except csv.Error as error:
-        raise InputError(f"{log.label}: the first line is no header ({error})") from error
+        raise InputError(f"{log.label}: the first line is not a header ({error})") from error
     if len(names) > MAX_APIS:
         raise too_many_apis(log)
     twice = sorted(name for name, times in Counter(names).items() if times > 1)

@@ -7,12 +7,16 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
+
+import duckdb
 
 from fpmonitor.collectors.tables import (
     ATTRIBUTES,
     MAX_DEPTH,
     MAX_MEMBERS,
+    SAMPLE_ROWS,
     Column,
     Survey,
     Table,
@@ -22,13 +26,10 @@ from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, excerp
 from fpmonitor.sql import quote_name, quote_path, quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    import duckdb
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from fpmonitor.logs import LogFile, Refused
 
-_STRUCTURES_AT_ONCE = 10_000
 _MOST_MEMBERS = 2 * MAX_APIS  # more than enough to refuse the log
 _LIKE_A_NUMBER = re.compile(r"[-+0-9.eE]*[0-9][-+0-9.eE]*")
 
@@ -38,10 +39,20 @@ def head_columns(log: LogFile) -> list[Column]:
     return list(_columns_of(log.head))
 
 
+def sample(log: LogFile) -> dict[str, list[str]]:
+    """Members of the first records that are text or numbers."""
+    cells: dict[str, list[str]] = {}
+    for record in islice(records_of(log.head), SAMPLE_ROWS):
+        for name, value in record.items():
+            if isinstance(value, str | int | float) and value != "":
+                cells.setdefault(name, []).append(str(value))
+    return cells
+
+
 @lru_cache(maxsize=1)  # every collector asks the same of a log
 def _columns_of(head: bytes) -> tuple[Column, ...]:
     columns: dict[Column, None] = {}
-    for record in _records_of(head):
+    for record in records_of(head):
         for column, value in _cells(record):
             columns.update(dict.fromkeys(_nested_columns(column, value)))
     return tuple(columns)
@@ -103,15 +114,39 @@ class _Member:
 
 
 def _structure(connection: duckdb.DuckDBPyConnection, log: LogFile) -> _Member:
-    records = _Member()
-    rows = connection.execute(
-        f"SELECT DISTINCT json_structure(json)::VARCHAR FROM {_read('read_json_objects', log)}"  # noqa: S608 -- quoted
-    )
-    while batch := rows.fetchmany(_STRUCTURES_AT_ONCE):
-        for (text,) in batch:
-            with suppress(RecursionError, TypeError):  # nested too deeply, or no record
-                records.add(json.loads(text))
-    return records
+    found = _Member()
+    try:
+        rows = connection.execute(
+            f"SELECT DISTINCT json_structure(json)::VARCHAR FROM {_read('read_json_objects', log)}"  # noqa: S608 -- quoted
+        ).fetchall()
+    except (duckdb.InternalException, duckdb.InvalidInputException):  # nested too deeply
+        structures: Iterator[object] = map(structure_of, _parsed(line for _, line in _lines(log)))
+    else:
+        structures = _parsed(text for (text,) in rows if text is not None)
+    for structure in structures:
+        found.add(structure)
+    return found
+
+
+def _parsed(texts: Iterable[str | bytes]) -> Iterator[object]:
+    for text in texts:
+        with suppress(ValueError, RecursionError):
+            yield json.loads(text)
+
+
+def structure_of(value: object) -> object:
+    """Describe a value as `_Member.add` takes it."""
+    if isinstance(value, dict) and value:
+        return {name: structure_of(inner) for name, inner in value.items()}
+    return "NULL" if value is None or isinstance(value, dict) else "VALUE"
+
+
+def leaves_of(member: str, values: Iterable[object]) -> list[Column]:
+    """Columns of a member that has these values in some records."""
+    tree = _Member()
+    for value in values:
+        tree.add({member: structure_of(value)})
+    return list(_leaves(Column(member), tree))
 
 
 def _leaves(column: Column, tree: _Member) -> Iterator[Column]:
@@ -130,7 +165,7 @@ def _columns_in_doubt(log: LogFile) -> set[Column]:
     """Members of the first records where plain text may not tell numbers from strings."""
     return {
         column
-        for record in _records_of(log.head)
+        for record in records_of(log.head)
         for column, value in _cells(record)
         if isinstance(value, float) or (isinstance(value, str) and _LIKE_A_NUMBER.fullmatch(value))
     }
@@ -195,7 +230,7 @@ def read_table(
 def _extracted(log: LogFile, texts: Sequence[Column], values: Sequence[Column]) -> Table:
     """Pick the members out of the text of each record: takes any name, tells null from absent."""
     columns = [*texts, *values]
-    pointers = ", ".join(quote_text(_pointer(column)) for column in columns)
+    pointers = ", ".join(quote_text(pointer(column.steps)) for column in columns)
     relation = (
         f"(SELECT json_extract(json, [{pointers}]) AS cells "  # noqa: S608 -- quoted
         f"FROM {_read('read_json_objects', log)})"
@@ -251,10 +286,10 @@ def _read(function: str, log: LogFile, *options: str) -> str:
     return f"{function}({', '.join(settings)})"
 
 
-def _pointer(column: Column) -> str:
-    """JSON pointer (RFC 6901) of a column: any name can stand in it."""
-    steps = (step.replace("~", "~0").replace("/", "~1") for step in column.steps)
-    return "".join(f"/{step}" for step in steps)
+def pointer(steps: Iterable[str]) -> str:
+    """Return the JSON pointer (RFC 6901) of a column: any name can stand in it."""
+    escaped = (step.replace("~", "~0").replace("/", "~1") for step in steps)
+    return "".join(f"/{step}" for step in escaped)
 
 
 def locate(
@@ -301,7 +336,8 @@ def _lines(log: LogFile) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def _records_of(head: bytes) -> Iterator[dict[str, object]]:
+def records_of(head: bytes) -> Iterator[dict[str, object]]:
+    """Return the records at the beginning of a log, without lines that are none."""
     for line in head.splitlines():
         try:
             record = json.loads(line)

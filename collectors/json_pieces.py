@@ -17,6 +17,7 @@ import duckdb
 import polars as pl
 
 from fpmonitor.collectors.codes import Codes, joined
+from fpmonitor.collectors.json_lines import leaves_of, pointer
 from fpmonitor.collectors.tables import ATTRIBUTES, select_fields
 from fpmonitor.duckdb_connection import ArrowStream, in_memory
 from fpmonitor.logs import InexactReadingError
@@ -25,6 +26,7 @@ from fpmonitor.sql import quote_name, quote_text
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from fpmonitor.collectors.tables import Column
     from fpmonitor.logs import LogFile
 
 _MEMBERS_OF_A_PIECE = 4  # few, so that many records share it
@@ -106,27 +108,27 @@ class JsonPieces:
     fields
         Field (`user`, `time`, `source`) -> member.
     apis
-        Members that are APIs, in the order of the columns v0, v1, ...
+        Members that are APIs, or leaves of some, in the order of the columns v0, v1, ...
     null_is_value
         Whether a JSON null is a value, rather than absent.
-    objects_are_values
-        Whether objects are; a log with some is else read in another way.
+    leaves
+        Member -> its leaves, as the head of the log shows; empty where objects are values.
     """
 
     def __init__(
         self,
         log: LogFile,
         fields: Mapping[str, str],
-        apis: Sequence[str],
+        apis: Sequence[Column],
         *,
         null_is_value: bool,
-        objects_are_values: bool,
+        leaves: Mapping[str, Sequence[Column]],
     ) -> None:
         self._log = log
         self._fields = fields
         self._apis = apis
         self._null_is_value = null_is_value
-        self._objects_are_values = objects_are_values
+        self._leaves = leaves
         self._lines = _lines_of_head(log)
         self._mean_length = sum(map(len, self._lines)) // len(self._lines)
         self._pieces = _cut(_first_record(self._lines), {*fields.values()}, len(apis))
@@ -138,7 +140,7 @@ class JsonPieces:
     @property
     def columns(self) -> list[str]:
         """For each API the column that holds its codes; APIs of one piece share one."""
-        return [f"p{self._home[api]}" for api in self._apis]
+        return [f"p{self._home[api.steps[0]]}" for api in self._apis]
 
     @property
     def select(self) -> str:
@@ -252,30 +254,54 @@ class JsonPieces:
         table = self._codes.table(f"p{i}")
         if table.select(_ends_in_comma(pl.col(f"p{i}")).any()).item():
             raise InexactReadingError
-        empty = "'null'" if self._null_is_value else "NULL"
         names = self._pieces[i].names
+        apis = [(at, api) for at, api in enumerate(self._apis) if api.steps[0] in names]
         cells = ", ".join(
-            f"COALESCE(struct_extract(object, {quote_text(name)})::VARCHAR, {empty})"
-            for name in names
+            [f"struct_extract(object, {quote_text(name)})::VARCHAR" for name in names]
+            + [self._cell(api) for _, api in apis]
         )
         connection.register("piece", ArrowStream(table))
         rows = connection.execute(
             f"SELECT code, {cells} FROM (SELECT code, {self._object(i, 'JSON')} AS object FROM piece)"  # noqa: E501, S608 -- names are quoted
         ).fetchall()
-        if not self._objects_are_values and any(
-            cell.startswith("{") for row in rows for cell in row[1:] if cell
-        ):
-            raise InexactReadingError
-        schema = {"code": pl.UInt32} | dict.fromkeys(names, pl.String)
-        frame = pl.DataFrame(rows, schema, orient="row")
-        positions = {api: position for position, api in enumerate(self._apis)}
+        for place, name in enumerate(names, start=1):
+            self._check_leaves(name, [row[place] for row in rows])
+        codes = pl.Series("code", [row[0] for row in rows], pl.UInt32)
         parsed = [
-            frame.select(pl.lit(positions[name], pl.UInt32).alias("position"), "code", raw=name)
-            for name in names
-            if name in positions
+            pl.DataFrame([codes, pl.Series("raw", [row[place] for row in rows], pl.String)]).select(
+                pl.lit(at, pl.UInt32).alias("position"), "code", "raw"
+            )
+            for place, (at, _) in enumerate(apis, start=1 + len(names))
         ]
         if parsed:
             self._dictionaries[f"p{i}"] = pl.concat(parsed).drop_nulls("raw")
+
+    def _cell(self, api: Column) -> str:
+        """JSON text of an API in SQL; a null that stands for a whole object is absent."""
+        member = f"struct_extract(object, {quote_text(api.steps[0])})"
+        if not api.path:
+            empty = "'null'" if self._null_is_value else "NULL"
+            return f"COALESCE({member}::VARCHAR, {empty})"
+        leaf = f"json_extract({member}, {quote_text(pointer(api.steps[1:]))})::VARCHAR"
+        return leaf if self._null_is_value else f"NULLIF({leaf}, 'null')"
+
+    def _check_leaves(self, name: str, texts: Sequence[str | None]) -> None:
+        """Check that a member has the leaves that the head of the log shows.
+
+        Raises
+        ------
+        InexactReadingError
+            It has not.
+        """
+        nested = [text for text in texts if text and text.startswith("{")]
+        if name not in self._leaves or not (nested or self._leaves[name][0].path):
+            return
+        try:
+            values = [None if text is None else json.loads(text) for text in texts]
+        except (ValueError, RecursionError) as error:
+            raise InexactReadingError from error
+        if leaves_of(name, values) != list(self._leaves[name]):
+            raise InexactReadingError
 
     def dictionary(self, column: str) -> pl.DataFrame:
         """Tell what the codes of a column stand for, once all batches were read.

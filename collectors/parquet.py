@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from duckdb.sqltypes import DuckDBPyType
 
-from fpmonitor.collectors.tables import MAX_DEPTH, MAX_MEMBERS, Column, Survey, Table
+from fpmonitor.collectors.tables import (
+    MAX_DEPTH,
+    MAX_MEMBERS,
+    SAMPLE_ROWS,
+    Column,
+    Survey,
+    Table,
+)
+from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.logs import ROW, Reject
 from fpmonitor.sql import quote_path, quote_text
 
@@ -21,6 +29,21 @@ _ROW_NUMBER = "file_row_number"
 def head_columns(log: LogFile) -> list[Column]:
     """Columns of the schema."""
     return list(_cells(log))
+
+
+def sample(log: LogFile) -> dict[str, list[str]]:
+    """Texts of the first rows."""
+    table = read_table(log, (), ())
+    columns = {column.name: cell for column, cell in table.text.items() if not column.path}
+    cells = ", ".join(columns.values())
+    with in_memory() as connection:
+        rows = connection.execute(
+            f"SELECT {cells} FROM {table.relation} LIMIT {SAMPLE_ROWS}"  # noqa: S608 -- quoted
+        ).fetchall()
+    return {
+        name: [text for text in texts if text]
+        for name, texts in zip(columns, zip(*rows, strict=True), strict=False)
+    }
 
 
 def survey(log: LogFile, whole: Collection[str] | None = None) -> Survey:

@@ -102,7 +102,7 @@ def _digest_of(text: str) -> str | None:
     try:
         encoded = text.encode()
     except UnicodeEncodeError as error:
-        raise RecordError("a text is not Unicode") from error
+        raise RecordError("a text is not valid Unicode") from error
     if len(encoded) <= _LARGE_VALUE_BYTES:
         return None
     return f'"sha256:{hashlib.sha256(encoded).hexdigest()[:32]}:{len(text)}"'
@@ -348,7 +348,8 @@ class RecordCollector(ABC):
             No record says anything of an API.
         """
         self._fields = {name: column_map.name_of(name) for name in ("user", "time")}
-        self.rows_are_visits = not ("user" in column_map.columns or self._names_users(log))
+        is_named = column_map.columns.get("user", "row") != "row"
+        self.rows_are_visits = not (is_named or self._names_users(log))
         table = RowTable()
         for line, visit in self._visits(log):
             try:

@@ -92,6 +92,7 @@ class Table:
 
 MAX_DEPTH = 4
 MAX_MEMBERS = 100  # of one object: more are no APIs, but names that are data
+SAMPLE_ROWS = 1000
 FIELDS = ("user", "time", "source")
 
 
@@ -113,6 +114,9 @@ class Reader(Protocol):
 
     def head_columns(self, log: LogFile) -> list[Column]:
         """Columns that the beginning of the log shows, nested ones whole and by their leaves."""
+
+    def sample(self, log: LogFile) -> dict[str, list[str]]:
+        """Texts of the columns that are not nested in some of the first records."""
 
     def survey(self, log: LogFile, whole: Collection[str] | None = None) -> Survey:
         """Columns of the whole log; nested ones by their leaves, but for those in `whole`.

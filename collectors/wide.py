@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.readers import reader_of
+from fpmonitor.collectors.suspects import refuse_suspects
 from fpmonitor.collectors.tables import ATTRIBUTES, FIELDS, Column, select_fields, too_many_apis
+from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs import MAX_APIS, ROW, Scan
+from fpmonitor.sql import quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from fpmonitor.collectors.tables import Survey
     from fpmonitor.logs import ColumnMap, LogFile, Refused, Reject
+
+
+_NO_WEIGHT = "the number of users is not a whole number"
+_MAX_WEIGHTS = 50_000_000
 
 
 class WideCollector:
@@ -31,15 +40,31 @@ class WideCollector:
 
     name: ClassVar[str] = "wide"
 
+    def __init__(self) -> None:
+        self._users_of_rows: Sequence[int] = ()
+
     def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
         """Whether the log has a user and something else, and is not a long log."""
-        columns = reader_of(log).head_columns(log)
+        columns = _head_columns(log)
         names = {column.name for column in columns if not column.is_attribute}
         return (
-            column_map.name_of("user") in names
+            (column_map.name_of("user") in names or _is_user_a_row(columns, column_map))
             and column_map.name_of("api") not in names
             and bool(_api_columns(columns, column_map))
         )
+
+    def check_columns(self, log: LogFile, column_map: ColumnMap, known: Collection[str]) -> None:
+        """Check that no column but those that are known looks like a time or an id.
+
+        Raises
+        ------
+        InputError
+            One does.
+        """
+        if self.name == WideCollector.name:
+            log = log.shortened
+            apis = {column.name for column in _api_columns(_head_columns(log), column_map)}
+            refuse_suspects(log, reader_of(log).sample(log), apis.difference(known), column_map)
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log.
@@ -47,21 +72,36 @@ class WideCollector:
         Raises
         ------
         InputError
-            An API stands both beside and in `attributes`, or there is no API.
+            Two columns have one name, or there is no API.
         """
         log = log.shortened
+        if "weight" in column_map.columns:
+            self._users_of_rows = _users_of_rows(log, column_map)
         return _coded(log, column_map) or _surveyed(log, column_map)
 
     def locate(
         self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
     ) -> list[Reject]:
         """Find the records that could not be stored."""
+        if self._users_of_rows:
+            ends = list(accumulate(self._users_of_rows))
+            rows = {bisect_right(ends, row): reason for row, reason in rows.items()}
         return reader_of(log).locate(log.shortened, rows, refused)
 
 
+def _whole(column_map: ColumnMap) -> set[str]:
+    """Columns that stay whole: fields, and those that are no APIs."""
+    return {*map(column_map.name_of, FIELDS), *column_map.columns.values(), *column_map.ignore}
+
+
+def _head_columns(log: LogFile) -> list[Column]:
+    return reader_of(log).head_columns(log)
+
+
 def _surveyed(log: LogFile, column_map: ColumnMap) -> Scan:
-    whole = {*map(column_map.name_of, FIELDS), *column_map.ignore}
-    survey = reader_of(log).survey(log, whole if column_map.flatten else None)
+    survey = reader_of(log).survey(log, _whole(column_map) if column_map.flatten else None)
+    if _is_user_a_row(survey.columns, column_map):
+        survey = replace(survey, empty=None)  # a line that is no record has no value at all
     if column_map.null == "absent":
         survey = replace(survey, plain=frozenset())  # plain text hides which null is a string
     return _scan(log, column_map, survey)
@@ -71,26 +111,36 @@ def _coded(log: LogFile, column_map: ColumnMap) -> Scan | None:
     """Read JSON lines whose values become codes while they are read; null for other logs."""
     if log.compression != "uncompressed" or log.format != "jsonl":
         return None
-    from fpmonitor.collectors import json_pieces  # noqa: PLC0415 -- slow to load
+    from fpmonitor.collectors import json_lines, json_pieces  # noqa: PLC0415 -- slow to load
 
-    if column_map.flatten and any(c.path for c in reader_of(log).head_columns(log)):
-        return None
+    leaves: dict[str, list[Column]] = {}
     columns = [Column(name) for name in json_pieces.first_members(log)]
-    apis = sorted(column.name for column in _api_columns(columns, column_map))
-    fields = {field: column.name for field, column in _field_columns(columns, column_map).items()}
-    if "user" not in fields or not 0 < len(apis) <= MAX_APIS:
+    if column_map.flatten:
+        records = list(json_lines.records_of(log.head))
+        leaves = {
+            column.name: json_lines.leaves_of(column.name, [r.get(column.name) for r in records])
+            for column in columns
+            if column.name not in _whole(column_map)
+        }
+        columns = [leaf for column in columns for leaf in leaves.get(column.name, [column])]
+    apis = sorted(_api_columns(columns, column_map), key=lambda column: column.steps)
+    fields = _field_columns(columns, column_map)
+    if "user" not in fields or "weight" in fields or any(field.path for field in fields.values()):
+        return None
+    if not 0 < len({api.name for api in apis}) == len(apis) <= MAX_APIS:
         return None
     keeps_null = column_map.null == "value"
-    coded = json_pieces.JsonPieces(
-        log, fields, apis, null_is_value=keeps_null, objects_are_values=not column_map.flatten
-    )
+    texts = {field: column.name for field, column in fields.items()}
+    coded = json_pieces.JsonPieces(log, texts, apis, null_is_value=keeps_null, leaves=leaves)
     exact = partial(_surveyed, log, column_map)
-    return Scan(coded.select, tuple(apis), values_are_json=True, exact=exact, coded=coded)
+    names = tuple(api.name for api in apis)
+    return Scan(coded.select, names, values_are_json=True, exact=exact, coded=coded)
 
 
 def _field_columns(columns: Sequence[Column], column_map: ColumnMap) -> dict[str, Column]:
     names = {column.name: column for column in columns if not column.is_attribute}
-    named = {field: names.get(column_map.name_of(field)) for field in FIELDS}
+    fields = (*FIELDS, "weight") if "weight" in column_map.columns else FIELDS
+    named = {field: names.get(column_map.name_of(field)) for field in fields}
     return {field: column for field, column in named.items() if column is not None}
 
 
@@ -109,24 +159,82 @@ def _scan(log: LogFile, column_map: ColumnMap, survey: Survey) -> Scan:
         )
     fields = _field_columns(survey.columns, column_map)
     table = reader_of(log).read_table(log, list(fields.values()), apis, survey)
-    texts = select_fields({field: table.text[column] for field, column in fields.items()})
-    values = ", ".join(
-        f"{_value(table.value[column], log, column_map)} AS v{i}" for i, column in enumerate(apis)
+    texts = {field: table.text[column] for field, column in fields.items()}
+    values = [_value(table.value[column], log, column_map) for column in apis]
+    problem, weight = "NULL::VARCHAR", ""
+    if _is_user_a_row(survey.columns, column_map):
+        problem = f"CASE WHEN COALESCE({', '.join(values)}) IS NULL THEN 'no value of an API' END"
+        texts["user"] = _row_as_user(log, [*values, *texts.values()])
+    if "weight" in column_map.columns:
+        users = _users(texts.pop("weight"))
+        problem = f"COALESCE({problem}, CASE WHEN {users} IS NULL THEN '{_NO_WEIGHT}' END)"
+        weight = f", {users} AS weight"
+    listed = ", ".join(f"{value} AS v{i}" for i, value in enumerate(values))
+    by_column = table.by_column and not weight
+    select = (
+        f"SELECT {problem} AS problem, {select_fields(texts)}, {listed}{weight}"  # noqa: S608 -- names are quoted where the table is made
+        f"{f', {ROW}' if by_column else ''} FROM {table.relation}"
     )
-    row = f", {ROW}" if table.by_column else ""
+    if weight:
+        select = (
+            'SELECT * EXCLUDE (weight, copy) REPLACE ("user" || \'#\' || copy AS "user") FROM '  # noqa: S608
+            f"(SELECT *, unnest(range(COALESCE(weight, 1))) AS copy FROM ({select}))"
+        )
     return Scan(
-        f"SELECT NULL::VARCHAR AS problem, {texts}, {values}{row} FROM {table.relation}",  # noqa: S608 -- names are quoted where the table is made
+        select,
         tuple(names),
         values_are_json=log.format == "jsonl",
         plain=frozenset(i for i, column in enumerate(apis) if column in table.plain),
         exact=partial(_scan, log, column_map, survey.exact),
-        by_column=table.by_column,
+        by_column=by_column,
     )
 
 
+def _is_user_a_row(columns: Sequence[Column], column_map: ColumnMap) -> bool:
+    """Whether each record is a user of its own, or as many users as it says."""
+    if "weight" in column_map.columns and "user" not in column_map.columns:
+        return True
+    return column_map.name_of("user") == "row" and Column("row") not in columns
+
+
+def _row_as_user(log: LogFile, texts: Sequence[str]) -> str:
+    """Name a user by its place and content: the rows of a log that has grown stay who they are."""
+    content = f"md5(CAST([{', '.join(texts)}] AS VARCHAR))"
+    return f"{quote_text(f'{log.label}#')} || row_number() OVER () || '#' || {content}"
+
+
+def _users(weight: str) -> str:
+    """Count the users that a record stands for in SQL; null where it does not say."""
+    number = f"CASE WHEN regexp_full_match({weight}, '[0-9]{{1,9}}(\\.0+)?') THEN {weight} END"
+    return f"({number})::DOUBLE::BIGINT"
+
+
+def _users_of_rows(log: LogFile, column_map: ColumnMap) -> list[int]:
+    """Return the number of users of each record; one where it does not say, to be rejected.
+
+    Raises
+    ------
+    InputError
+        There is no such column, or the users are too many to be stored one by one.
+    """
+    weight = Column(column_map.name_of("weight"))
+    if weight not in _head_columns(log):
+        raise InputError(f"{log.label}: no column {weight.name!r}")
+    table = reader_of(log).read_table(log, [weight], [])
+    with in_memory() as connection:
+        users = [
+            number
+            for (number,) in connection.execute(
+                f"SELECT COALESCE({_users(table.text[weight])}, 1) FROM {table.relation}"  # noqa: S608
+            ).fetchall()
+        ]
+    if sum(users) > _MAX_WEIGHTS:
+        raise InputError(f"{log.label}: stands for more than {_MAX_WEIGHTS:,} users")
+    return users
+
+
 def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Column]:
-    fields = {column_map.name_of(field) for field in FIELDS}
-    no_apis = fields | column_map.ignore | {""}
+    no_apis = _whole(column_map) | {""}
     if any(column.is_attribute for column in columns):
         no_apis = no_apis | {ATTRIBUTES}
     return [column for column in columns if column.is_attribute or column.name not in no_apis]

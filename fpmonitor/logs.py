@@ -54,11 +54,12 @@ _UNNAMED_INDEX = "^__index_level_[0-9]+__$"  # as pyarrow calls it
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SEPARATOR_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")  # of Excel
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 _COMPRESSED_ENDINGS = ("", ".gz", ".zst")
 ROW = "log_row"
-_FIELDS = ("user", "time", "api", "value", "status", "source")
+_FIELDS = ("user", "time", "api", "value", "status", "source", "weight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ class ColumnMap:
     Attributes
     ----------
     columns
-        Field (`user`, `time`, `api`, `value`, `status`, `source`) -> name in the log.
+        Field (`user`, `time`, `api`, `value`, `status`, `source`) -> name in the log. `user` may
+        be `row`: each record of a wide log is a user. `weight` is a number of such users.
     ignore
         Columns of a wide log that are no APIs.
     null
@@ -330,7 +332,7 @@ class LogFile:
                     if file.tell() > most:
                         raise InputError(
                             f"{self.label}: unpacks to more than {MAX_EXPANSION} times its size",
-                            hint="if that is right, unpack it before",
+                            hint="if that is intended, unpack it first",
                         )
         except _BROKEN_FILE as error:
             raise self._unreadable(error) from error
@@ -577,13 +579,16 @@ def _log_file(path: Path, label: str, scratch: Path) -> LogFile:
 
 
 def _in_utf_8(log: LogFile, scratch: Path) -> LogFile:
-    encoding = _encoding(log.head)
+    separator = _SEPARATOR_LINE.match(log.head)
+    encoding = _encoding(log.head) or ("utf-8-sig" if separator else None)
     if encoding is None:
         return log
     copy = LogFile(_new_file(scratch), log.label)
     try:
         with log.open() as file, copy.path.open("w", encoding="utf-8", newline="") as target:
             text = io.TextIOWrapper(file, encoding=encoding, newline="")
+            if separator:
+                text.readline()
             shutil.copyfileobj(text, target, _BUFFER_BYTES)
     except (*_BROKEN_FILE, UnicodeError) as error:
         raise InputError(f"{log.label}: cannot be read as {encoding} ({error})") from error
@@ -620,7 +625,7 @@ def _one_record_a_line(log: LogFile, scratch: Path) -> LogFile:
                 f"TO {quote_text(str(copy.path))} "
                 "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01')"
             )
-    except duckdb.Error:
+    except duckdb.InvalidInputException:
         return log  # lines of which the first is broken, or for readers of other forms
     return copy if copy.head[:1] in {b"{", b""} else log
 

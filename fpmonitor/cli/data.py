@@ -43,17 +43,23 @@ LOGS = Annotated[
     list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input.")
 ]
 USER_COLUMN = Annotated[
-    str | None, typer.Option("--user", help="Column with the user id.", metavar="COLUMN")
+    str | None,
+    typer.Option(
+        "--user", help="Column with the user id; row: each record is a user.", metavar="COLUMN"
+    ),
 ]
 TIME_COLUMN = Annotated[
     str | None, typer.Option("--time", help="Column with the time.", metavar="COLUMN")
 ]
 
 
-def column_map_of(columns: Path | None, user: str | None, time: str | None) -> ColumnMap:
+def column_map_of(
+    columns: Path | None, user: str | None, time: str | None, weight: str | None = None
+) -> ColumnMap:
     """Return the column map of a file, with the names of the options in place of its own."""
     column_map = ColumnMap.from_toml(columns) if columns else ColumnMap()
-    named = {field: name for field, name in (("user", user), ("time", time)) if name is not None}
+    options = {"user": user, "time": time, "weight": weight}
+    named = {field: name for field, name in options.items() if name is not None}
     return replace(column_map, columns={**column_map.columns, **named})
 
 
@@ -65,6 +71,14 @@ def ingest(
     columns: COLUMNS = None,
     user: USER_COLUMN = None,
     time: TIME_COLUMN = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            "--weight",
+            help="Column with the number of users that a record stands for.",
+            metavar="COLUMN",
+        ),
+    ] = None,
     names: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,7 +111,7 @@ def ingest(
     quiet: QUIET = False,
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
-    column_map, said = column_map_of(columns, user, time), assigned(names or ())
+    column_map, said = column_map_of(columns, user, time, weight), assigned(names or ())
     questions = [read_policy(path) for path in register or ()]
     column_map = replace(
         column_map,

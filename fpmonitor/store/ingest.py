@@ -100,7 +100,8 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
         f"{log.label}: cannot tell what this {log.format} log holds; seen: {_seen(log)}",
         hint=(
             f"a log needs a column {column_map.name_of('user')!r}; name the columns with "
-            "--user NAME or --columns MAP.toml, in Python with ColumnMap({'user': NAME})"
+            "--user NAME or --columns MAP.toml, in Python with ColumnMap({'user': NAME}); "
+            "--user row where each record is a user, --weight NAME where it tells how many"
         ),
     )
 
@@ -158,6 +159,9 @@ def ingest(
             if repeated:
                 return repeated
             log.check_expansion()
+            if hasattr(collector, "check_columns"):  # what is an API of the database stays one
+                apis = {name for _, name in database.rows("snapshot/apis")}
+                collector.check_columns(log, column_map, apis)
             scan = _staged(database, collector.scan(log, column_map))
             digest = hashing.result()
         _check_same_file(log, before)

@@ -357,7 +357,7 @@ def test_an_empty_database_cannot_decide(
 ) -> None:
     path = tmp_path / "empty.duckdb"
     log = tmp_path / "log.csv"
-    log.write_text("user,a\n,1\n")
+    log.write_text("user,a\n")
     assert run(["ingest", str(log), "--db", str(path)]) == 0
     message = error_of(capsys, "decide", "--budget", "0.1", "--db", str(path), code=3)
     assert "no observation" in message

@@ -212,7 +212,10 @@ def test_pieces_that_never_repeat_are_not_held_in_memory(
 
 names = st.sampled_from(["a", "b", "c", "time", "source", "user", "x y", 'q"', "ä"])
 values = st.sampled_from(
-    ["", "x", "null", ',"b": 1', "1.0", 1, 1.0, 2.5, 1e22, True, None, [], [None], {"a": 1}, "ä\n"]
+    [
+        *["", "x", "null", ',"b": 1', "1.0", 1, 1.0, 2.5, 1e22, True, None, [], [None], "ä\n"],
+        *[{}, {"a": 1}, {"a": None, "b": {}}, {"a": {"a": 1.0}}],
+    ]
 )
 records = st.dictionaries(names, values, max_size=6)
 

@@ -53,6 +53,7 @@ JSON_FORMS = {
 }
 CSV_FORMS = {
     "semicolons, CR LF, byte order mark": as_csv(";").encode("utf-8-sig"),
+    "a first line that names the separator": b"sep=;\r\n" + as_csv(";").encode(),
     "tabs in UTF-16": as_csv("\t").encode("utf-16"),
     "UTF-16 without a mark": as_csv(";").encode("utf-16-le"),
     "UTF-16, large end first": as_csv(";").encode("utf-16-be"),
@@ -207,6 +208,15 @@ def test_members_that_are_no_objects_everywhere_stay_whole(tmp_path: Path) -> No
     assert not any(api.startswith(("v.", "ids.", "deep.a.b.c.")) for api in apis)
 
 
+def test_a_record_that_is_nested_too_deeply_changes_nothing_for_the_others(tmp_path: Path) -> None:
+    deep = '{"user": "w", "a": ' + '{"x": ' * 3000 + "1" + "}" * 3001
+    (tmp_path / "a.jsonl").write_bytes(as_lines(NESTED) + deep.encode() + b"\n")
+    counts, rows = told(tmp_path / "a.jsonl", tmp_path)
+    assert counts[0] == 41
+    assert counts[1] >= 40
+    assert ("connection.rtt", "value", "50", 10) in rows
+
+
 def test_nested_members_stay_whole_where_the_map_says_so(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(as_lines(NESTED))
     pl.DataFrame([{**record, "v": 1} for record in NESTED]).write_parquet(tmp_path / "a.parquet")
@@ -245,3 +255,112 @@ def test_the_command_leaves_columns_out_and_nested_ones_whole(
     capsys.readouterr()
     with Monitor(tmp_path / "x.duckdb") as monitor:
         assert [api.api for api in monitor.apis(k=2)] == ["connection"]
+
+
+def test_each_row_of_a_table_without_users_is_a_user(tmp_path: Path) -> None:
+    rows = [{"ua": f"x{i % 3}", "w": i % 2} for i in range(30)]
+    pl.DataFrame(rows).write_csv(tmp_path / "a.csv")
+    pl.DataFrame(rows).write_parquet(tmp_path / "a.parquet")
+    (tmp_path / "a.jsonl").write_bytes(as_lines(rows))
+    with pytest.raises(InputError) as caught:
+        told(tmp_path / "a.csv", tmp_path)
+    assert "--user row" in str(caught.value.hint)
+    by_row = ColumnMap({"user": "row"})
+    found = [
+        told(tmp_path / f"a.{kind}", tmp_path, column_map=by_row)
+        for kind in ("csv", "parquet", "jsonl")
+    ]
+    assert found[0] == found[1] == found[2]
+    assert found[0][0] == (30, 30, 0, 30)
+    assert ("w", "value", "1", 15) in found[0][1]
+
+
+def test_rows_of_a_table_that_has_grown_stay_the_same_users(tmp_path: Path) -> None:
+    log, by_row = tmp_path / "a.csv", ColumnMap({"user": "row"})
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        for rows, stored in ((10, 10), (14, 4)):
+            log.write_text("a\n" + "".join(f"{i % 3}\n" for i in range(rows)))
+            [batch] = monitor.ingest(log, column_map=by_row)
+            assert (batch.read, batch.stored) == (rows, stored)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_counts_table_stands_for_its_users(kind: str, tmp_path: Path) -> None:
+    rows = [
+        ("a", "2"),
+        ("b", "3"),
+        ("c", "0"),
+        ("d", "many"),
+        ("e", "-1"),
+        ("f", "1.5"),
+        ("b", "1"),
+    ]
+    frame = pl.DataFrame(rows, schema=["ua", "users"], orient="row")
+    if kind == "csv":
+        frame.write_csv(tmp_path / "log")
+    elif kind == "parquet":
+        frame.write_parquet(tmp_path / "log")
+    else:
+        frame.write_ndjson(tmp_path / "log")
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(tmp_path / "log", column_map=ColumnMap({"weight": "users"}))
+        assert (batch.read, batch.stored, batch.rejected, batch.users) == (9, 6, 3, 6)
+        first = 2 if kind == "csv" else 1
+        assert [reject.line - first for reject in monitor.rejects()] == [3, 4, 5]
+        [answer] = monitor.exposure([["ua"]], k=3)
+        assert (answer.users, answer.values, answer.empirical) == (6, 2, 2 / 6)
+
+
+LOOKS = {
+    "an ISO time": ("visited", [f"2026-01-{i % 9 + 10}T10:00:00Z" for i in range(30)], "--time"),
+    "a day": ("on", [f"2026-01-{i % 9 + 10}" for i in range(30)], "--time"),
+    "seconds since 1970": ("ts", [str(1_700_000_000 + i // 2) for i in range(30)], "--time"),
+    "numbers that rise": ("n", [str(i) for i in range(600)], "--ignore"),
+    "an id": ("sessionId", [f"{i * 7919 % 1000}x" for i in range(30)], "--ignore"),
+    "UUIDs": ("key", [f"{i:08x}-0000-4000-8000-{i:012x}" for i in range(30)], "--ignore"),
+    "a number of users": ("users", [str(i % 7) for i in range(30)], "--ignore"),
+}
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_column_that_is_no_api_is_pointed_out_before_it_becomes_one(
+    look: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, texts, option = LOOKS[look]
+    users = [f"u{i}" for i in range(len(texts))]
+    frame = pl.DataFrame({"user": users, name: texts, "a": "x"})
+    log = tmp_path / "log"
+    write = {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}
+    write[kind](log)
+    err = refused(capsys, tmp_path, log)
+    assert f"{name!r} looks like" in err
+    assert f"{option} {name}" in err
+    for said in (ColumnMap(ignore=frozenset({name})), ColumnMap(apis={name: ""})):
+        apis = {row[0] for row in told(log, tmp_path, column_map=said)[1]}
+        assert apis == ({"a"} if said.ignore else {"a", name})
+
+
+def test_what_is_an_api_of_the_database_stays_one(tmp_path: Path) -> None:
+    """A value that comes to tell all users apart is what `watch` and `check` are for."""
+    for name, values in (("1", ["x"] * 600), ("2", list(range(600)))):
+        users = [f"u{name}{i}" for i in range(600)]
+        pl.DataFrame({"user": users, "a": values}).write_csv(tmp_path / f"{name}.csv")
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        with pytest.raises(InputError, match="'a' looks like an id"):
+            monitor.ingest(tmp_path / "2.csv")
+        stored = [monitor.ingest(tmp_path / f"{name}.csv")[0].stored for name in "12"]
+    assert stored == [600, 600]
+
+
+def test_what_browsers_return_is_not_taken_for_an_id(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            "user": [f"u{i}" for i in range(200)],
+            "canvas": [f"{i * 7919:032x}" for i in range(200)],
+            "Navigator.buildID": [str(20_181_001_000_000 + i) for i in range(200)],
+            "userAgent": [f"Mozilla/5.0 ({i})" for i in range(200)],
+            "time": [f"2026-01-01T10:{i % 60:02}:00Z" for i in range(200)],
+        }
+    )
+    assert told(frame, tmp_path)[0] == (200, 200, 0, 200)
