@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fpmonitor.answers.check import _all_or_nothing
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import UndecidableError
@@ -231,3 +232,15 @@ def test_windows_move_with_the_data(decision: Path, tmp_path: Path) -> None:
 def test_horizons_that_are_no_numbers_are_refused(decision: Path, tmp_path: Path) -> None:
     store(tmp_path / "db", day_log(tmp_path, 0, 30, rare=0.0))
     assert command(tmp_path / "db", decision, "--horizon", "never") == 2
+
+
+def test_a_promise_about_one_population_is_tested_at_the_share_of_its_check(
+    tmp_path: Path,
+) -> None:
+    store(tmp_path / "db", day_log(tmp_path, 0, 6000, rare=0.01))
+    with Monitor(tmp_path / "db") as monitor:
+        made = monitor.decide(k=10, population=10**6, budget=0.05, realised=True, candidates=["a"])
+        assert made.allow == (("a",),)
+        for delta, passes in ((0.05, True), (1e-40, False)):
+            [within] = _all_or_nothing(monitor.population(), made, delta).within
+            assert (within > 0) == passes

@@ -57,6 +57,14 @@ def user_agents(count: int = 600) -> list[dict[str, Any]]:
     ]
 
 
+def nested_user_agents(count: int = 600) -> list[dict[str, Any]]:
+    """Rows of npm user-agents as the package has them: the connection is an object."""
+    rows = user_agents(count)
+    for row in rows:
+        row["connection"] = {"rtt": row.pop("connection.rtt"), "effectiveType": "4g"}
+    return rows
+
+
 def screens(count: int = 600) -> list[dict[str, Any]]:
     """Rows whose columns are the expressions that a page evaluates."""
     return [

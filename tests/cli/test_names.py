@@ -56,8 +56,8 @@ def user_agents(database: str = "a.duckdb") -> str:
 
 # ---- Six tables, and no rename by hand ----------------------------------------------------------
 
-FLAT: dict[str, Callable[[], Sequence[dict[str, Any]]]] = {
-    "user-agents": foreign.user_agents,
+TABLES: dict[str, Callable[[], Sequence[dict[str, Any]]]] = {
+    "user-agents": foreign.nested_user_agents,
     "screens": foreign.screens,
     "fingerprintjs": foreign.fingerprintjs,
     "thumbmarkjs": foreign.thumbmarkjs,
@@ -72,11 +72,11 @@ def stored(table: str) -> None:
         with Monitor("fpmonitor.duckdb", create=True) as monitor:
             monitor.ingest(pl.DataFrame(foreign.user_agents()))
     else:
-        foreign.write_lines(Path("rows.jsonl"), FLAT[table]())
-        fpmonitor("ingest rows.jsonl -q -o batches.json")
+        Path("rows.json").write_text(json.dumps(TABLES[table]()))
+        fpmonitor("ingest rows.json -q -o batches.json")
 
 
-@pytest.mark.parametrize("table", [*FLAT, "excel", "polars"])
+@pytest.mark.parametrize("table", [*TABLES, "excel", "polars"])
 def test_foreign_tables_become_lists_that_are_not_empty_and_true(
     table: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,6 +85,8 @@ def test_foreign_tables_become_lists_that_are_not_empty_and_true(
     decision = read_decision(Path("d.json"))
     agent = next(name for name in decision.policy.candidates if decision.means(name) == AGENT)
     assert agent != AGENT
+    if table == "user-agents":
+        assert decision.names["connection.rtt"] == "NetworkInformation.rtt"
     assert agent not in decision.recommended
     assert decision.recommended
     for product in ("brave", "firefox-policies", "ublock"):
