@@ -299,9 +299,10 @@ class Monitor(Closing):
                 return users, tuple(left_out)
             why = "has too few users"
             left_out.append(LeftOut(since=span.since, until=span.until, why=why))
-        why = "; ".join(f"that of {gap.since:%Y-%m-%d} {gap.why}" for gap in left_out[:_NAMED])
+        told = left_out[:_NAMED] if self.audience is Audience.OWNER else ()
+        why = "; ".join(f"that of {gap.since:%Y-%m-%d} {gap.why}" for gap in told)
         raise UndecidableError(
-            f"no {period} can be checked: {why or 'none holds a visit'}",
+            f"no {period} that is over has enough users{why and ': ' + why}",
             hint="ingest more logs, or choose longer windows with --by",
         )
 
@@ -507,6 +508,9 @@ class Monitor(Closing):
             )
         else:
             report = report_check(users, decision)
+        if self.audience is Audience.OTHERS:  # a single visit would show
+            left_out = ()
+            report = replace(report, new_users=None)
         return replace(report, period=by, left_out=left_out)
 
     def findings(self, decision: Decision, *, coverage: Coverage, pairs: bool = True) -> Findings:

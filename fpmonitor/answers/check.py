@@ -93,11 +93,11 @@ class CheckReport(Result):
         Length of the calendar windows that are checked; null where they are not of the calendar.
     new_users
         Whether the list was decided on none of these users, as far as the database knows; null
-        where that makes no difference.
+        where that makes no difference, and for others.
     alarm
         See `Alarm`; null where the window adds nothing to the runs.
     left_out
-        Newer windows that were not checked, and why.
+        Newer windows that were not checked, and why; others are not told.
     """
 
     decision: Decision

@@ -145,8 +145,9 @@ def weigh(
         usual = (0.0, math.log(_DESIGN_SIZE))
     else:
         # Whoever chose the list by these users could have chosen another view of them as well.
+        whole = level_terms(policy.delta or 1.0, universe)[0][0]
         levels = level_terms(decision.level or policy.delta or 1.0, universe)
-        allow, block = (level + math.log(policy.delta or 1.0) for level in levels)
+        allow, block = (level - whole for level in levels)
         prices = [(float(allow[len(apis)]), float(block[len(apis)])) for apis in sets]
         usual = (float(allow[min(_DESIGN_SIZE, universe)]), float(block[1]))
     test = window_test(

@@ -160,7 +160,7 @@ def test_windows_to_come_and_those_not_over_do_not_blind_the_check(
     watch.step()
     assert watch.outcome == "holds"
     assert command(db, decision, "--by", "day", "--since", "2026-03-03") == 3
-    assert "no day can be checked" in capsys.readouterr().err
+    assert "no day that is over has enough users: that of" in capsys.readouterr().err
 
 
 def watched(folder: Path, db: Path, decision: Path, **options: object) -> WatchSettings:
@@ -227,6 +227,33 @@ def test_windows_move_with_the_data(decision: Path, tmp_path: Path) -> None:
     assert run(["db", "copy-in", str(tmp_path / "later"), "--db", str(db)]) == 0
     assert by_day(other, decision).new_users
     assert not by_day(db, decision).new_users
+
+
+def test_others_learn_nothing_from_a_single_visit(decision: Path, tmp_path: Path) -> None:
+    db, told = tmp_path / "db", []
+    store(db, day_log(tmp_path, 0, 3000, rare=0.0), day_log(tmp_path, 1, 1, rare=0.0))
+    settings = watched(tmp_path, db, decision)
+    Watch(settings, deliver=[lambda notice: told.append(notice.body)]).step()
+    [body] = told
+    assert (body["outcome"], body["left_out"], body["new_users"]) == ("holds", [], None)
+    assert "2026-03-03" not in json.dumps({**body, "until": None})
+    store(db, day_log(tmp_path, 2, 3000, rare=0.0), day_log(tmp_path, 0, 1, rare=0.0))
+    Watch(settings, deliver=[lambda notice: told.append(notice.body)]).step()
+    assert len(told) == 1
+
+
+def test_a_promise_about_one_population_is_checked_for_ever(tmp_path: Path) -> None:
+    db = tmp_path / "db"
+    store(db, day_log(tmp_path, 0, 6000, rare=0.005))
+    with Monitor(db) as monitor:
+        decided = monitor.decide(k=10, population=6000, budget=0.05, realised=True)
+    assert decided.allow == (("a", "b"),)
+    path = tmp_path / "realised.json"
+    path.write_text(json.dumps(decided.to_json()), encoding="utf-8")
+    for options in ([], ["--horizon", "12"]):
+        assert command(db, path, "--by", "day", *options) == 0
+    store(db, day_log(tmp_path, 1, 500, rare=0.05))
+    assert command(db, path, "--by", "day") == 3
 
 
 def test_horizons_that_are_no_numbers_are_refused(decision: Path, tmp_path: Path) -> None:
