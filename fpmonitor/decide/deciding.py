@@ -148,7 +148,9 @@ def decide(
         registered=level.registered,
     )
     needed, until = (
-        tuple(_forecast(of, source, policy, universe, level, undecided)) if forecast else None
+        tuple(_forecast(of, undecided, source, policy, universe=universe, level=level))
+        if forecast
+        else None
         for of in (users_needed, users_until_decided)
     )
     return Decision(
@@ -249,11 +251,12 @@ def _utility_bound(
 
 def _forecast(
     of: Callable[..., Any],
+    undecided: Iterable[ApiSet],
     source: SpectrumSource,
     policy: Policy,
+    *,
     universe: int | None,
     level: Level,
-    undecided: Iterable[ApiSet],
 ) -> Iterator[Any]:
     """Forecast users for each set; nothing is undecided where nothing is estimated."""
     for apis in undecided if level.level is not None else ():
