@@ -237,7 +237,7 @@ JSON_VALUES = {
     "minus zero": (-0.0, "0"),
     "true": (True, "true"),
     "null": (None, "null"),
-    "nested": (NESTED, '{"a":true,"z":[1,{"a":"é","b":null}]}'),
+    "nested": ([NESTED], '[{"a":true,"z":[1,{"a":"é","b":null}]}]'),
     "list": ([], "[]"),
     "escapes": ('a"b\\c\n\t/', 'a"b\\c\n\t/'),
     "looks nested": ("{not json", "{not json"),
