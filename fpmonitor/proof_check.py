@@ -423,8 +423,8 @@ def _is_share(share: float, content: dict[str, Any]) -> bool:
         return weight <= 1 / 2 and any(math.isclose(share, weight / n) for n in (1, 2))
     if not content.get("registered"):
         return math.isclose(share, 1)
-    registered = round(1 / (2 * share))
-    return registered > 0 and math.isclose(2 * share * registered, 1)
+    registered = 1 / max(2 * share, 1e-9)
+    return 1 <= registered < 1e8 and math.isclose(registered, round(registered))
 
 
 def check_sets(

@@ -96,6 +96,14 @@ def _move(listed: dict[str, Any], source: str, target: str) -> None:
     listed[target] = sorted([*listed[target], listed[source].pop()])
 
 
+def _registered(listed: dict[str, Any], level: float) -> None:
+    """Claim a level that nobody registered, by proofs that agree with it."""
+    listed.update(registered=True, view_weight=None, level=level, allow=[], recommended=[])
+    for side, never in (("allow", -1.0), ("block", float(USERS))):
+        proof = listed["proof"][side]
+        proof.update(delta=level, limits=[proof["limits"][0], *[never] * 4])
+
+
 CHANGES: list[Callable[[dict[str, Any]], None]] = [
     lambda listed: _move(listed, "block", "allow"),
     lambda listed: _move(listed, "allow", "block"),
@@ -116,6 +124,7 @@ CHANGES: list[Callable[[dict[str, Any]], None]] = [
     lambda listed: listed.update(level=listed["level"] * 1.01),
     lambda listed: listed.update(view_weight=0.9, level=listed["policy"]["delta"] * 0.9),
     lambda listed: listed.update(registered=True, view_weight=None, level=0.02),
+    lambda listed: _registered(listed, 1e-320),
 ]
 
 
