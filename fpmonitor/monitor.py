@@ -9,23 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
-from fpmonitor.answers.check import CheckReport, report_check
+from fpmonitor.answers.check import CheckReport, check_window, report_check, usable
 from fpmonitor.answers.curve import CurveReport, report_curve
-from fpmonitor.answers.decide import decide_sets, question_of
+from fpmonitor.answers.decide import question_of
 from fpmonitor.answers.demand import DemandLine, report_demand
 from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.findings import Findings, gather_findings
+from fpmonitor.answers.questions import decide_and_list
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.horizon import identity_of, share_delta, slot_of
+from fpmonitor.decide.horizon import share_delta
 from fpmonitor.disclosure import Audience, masked_text
+from fpmonitor.errors import UndecidableError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs import ColumnMap, Frame, LazyFrame, LogFile, frame_log, log_files
 from fpmonitor.population.exposure_index import ExposureIndex
@@ -34,7 +37,6 @@ from fpmonitor.population.stored import stored_snapshot
 from fpmonitor.population.views import View
 from fpmonitor.population.windows import Windows
 from fpmonitor.question import Missing, Question
-from fpmonitor.store.checks import number_check
 from fpmonitor.store.database import Database
 from fpmonitor.store.demand import (
     By,
@@ -49,7 +51,9 @@ from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest, list_batches
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.windows import Period, newest_window
+from fpmonitor.store.windows import LeftOut, Period, whole_windows
+
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,11 @@ class Monitor(Closing):
     def counter(self) -> str:
         """What decisions note where queries counted."""
         return "duckdb"
+
+    @property
+    def _listing(self) -> Database | None:
+        """Where the questions that are decided are listed; null where nothing keeps them."""
+        return self.database
 
     @property
     def lost(self) -> bool:
@@ -235,7 +244,7 @@ class Monitor(Closing):
         self,
         decision: Decision,
         *,
-        newest: Period | None = None,
+        window: Window | None = None,
         audience: Audience | None = None,
     ) -> Population:
         """Return the users of now, seen as a decision saw its own.
@@ -244,20 +253,57 @@ class Monitor(Closing):
         ----------
         decision
             Its view and its source count.
-        newest
-            Take those of the newest calendar window of this length only.
-        audience
+        window, audience
             As of `population`.
 
         Raises
         ------
         UndecidableError
-            No observation is stored, or none in the window, or no visit has a time.
+            No observation is stored, or none in the window.
         """
-        window = replace(self.window, source=decision.source or self.window.source)
-        if newest is not None:
-            window = newest_window(self.database, newest, window)
+        window = window or self.window
+        window = replace(window, source=decision.source or window.source)
         return self.population(window=window, view=decision.view, audience=audience)
+
+    def newest(
+        self, decision: Decision, period: Period, window: Window | None = None
+    ) -> tuple[Population, tuple[LeftOut, ...]]:
+        """Return the users of the newest calendar window that a decision can be checked on.
+
+        Parameters
+        ----------
+        decision
+            As of `population_as`.
+        period, window
+            Length of the calendar windows; limits of time that they must keep.
+
+        Returns
+        -------
+        tuple
+            The users; and the newer windows, which are left out.
+
+        Raises
+        ------
+        UndecidableError
+            No visit has a time, or no window can be checked; the message says why.
+        """
+        limits = replace(window or self.window, source=decision.source or self.window.source)
+        now = datetime.now(UTC).replace(tzinfo=None)
+        left_out = []
+        for span in whole_windows(self.database, period, limits, now=now):
+            if isinstance(span, LeftOut):
+                left_out.append(span)
+                continue
+            users = self.population_as(decision, window=span.window)
+            if usable(users, decision):
+                return users, tuple(left_out)
+            why = "has too few users"
+            left_out.append(LeftOut(since=span.since, until=span.until, why=why))
+        why = "; ".join(f"that of {gap.since:%Y-%m-%d} {gap.why}" for gap in left_out[:_NAMED])
+        raise UndecidableError(
+            f"no {period} can be checked: {why or 'none holds a visit'}",
+            hint="ingest more logs, or choose longer windows with --by",
+        )
 
     def windows(
         self,
@@ -396,14 +442,24 @@ class Monitor(Closing):
         missing: Missing = "value",
         **options: Any,
     ) -> Decision:
-        """Decide all subsets of the candidates: see `answers.decide.decide_sets`."""
+        """Decide all subsets of the candidates, and list the question: see `decide_sets`."""
         question = Question(k, population, delta, missing)
-        return decide_sets(
-            self.population(), question, budget=budget, engine_name=self.counter, **options
+        return decide_and_list(
+            self._listing,
+            self.population(),
+            question,
+            budget=budget,
+            engine_name=self.counter,
+            **options,
         )
 
     def check(
-        self, decision: Decision, *, horizon: int | None = None, by: Period | None = None
+        self,
+        decision: Decision,
+        *,
+        horizon: int | None = None,
+        by: Period | None = None,
+        new_users: bool = False,
     ) -> CheckReport:
         """Test every set on the allow list of a decision on the users of now.
 
@@ -412,10 +468,12 @@ class Monitor(Closing):
         decision
             The decision.
         horizon
-            Number of checks that share the decision's delta; each look at other data is one, and is
-            counted in the database.
+            Number of checks that share the decision's delta; each look at other data is one. None:
+            they never end. Checks are counted in the database, but those of all its users.
         by
-            Look at the newest calendar window of this length only.
+            Look at the newest calendar window of this length only that is over.
+        new_users
+            The list was decided on none of the users of this database.
 
         Raises
         ------
@@ -423,17 +481,33 @@ class Monitor(Closing):
             The data of now lack a candidate, or hold too few users; the horizon is out of range; no
             visit has a time.
         """
-        users = self.population_as(decision, newest=by)
-        if horizon is None:
-            return report_check(users, decision)
-        tested = share_delta(decision, horizon)
-        number = number_check(
-            self.database,
-            decision=identity_of(decision),
-            horizon=horizon,
-            digest=users.snapshot.digest,
-        )
-        return report_check(users, decision, slot_of(number, tested, horizon))
+        left_out: tuple[LeftOut, ...] = ()
+        origin = None
+        if by is None:
+            users = self.population_as(decision)
+        else:
+            users, left_out = self.newest(decision, by)
+            first = users
+            if self.window.since or self.window.until:
+                first, _ = self.newest(decision, by, Window())
+            origin = first.window.since
+        if horizon is not None:
+            share_delta(decision, horizon)
+        has_limits = by or users.window.since or users.window.until
+        is_one_of_many = has_limits or new_users or horizon is not None
+        if decision.policy.delta is not None and decision.allow and is_one_of_many:
+            report = check_window(
+                users,
+                decision,
+                database=self.database,
+                horizon=horizon,
+                period=by,
+                origin=origin,
+                new_users=new_users,
+            )
+        else:
+            report = report_check(users, decision)
+        return replace(report, period=by, left_out=left_out)
 
     def findings(self, decision: Decision, *, coverage: Coverage, pairs: bool = True) -> Findings:
         """Gather all that a report on a decision tells to others, from the users of now.

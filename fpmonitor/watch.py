@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -27,18 +28,19 @@ from fpmonitor.store.database import Database
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.watching import (
     FileState,
-    last_batch,
-    last_checked_batch,
+    last_checked,
     last_verdict,
     mark_delivered,
     read_files,
     record_check,
     remember_file,
+    stored_data,
     undelivered_notices,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import date
     from pathlib import Path
 
     from fpmonitor.answers.check import Outcome
@@ -65,7 +67,7 @@ class WatchSettings:
         The database file; created if it does not exist.
     decision
         What is checked after every new log.
-    horizon, by
+    horizon, by, new_users
         As in `Monitor.check`.
     collector, column_map
         As in `Monitor.ingest`.
@@ -80,11 +82,19 @@ class WatchSettings:
     decision: Decision
     horizon: int | None = None
     by: Period | None = None
+    new_users: bool = False
     collector: str | None = None
     column_map: ColumnMap = field(default_factory=ColumnMap)
     settle: float = 2.0
     key_file: Path | None = None
     patience: Patience = NO_PATIENCE
+
+    @property
+    def watched(self) -> str:
+        """Name of what is watched: the decision, and how it is checked unless as by default."""
+        identity = identity_of(self.decision)
+        options = (self.horizon, self.by, self.new_users)
+        return identity if options == (None, None, False) else f"{identity}/{options}"
 
     def open_database(self) -> Database:
         """Open the database, which is created if it does not exist."""
@@ -129,10 +139,11 @@ class Watch:
         self._settings = settings
         self._deliver = tuple(deliver)
         self._note = note
-        self._identity = identity_of(settings.decision)
+        self._watched = settings.watched
         self._seen: dict[str, tuple[FileState, float]] = {}
         self._known: dict[str, FileState] | None = None
         self._pending = True
+        self._day: date | None = None
 
     def step(self) -> None:
         """Read what has arrived, check, and report; return when there is nothing left to do.
@@ -148,6 +159,9 @@ class Watch:
             with self._settings.open_database() as database:
                 self._known = read_files(database)
         fresh = [path for path in self._settled() if self._is_fresh(path)]
+        today = datetime.now(UTC).date()
+        if self._settings.by is not None and today != self._day:  # a window may have ended
+            self._pending = True
         if not fresh and not self._pending:
             return
         self._pending = True
@@ -155,7 +169,7 @@ class Watch:
             self._ingest(path)
         self._check()
         self._tell()
-        self._pending = False
+        self._pending, self._day = False, today
 
     @property
     def waiting(self) -> bool:
@@ -167,7 +181,7 @@ class Watch:
     def outcome(self) -> Outcome | None:
         """Outcome of the last check, null where there was none."""
         with self._settings.open_database() as database:
-            verdict = last_verdict(database, self._identity)
+            verdict = last_verdict(database, self._watched)
         return None if verdict is None else verdict["outcome"]
 
     def _settled(self) -> list[str]:
@@ -213,24 +227,37 @@ class Watch:
     def _check(self) -> None:
         settings = self._settings
         with settings.open_database() as database:
-            batch = last_batch(database)
-            if batch == last_checked_batch(database, self._identity):
+            data = stored_data(database)
+            if data is None:
+                return
+            if settings.by is not None:
+                data += f"/{datetime.now(UTC):%Y-%m-%d}"
+            if data == last_checked(database, self._watched):
                 return
         with settings.open_monitor() as monitor:
-            report = monitor.check(settings.decision, horizon=settings.horizon, by=settings.by)
+            report = monitor.check(
+                settings.decision,
+                horizon=settings.horizon,
+                by=settings.by,
+                new_users=settings.new_users,
+            )
         content = report.to_json()
+        verdict = {"outcome": report.outcome, "sets": content["sets"]}
+        if report.alarm is not None and report.alarm.raised:
+            verdict["alarm"] = True
         with settings.open_database() as database:
             record_check(
                 database,
-                self._identity,
-                batch=batch,
-                verdict={"outcome": report.outcome, "sets": content["sets"]},
+                self._watched,
+                decision=identity_of(settings.decision),
+                data=data,
+                verdict=verdict,
                 body=content,
             )
 
     def _tell(self) -> None:
         with self._settings.open_database() as database:
-            notices = undelivered_notices(database, self._identity)
+            notices = undelivered_notices(database, self._watched)
         for notice in notices:
             try:
                 for deliver in self._deliver:

@@ -2,20 +2,73 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from fpmonitor.answers.decide import called_as, recheck_sets
+from fpmonitor.answers.decide import called_as, question_of, recheck_sets
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
-from fpmonitor.decide.horizon import CheckSlot, share_delta
-from fpmonitor.disclosure import publishable_count
+from fpmonitor.decide.horizon import (
+    CheckSlot,
+    Evidence,
+    identity_of,
+    needed_evidence,
+    share_delta,
+    slot_of,
+    weigh,
+)
+from fpmonitor.disclosure import Audience, publishable_count
+from fpmonitor.errors import UndecidableError
+from fpmonitor.estimate.evalues import LEAST_USERS, go_on, log_mean, window_test
 from fpmonitor.population.population import Population
+from fpmonitor.population.told import ToldSource
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
+from fpmonitor.store.checks import (
+    CheckedWindow,
+    add_checked,
+    last_run,
+    lower_checked,
+    number_check,
+    read_checked,
+    read_list,
+    users_before,
+)
+from fpmonitor.store.windows import LeftOut, Period, position
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fpmonitor.population.memory import MemorySource
+    from fpmonitor.population.snapshot import SpectrumQueries
+    from fpmonitor.spectrum import SpectrumSource
+    from fpmonitor.store.database import Database
 
 Outcome = Literal["holds", "violated", "cannot tell"]
+RUN_LENGTH = 3650  # windows without a false alarm, on average
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """What the windows tell together, of users who came in one of them for the first time.
+
+    Attributes
+    ----------
+    raised
+        Whether it is an alarm.
+    log_evidence
+        Mean over the sets of their runs, nats.
+    run_length
+        Windows to the first alarm, on average at least, while no window is above the budget.
+    """
+
+    raised: bool
+    log_evidence: float
+    run_length: int = RUN_LENGTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +89,15 @@ class CheckReport(Result):
         Slot among the checks that share the delta; null for a check alone.
     masked
         Candidates whose volatile values the view masks in the current data.
+    period
+        Length of the calendar windows that are checked; null where they are not of the calendar.
+    new_users
+        Whether the list was decided on none of these users, as far as the database knows; null
+        where that makes no difference.
+    alarm
+        See `Alarm`; null where the window adds nothing to the runs.
+    left_out
+        Newer windows that were not checked, and why.
     """
 
     decision: Decision
@@ -45,6 +107,10 @@ class CheckReport(Result):
     until: datetime | None
     place: CheckSlot | None
     masked: tuple[str, ...] = ()
+    period: Period | None = None
+    new_users: bool | None = None
+    alarm: Alarm | None = None
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -52,6 +118,33 @@ class CheckReport(Result):
         if "block" in self.verdicts.values():
             return "violated"
         return "cannot tell" if "undecided" in self.verdicts.values() else "holds"
+
+    @property
+    def guarantee(self) -> str:
+        """What holds of checks like this one."""
+        delta = self.decision.policy.delta
+        if delta is None:
+            return "Exact, for the users of this check."
+        draws = "the users of each check are independent draws from one distribution"
+        if self.place is None:
+            return (
+                f"With probability at least {1 - delta:.6g}, no check of the growing data passes a "
+                f"set that is above the budget, however often it is made, provided that {draws}."
+            )
+        if self.place.horizon is not None:
+            return (
+                f"With probability at least {1 - delta:.6g}, none of the {self.place.horizon:,} "
+                "checks passes a set that is above the budget in the population of its users, "
+                f"provided that {draws} and that none was chosen for what was seen of them."
+            )
+        chosen = (
+            "" if self.period else " and that which users are checked does not follow from a look"
+        )
+        return (
+            f"Of all passes of this list{_BY[self.period]}, on average at most {100 * delta:.6g} % "
+            "are wrong, however long you go on, and so of all violations, provided that "
+            f"{draws}{chosen}."
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each set on the allow list."""
@@ -70,6 +163,17 @@ class CheckReport(Result):
             "masked": list(self.masked),
             "policy": untyped(self.decision.policy),
             "place": None if self.place is None else asdict(self.place),
+            "guarantee": self.guarantee,
+            "new_users": self.new_users,
+            "alarm": None if self.alarm is None else asdict(self.alarm),
+            "left_out": [
+                {
+                    "since": window.since.isoformat(),
+                    "until": window.until.isoformat(),
+                    "why": window.why,
+                }
+                for window in self.left_out
+            ],
         }
 
     @property
@@ -78,10 +182,18 @@ class CheckReport(Result):
         return self.decision.policy.delta is None
 
 
+_BY: dict[Period | None, str] = {
+    None: "",
+    "day": " by day",
+    "week": " by week",
+    "month": " by month",
+}
+
+
 def report_check(
     population: Population, decision: Decision, slot: CheckSlot | None = None
 ) -> CheckReport:
-    """Test every set on the allow list of a decision on the current users.
+    """Test every set on the allow list of a decision on the current users, as it was decided.
 
     Parameters
     ----------
@@ -98,14 +210,193 @@ def report_check(
         The current data lack a candidate, or hold too few users.
     """
     decision = called_as(decision, population)
-    tested = decision if slot is None else share_delta(decision, slot.horizon)
-    users, k = population.snapshot.users, decision.policy.k
+    tested = decision if slot is None else share_delta(decision, slot.horizon or 1)
+    return _report(population, decision, recheck_sets(population, tested), slot)
+
+
+def usable(population: Population, decision: Decision) -> bool:
+    """Whether a window has enough users for a check."""
+    decision = called_as(decision, population)
+    policy = decision.policy
+    try:
+        asked = population.asked(question_of(decision), policy.candidates)
+    except UndecidableError:
+        return False
+    return asked.users >= (policy.k if policy.delta is None else LEAST_USERS)
+
+
+def check_window(
+    population: Population,
+    decision: Decision,
+    *,
+    database: Database,
+    horizon: int | None = None,
+    period: Period | None = None,
+    origin: datetime | None = None,
+    new_users: bool = False,
+) -> CheckReport:
+    """Test the allow list of a decision on one window of many; what comes out is recorded.
+
+    A window is tested once: what a later look finds can only take away from its evidence.
+
+    Parameters
+    ----------
+    population
+        The users of the window, seen as the decision saw its own.
+    decision
+        A decision on a population.
+    database
+        Keeps the numbers and outcomes of the windows.
+    horizon
+        Number of checks that share the decision's delta; None: they never end.
+    period, origin
+        Length of calendar windows, and beginning of the newest one, which gets the first number
+        where the list is new; None for other windows, which are numbered as they come.
+    new_users
+        The caller says that the list was decided on none of the users in the database.
+
+    Raises
+    ------
+    PolicyError, UnknownNameError, UndecidableError
+        The horizon is out of range, or the data lack a candidate or hold too few users.
+    """
+    identity, decision = identity_of(decision), called_as(decision, population)
+    window, sets = population.window, decision.allow
+    series = _digest(identity, period, window.source, population.audience.value)
+    known = read_list(database, series, origin)
+    decided, seen = users_before(database, window, -1 if new_users else known.last_visit)
+    new_users = not decided.any()
+    asked = population.asked(question_of(decision), decision.policy.candidates)
+    source = asked.source(decision.policy.candidates)
+    most, least = _told(source, population, decision.policy.k)
+    if horizon is not None:
+        shared = share_delta(decision, horizon)
+        number = number_check(
+            database,
+            decision=identity,
+            horizon=horizon,
+            digest=population.snapshot.digest,
+        )
+        slot = slot_of(number, shared, horizon)
+        if decision.policy.realised:
+            return report_check(population, decision, slot)
+        evidence = weigh(decision, most, least=least, new_users=new_users)
+        term = -math.log(slot.delta)
+        verdicts = evidence.verdicts(sets, (term, term))
+        return replace(_report(population, decision, verdicts, slot), new_users=new_users)
+    delta = decision.policy.delta or 1.0
+    label = _digest(population.digest, str(window.since), str(window.until))
+    place = known.windows
+    if period is not None and window.since is not None and known.origin is not None:
+        label = window.since.isoformat()
+        place = position(window.since, period) - position(known.origin, period)
+    if decision.policy.realised:
+        alone = math.exp(-needed_evidence(delta, place=place, successes=0))
+        evidence = _all_or_nothing(population, decision, alone)
+    else:
+        evidence = weigh(decision, most, least=least, new_users=new_users)
+    before = read_checked(database, series, label)
+    if before is None:
+        passes, violates = (
+            needed_evidence(delta, place=place, successes=successes)
+            for successes in (known.passed, known.violated)
+        )
+        found = evidence.verdicts(sets, (passes, violates)).values()
+        before = CheckedWindow(
+            number=place,
+            terms=(passes, violates),
+            within=evidence.within,
+            above=evidence.above,
+            passed=all(verdict == "allow" for verdict in found),
+            violated="block" in found,
+            run=None
+            if period is None
+            else _run(database, series, asked, decision, new=~(decided | seen)),
+        )
+        add_checked(database, series, label, window.since, before)
+    else:
+        evidence = evidence.lowered(Evidence(within=before.within, above=before.above))
+        lower_checked(database, series, label, within=evidence.within, above=evidence.above)
+    slot = CheckSlot(check=before.number, horizon=None, turn=1, delta=math.exp(-before.terms[0]))
+    report = _report(population, decision, evidence.verdicts(sets, before.terms), slot)
+    return replace(report, period=period, new_users=new_users, alarm=_alarm(before.run))
+
+
+def _report(
+    population: Population,
+    decision: Decision,
+    verdicts: Mapping[ApiSet, Verdict],
+    slot: CheckSlot | None,
+) -> CheckReport:
+    k = decision.policy.k
     return CheckReport(
         decision=decision,
-        verdicts=recheck_sets(population, tested),
-        users=publishable_count(users, k, population.audience),
+        verdicts=verdicts,
+        users=publishable_count(population.snapshot.users, k, population.audience),
         since=population.window.since,
         until=population.window.until,
         place=slot,
         masked=population.masked(decision.policy.candidates, k),
     )
+
+
+def _told(
+    source: MemorySource | SpectrumQueries, population: Population, k: int
+) -> tuple[SpectrumSource, SpectrumSource | None]:
+    """Return what sets are passed by, and what they are violated by where it differs."""
+    if population.audience is Audience.OWNER:
+        return source, None
+    return ToldSource(source, k, "most"), ToldSource(source, k, "least")
+
+
+def _all_or_nothing(population: Population, decision: Decision, delta: float) -> Evidence:
+    """Weigh a promise about one population: by its own test at a share of delta."""
+    tested = replace(decision, policy=replace(decision.policy, delta=delta))
+    verdicts = recheck_sets(population, tested)
+    full = -math.log(delta)
+    return Evidence(
+        within=tuple(full if verdict == "allow" else -full for verdict in verdicts.values()),
+        above=tuple(full if verdict == "block" else -full for verdict in verdicts.values()),
+    )
+
+
+def _run(
+    database: Database,
+    series: str,
+    population: Population,
+    decision: Decision,
+    *,
+    new: NDArray[Any],
+) -> tuple[float, ...] | None:
+    """Take the users who first came in this window into the runs of all sets, if it is the next."""
+    policy, since = decision.policy, population.window.since
+    before = last_run(database, series)
+    if before is not None and since is not None and since <= before[0]:
+        return None
+    if not population.snapshot.in_memory(len(policy.candidates)):
+        return None
+    source = population.source_among(new, policy.candidates)
+    if source is None or source.users < max(LEAST_USERS, policy.k):
+        return None
+    _, least = _told(source, population, policy.k)
+    test = window_test(
+        users=source.users,
+        k=policy.k,
+        population=policy.population,
+        budget=policy.budget,
+        log_terms=(math.log(RUN_LENGTH), math.log(RUN_LENGTH)),
+        monotone=least is not None,
+    )
+    evidence = [test.log_above((least or source).spectrum(apis)) for apis in decision.allow]
+    return tuple(go_on([0.0] * len(evidence) if before is None else before[1], evidence))
+
+
+def _alarm(run: tuple[float, ...] | None) -> Alarm | None:
+    if run is None:
+        return None
+    evidence = log_mean(run)
+    return Alarm(raised=evidence >= math.log(RUN_LENGTH), log_evidence=evidence)
+
+
+def _digest(*parts: str | None) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -27,7 +28,7 @@ from fpmonitor.cli.options import (
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
 from fpmonitor.decide.decision import read_decision
-from fpmonitor.errors import FpmonitorError, StoreError
+from fpmonitor.errors import FpmonitorError, PolicyError, StoreError
 from fpmonitor.logs import ColumnMap
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
@@ -38,12 +39,13 @@ from fpmonitor.store.windows import Period
 from fpmonitor.watch import Watch, WatchSettings, post_to, run_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from fpmonitor.answers.check import CheckReport
     from fpmonitor.store.watching import Notice
 
 EXIT_VIOLATED = 1
+_NAMED = 3
 EXIT_UNDECIDED = 3
 _EXITS = {
     "holds": 0,
@@ -59,15 +61,37 @@ CHECK_FORMAT = Annotated[
     ),
 ]
 _FILES = {"junit": to_junit, "sarif": to_sarif, "github": to_github}
+
+
+def _horizon(text: str) -> int | None:
+    """Read `open` or a number of checks."""
+    if text == "open":
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise PolicyError("horizon", f"must be `open` or a number, got {text!r}") from error
+
+
 HORIZON = Annotated[
-    int | None,
+    str,
     typer.Option(
         "--horizon",
-        help="Number of checks, each on new data, that share the delta of the decision.",
+        help="`open`: check as often as you like. A number: this many checks, each on new data, "
+        "share the delta of the decision.",
+        metavar="open|N",
     ),
 ]
 NEWEST = Annotated[
-    Period | None, typer.Option("--by", help="Only check the newest day, week or month.")
+    Period | None,
+    typer.Option("--by", help="Only check the newest day, week or month (UTC) that is over."),
+]
+NEW_USERS = Annotated[
+    bool,
+    typer.Option(
+        "--new-users",
+        help="The list was decided on none of the users in the database: decides more.",
+    ),
 ]
 
 
@@ -141,7 +165,8 @@ def check(
     *,
     decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
     by: NEWEST = None,
-    horizon: HORIZON = None,
+    horizon: HORIZON = "open",
+    new_users: NEW_USERS = False,
     users: Users,
     output_format: CHECK_FORMAT = None,
     output: OUTPUT = None,
@@ -153,11 +178,13 @@ def check(
     """
     with users.open() as monitor:
         decided = read_decision(decision)
-        report = monitor.check(decided, horizon=horizon, by=by)
-        population, policy = monitor.population_as(decided, newest=by), report.decision.policy
+        report = monitor.check(decided, horizon=_horizon(horizon), by=by, new_users=new_users)
+        window = replace(monitor.window, since=report.since, until=report.until)
+        population, policy = monitor.population_as(decided, window=window), report.decision.policy
         coverage = population.coverage(policy.candidates, policy.k)
         note_coverage(coverage, policy.k, missing=decided.missing, quiet=quiet)
-    note("".join(_circumstances(report)), quiet=quiet or not (by or horizon))
+    for text in _circumstances(report):
+        note(text, quiet=quiet)
     return emit_check(report, decision, output_format, output)
 
 
@@ -173,22 +200,39 @@ def emit_check(
     return _EXITS[report.outcome]
 
 
-def _circumstances(report: CheckReport) -> list[str]:
-    """Describe which users were checked, and which check of how many this is."""
+def _circumstances(report: CheckReport) -> Iterator[str]:
+    """Describe which users were checked, which check this is, and what checks like it promise."""
+    for window in report.left_out[:_NAMED]:
+        yield f"left out: the {report.period} of {window.since:%Y-%m-%d}, which {window.why}"
+    if len(report.left_out) > _NAMED:
+        yield f"left out: {len(report.left_out) - _NAMED:,} windows more"
+    if report.period is None and report.place is None:
+        return
     users = (
         f"fewer than {report.decision.policy.k}" if report.users is None else f"{report.users:,}"
     )
-    parts = [f"{report.outcome}; {users} users"]
-    if report.since is not None:
-        parts.append(f" from {report.since:%Y-%m-%d} on")
-    if report.place is not None:
-        place = report.place
-        turn = f" of horizon {place.turn}" if place.turn > 1 else ""
-        parts.append(
-            f"; check {place.check} of {place.horizon}{turn}, wrong with probability "
-            f"{place.delta:.3g} at most"
+    since = "" if report.since is None else f" from {report.since:%Y-%m-%d} on"
+    place = ""
+    if report.place is not None and report.place.horizon is not None:
+        turn = f" of horizon {report.place.turn}" if report.place.turn > 1 else ""
+        place = (
+            f"; check {report.place.check} of {report.place.horizon}{turn}, wrong with probability "
+            f"{report.place.delta:.3g} at most"
         )
-    return parts
+    yield f"{report.outcome}; {users} users{since}{place}"
+    if report.new_users is not None:
+        yield (
+            "the list was decided on none of these users, as far as is known"
+            if report.new_users
+            else "the list may have been decided on some of these users: tested as strictly as then"
+        )
+    if report.alarm is not None and report.alarm.raised:
+        yield (
+            "alarm: the windows so far, together, are hardly within the budget; while they are, "
+            f"there is no alarm for {report.alarm.run_length:,} windows on average"
+        )
+    if report.place is not None and report.place.horizon is None:
+        yield report.guarantee
 
 
 def watch(
@@ -215,7 +259,8 @@ def watch(
         ),
     ] = None,
     by: NEWEST = None,
-    horizon: HORIZON = None,
+    horizon: HORIZON = "open",
+    new_users: NEW_USERS = False,
     once: Annotated[
         bool, typer.Option("--once", help="Check the folder once and exit, for cron.")
     ] = False,
@@ -247,8 +292,9 @@ def watch(
             folder=folder,
             database=db,
             decision=read_decision(decision),
-            horizon=horizon,
+            horizon=_horizon(horizon),
             by=by,
+            new_users=new_users,
             collector=collector,
             column_map=ColumnMap.from_toml(columns) if columns else ColumnMap(),
             settle=settle,

@@ -6,7 +6,7 @@ A decision file alone answers a gate, so this module needs neither numbers nor a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,7 +19,7 @@ from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import read_json, typed, untyped
-from fpmonitor.vocabulary import meaning
+from fpmonitor.vocabulary import columns_of, meaning
 
 # not-a-number is within no limits
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
@@ -75,6 +75,10 @@ class Decision(Result):
     universe
         Number of APIs any of which may be chosen after looking; null where the question is taken to
         have been fixed before the users were seen, and for observed users alone.
+    level, registered, view_weight
+        Share of delta that the tests of each side have together, whether for a question that was
+        registered before the first user was stored, and the share that the view has by its name:
+        see `Level`. Null for observed users alone, and in files of before.
     proof
         For `allow` and `block` all that a stranger needs to prove the limits again and to find each
         verdict from a count spectrum: docs/formats.md. Null for observed users alone, and in files
@@ -110,6 +114,9 @@ class Decision(Result):
     seconds: _Amount
     engine: str | None = None
     universe: _Count | None = None
+    level: _Share | None = None
+    registered: bool = False
+    view_weight: _Share | None = None
     proof: Proof | None = None
 
     def means(self, candidate: str) -> str:
@@ -123,14 +130,20 @@ class Decision(Result):
         ------
         UnknownNameError
             One of them is not a candidate of the policy.
+        InputError
+            A name that may mean several APIs.
         """
-        found: set[str] = set()
+        candidates, found = self.policy.candidates, set[str]()
+        means = {name: self.means(name) for name in candidates}
         for api in apis:
-            wanted = {meaning(api, {})} - {""}
-            same = {name for name in self.policy.candidates if self.means(name) in wanted}
-            found |= {api} if api in self.policy.candidates else same or {api}
+            found |= {api} if api in candidates else {*columns_of(api, means)} or {api}
         self.policy.check_candidates(found)
         return found
+
+    def with_delta(self, delta: float) -> Decision:
+        """Return the decision with another delta, of which its tests have the same share."""
+        level = self.level and self.level * (delta / (self.policy.delta or 1))
+        return replace(self, policy=replace(self.policy, delta=delta), level=level)
 
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).

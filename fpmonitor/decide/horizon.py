@@ -1,24 +1,32 @@
-"""Repeated checks of one decision: how they share its delta.
+"""Repeated checks of one decision: the evidence of one window, and how checks share delta.
 
-A check that is made again and again on new data is wrong some day, if each is allowed to be wrong
-with probability delta. Over a horizon of N checks each gets delta / N: by the union bound all N
-hold together with probability at least 1 - delta, however much their data have in common. The next
-N checks are another horizon, with a delta of their own.
+Checks without end: a window passes when its e-value reaches `1 / (delta share (1 + passes))`, with
+shares that add up to 1. Of all passes, on average at most delta are then wrong, however much the
+windows have in common (e-LOND: Xu and Ramdas 2023). Over a horizon of N checks each gets delta / N:
+by the union bound all N hold together. The next N checks are another horizon, with a delta of their
+own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import PolicyError
+from fpmonitor.estimate.evalues import log_share, window_test
+from fpmonitor.estimate.looks import level_terms
 
 if TYPE_CHECKING:
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.decision import ApiSet, Decision, Verdict
+    from fpmonitor.spectrum import SpectrumSource
 
 MAX_HORIZON = 10**6
+_USUAL_TERM = 5.0  # nats that a window needs beyond delta; only sharpness depends on it
+_DESIGN_SIZE = 3  # APIs of the sets that are tested sharpest
+_EARLIER = 0.1  # share of delta of the windows before the first that was checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +36,9 @@ class CheckSlot:
     Attributes
     ----------
     check
-        Number within its horizon, from 1 to `horizon`.
+        Number within its horizon, from 1 to `horizon`; of a window among all where there is none.
     horizon
-        Number of checks that share the delta.
+        Number of checks that share the delta; null where they never end.
     turn
         Which horizon it is, from 1.
     delta
@@ -38,7 +46,7 @@ class CheckSlot:
     """
 
     check: int
-    horizon: int
+    horizon: int | None
     turn: int
     delta: float
 
@@ -60,7 +68,7 @@ def share_delta(decision: Decision, horizon: int) -> Decision:
             "a decision on the observed users is exact, so its checks share nothing",
             hint="omit --horizon",
         )
-    return replace(decision, policy=replace(decision.policy, delta=delta / horizon))
+    return decision.with_delta(delta / horizon)
 
 
 def slot_of(number: int, shared: Decision, horizon: int) -> CheckSlot:
@@ -76,3 +84,107 @@ def identity_of(decision: Decision) -> str:
     for name in ("seconds", "evaluated"):
         content.pop(name)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Evidence about every set of a list, nats, after the price of their choice.
+
+    Attributes
+    ----------
+    within
+        Its least exponential is an e-value for "some set is above the budget".
+    above
+        Its largest exponential is an e-value for "all sets are within the budget".
+    """
+
+    within: tuple[float, ...]
+    above: tuple[float, ...]
+
+    def lowered(self, other: Evidence) -> Evidence:
+        """Return the least of both, set by set."""
+        return Evidence(
+            within=tuple(map(min, self.within, other.within)),
+            above=tuple(map(min, self.above, other.above)),
+        )
+
+    def verdicts(
+        self, sets: tuple[ApiSet, ...], terms: tuple[float, float]
+    ) -> dict[ApiSet, Verdict]:
+        """Verdict on each set, by the evidence that each side needs, nats."""
+        passes, violates = terms
+        return {
+            apis: "allow" if within >= passes else "block" if above >= violates else "undecided"
+            for apis, within, above in zip(sets, self.within, self.above, strict=True)
+        }
+
+
+def weigh(
+    decision: Decision,
+    source: SpectrumSource,
+    *,
+    least: SpectrumSource | None = None,
+    new_users: bool,
+) -> Evidence:
+    """Weigh every set on the allow list of a decision on the users of one window.
+
+    Parameters
+    ----------
+    decision
+        Decision on a population.
+    source, least
+        As of `recheck`.
+    new_users
+        Whether the list was decided on none of these users; it then has no price.
+    """
+    policy, sets = decision.policy, decision.allow
+    universe = decision.universe or len(policy.candidates)
+    delta_term = _USUAL_TERM - math.log(policy.delta or 1.0)
+    if new_users:
+        prices = [(0.0, math.log(len(sets)))] * len(sets)
+        usual = (0.0, math.log(_DESIGN_SIZE))
+    else:
+        # Whoever chose the list by these users could have chosen another view of them as well.
+        levels = level_terms(decision.level or policy.delta or 1.0, universe)
+        allow, block = (level + math.log(policy.delta or 1.0) for level in levels)
+        prices = [(float(allow[len(apis)]), float(block[len(apis)])) for apis in sets]
+        usual = (float(allow[min(_DESIGN_SIZE, universe)]), float(block[1]))
+    test = window_test(
+        users=source.users,
+        k=policy.k,
+        population=policy.population,
+        budget=policy.budget,
+        log_terms=(delta_term + usual[0], delta_term + usual[1]),
+        monotone=least is not None,
+    )
+    lowest = source if least is None else least
+    return Evidence(
+        within=tuple(
+            test.log_within(source.spectrum(apis)) - price
+            for apis, (price, _) in zip(sets, prices, strict=True)
+        ),
+        above=tuple(
+            test.log_above(lowest.spectrum(apis)) - price
+            for apis, (_, price) in zip(sets, prices, strict=True)
+        ),
+    )
+
+
+def needed_evidence(delta: float, *, place: int, successes: int) -> float:
+    """Evidence that a window needs, nats.
+
+    Parameters
+    ----------
+    delta
+        Tolerated share of wrong outcomes among all of this kind, on average.
+    place
+        Place of the window by the calendar: 0 for the first that was checked, negative before it.
+        So the shares of delta do not follow from which windows are chosen.
+    successes
+        Outcomes of this kind so far.
+    """
+    if place < 0:
+        share = math.log(_EARLIER) + log_share(-place)
+    else:
+        share = math.log1p(-_EARLIER) + log_share(place + 1)
+    return -math.log(delta) - share - math.log1p(successes)

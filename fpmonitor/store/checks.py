@@ -1,12 +1,21 @@
-"""Checks of a decision that share one delta, counted in the database."""
+"""What repeated checks of a decision must not forget: their numbers, their windows and outcomes."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from fpmonitor.store.database import Database
+    from fpmonitor.store.snapshot import Window
 
 
 def number_check(database: Database, *, decision: str, horizon: int, digest: str) -> int:
@@ -26,6 +35,145 @@ def number_check(database: Database, *, decision: str, horizon: int, digest: str
     if known:
         return int(known[0][0])
     number = int(database.rows("checks/last", **asked)[0][0]) + 1
-    now = datetime.now(UTC).replace(tzinfo=None)
-    database.run("checks/add", **asked, number=number, checked_at=now)
+    database.run("checks/add", **asked, number=number, checked_at=_now())
     return number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedList:
+    """An allow list that is checked window by window.
+
+    Attributes
+    ----------
+    last_visit
+        Number of the last visit that may have made the list.
+    origin
+        Beginning of the first window, UTC; null for windows that are not of the calendar.
+    windows, passed, violated
+        Windows so far, and how many passed and violated.
+    """
+
+    last_visit: int
+    origin: datetime | None
+    windows: int
+    passed: int
+    violated: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedWindow:
+    """A window that a list was checked on.
+
+    Attributes
+    ----------
+    number
+        Which share of delta it has, from 1.
+    terms
+        Evidence that was asked for, nats: to pass, to be violated.
+    within, above
+        Evidence of each set, nats.
+    passed, violated
+        What came out at the first look.
+    run
+        Runs of all sets up to this window, nats; null where it takes no part in them.
+    """
+
+    number: int
+    terms: tuple[float, float]
+    within: tuple[float, ...]
+    above: tuple[float, ...]
+    passed: bool
+    violated: bool
+    run: tuple[float, ...] | None
+
+
+def read_list(database: Database, series: str, origin: datetime | None) -> CheckedList:
+    """Return what is known of a list; one that is new may have been made from all stored visits."""
+    if not database.rows("checks/list", series=series):
+        database.run("checks/add_list", series=series, origin=origin)
+    [(last_visit, first)] = database.rows("checks/list", series=series)
+    [(windows, passed, violated)] = database.rows("checks/totals", series=series)
+    return CheckedList(
+        last_visit=last_visit, origin=first, windows=windows, passed=passed, violated=violated
+    )
+
+
+def read_checked(database: Database, series: str, label: str) -> CheckedWindow | None:
+    """Return what came out when a list was checked on a window; None if it was not."""
+    rows = database.rows("checks/window", series=series, label=label)
+    if not rows:
+        return None
+    number, terms, within, above, passed, violated, run = rows[0]
+    return CheckedWindow(
+        number=number,
+        terms=tuple(json.loads(terms)),
+        within=tuple(json.loads(within)),
+        above=tuple(json.loads(above)),
+        passed=passed,
+        violated=violated,
+        run=None if run is None else tuple(json.loads(run)),
+    )
+
+
+def add_checked(
+    database: Database, series: str, label: str, since: datetime | None, window: CheckedWindow
+) -> None:
+    """Keep what came out of the first look at a window."""
+    database.run(
+        "checks/add_window",
+        series=series,
+        label=label,
+        number=window.number,
+        since=since,
+        terms=json.dumps(window.terms),
+        within=json.dumps(window.within),
+        above=json.dumps(window.above),
+        passed=window.passed,
+        violated=window.violated,
+        run=None if window.run is None else json.dumps(window.run),
+        checked_at=_now(),
+    )
+
+
+def lower_checked(
+    database: Database,
+    series: str,
+    label: str,
+    *,
+    within: Sequence[float],
+    above: Sequence[float],
+) -> None:
+    """Keep what a later look at a window has left of its evidence."""
+    database.run(
+        "checks/lower_window",
+        series=series,
+        label=label,
+        within=json.dumps(within),
+        above=json.dumps(above),
+    )
+
+
+def last_run(database: Database, series: str) -> tuple[datetime, tuple[float, ...]] | None:
+    """Return the newest window that the runs of a list have taken in, and these runs, nats."""
+    rows = database.rows("checks/last_run", series=series)
+    return None if not rows else (rows[0][0], tuple(json.loads(rows[0][1])))
+
+
+def users_before(
+    database: Database, window: Window, last_visit: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Who came before, for each row of the snapshot of a window.
+
+    Returns
+    -------
+    tuple
+        bool, shape (users,): whether a visit up to `last_visit` is theirs; whether they may have
+        come before the window.
+    """
+    arrays = database.arrays("checks/users", last_visit=last_visit, **window.bounds)
+    decided, seen = (np.asarray(arrays[name], dtype=np.bool_) for name in ("decided", "seen"))
+    return decided, seen
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)

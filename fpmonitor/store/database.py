@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _MEMORY_LIMIT = "1200MB"
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 

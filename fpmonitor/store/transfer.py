@@ -44,10 +44,13 @@ TABLES = (
     "demand_batch",
     "demand",
     "certified_check",
+    "checked_list",
+    "checked_window",
     "answered_query",
     "watched_file",
     "watched_decision",
     "notice",
+    "question",
 )
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _BLOCK = 1 << 22
@@ -71,7 +74,10 @@ _MERGE_REST = (
     "transfer/add_demand_batches",
     "transfer/add_demand",
     "transfer/add_checks",
+    "transfer/add_checked_lists",
+    "transfer/add_checked_windows",
     "transfer/add_answers",
+    "transfer/add_questions",
 )
 _SCRATCH = (
     "batch_number",

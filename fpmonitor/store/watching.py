@@ -55,39 +55,46 @@ def remember_file(
     )
 
 
-def last_batch(database: Database) -> int:
-    """Return the number of the last batch; 0 where nothing is stored."""
-    return int(database.rows("snapshot/last_batch")[0][0])
+def stored_data(database: Database) -> str | None:
+    """Name the stored data: another one after each batch, and when users are forgotten.
+
+    None where there is none yet.
+    """
+    [numbers] = database.rows("watch/stored")
+    return "/".join(map(str, numbers)) if numbers[0] else None
 
 
-def last_checked_batch(database: Database, decision: str) -> int:
-    """Return the last batch that a decision was checked on; 0 where it never was."""
-    rows = database.rows("watch/last_batch", decision=decision)
-    return int(rows[0][0]) if rows else 0
+def last_checked(database: Database, watched: str) -> str | None:
+    """Return the data that were checked last; None where there were none."""
+    rows = database.rows("watch/last_data", decision=watched)
+    return rows[0][0] if rows else None
 
 
-def last_verdict(database: Database, decision: str) -> dict[str, Any] | None:
+def last_verdict(database: Database, watched: str) -> dict[str, Any] | None:
     """Return the verdict on a decision that was noticed last."""
-    rows = database.rows("watch/last_verdict", decision=decision)
+    rows = database.rows("watch/last_verdict", decision=watched)
     return None if not rows else dict(json.loads(rows[0][0]))
 
 
 def record_check(
     database: Database,
-    decision: str,
+    watched: str,
     *,
-    batch: int,
+    decision: str,
+    data: str,
     verdict: Mapping[str, Any],
     body: Mapping[str, Any],
 ) -> bool:
-    """Keep that a decision was checked on a batch, and a notice if the verdict is another one.
+    """Keep that a decision was checked on some data, and a notice if the verdict is another one.
 
     Parameters
     ----------
     database
         The open database; both are kept, or neither.
-    decision, batch
-        Digest of the decision, number of the batch.
+    watched, decision
+        What is watched, and the digest of its decision.
+    data
+        Name of the data, as of `stored_data`.
     verdict
         What is compared with the last verdict.
     body
@@ -98,9 +105,9 @@ def record_check(
     bool
         Whether there is a new notice.
     """
-    before = last_verdict(database, decision)
+    before = last_verdict(database, watched)
     with database.transaction():
-        database.run("watch/remember_batch", decision=decision, last_batch=batch)
+        database.run("watch/remember_data", decision=watched, data=data)
         if before == verdict:
             return False
         number = int(database.rows("watch/next_notice_id")[0][0])
@@ -108,16 +115,16 @@ def record_check(
         database.run(
             "watch/add_notice",
             notice=number,
-            decision=decision,
+            decision=watched,
             verdict=json.dumps(verdict),
             body=json.dumps({"id": number, "decision": decision, "was": was, **body}),
         )
     return True
 
 
-def undelivered_notices(database: Database, decision: str) -> list[Notice]:
+def undelivered_notices(database: Database, watched: str) -> list[Notice]:
     """Notices that nobody has been told of for sure, in their order."""
-    rows = database.rows("watch/undelivered", decision=decision)
+    rows = database.rows("watch/undelivered", decision=watched)
     return [Notice(number=number, body=json.loads(body)) for number, body in rows]
 
 

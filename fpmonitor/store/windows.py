@@ -9,17 +9,24 @@ Logs that arrive in the order of time are read fastest: a window is then a stret
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.store.snapshot import ABSENT, Visits, Window, latest_values, order_in_time
+from fpmonitor.store.snapshot import (
+    ABSENT,
+    Visits,
+    Window,
+    latest_values,
+    naive_utc,
+    order_in_time,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -94,8 +101,8 @@ def list_spans(
         )
     return tuple(
         Span(
-            since=max(since, _naive(window.since) or since),
-            until=min(_end(since, period), _naive(window.until) or datetime.max),  # noqa: DTZ901
+            since=max(since, naive_utc(window.since) or since),
+            until=min(_end(since, period), naive_utc(window.until) or datetime.max),  # noqa: DTZ901
             source=window.source,
             visits=visits,
             first=first,
@@ -105,9 +112,56 @@ def list_spans(
     )
 
 
-def newest_window(database: Database, period: Period, window: Window) -> Window:
-    """Return the newest window that holds a visit; arguments and errors as of `list_spans`."""
-    return list_spans(database, period, window)[-1].window
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A calendar window that is not checked, and why; the times as of `Span`."""
+
+    since: datetime
+    until: datetime
+    why: str
+
+
+def whole_windows(
+    database: Database, period: Period, window: Window, *, now: datetime
+) -> Iterator[Span | LeftOut]:
+    """Calendar windows within some limits, the newest first: those that can be checked, and others.
+
+    Parameters
+    ----------
+    database, period
+        As of `list_spans`.
+    window
+        Its source, and the limits; windows that they cut cannot be checked.
+    now
+        UTC, without a zone; windows must have ended.
+
+    Raises
+    ------
+    InputError, UndecidableError
+        As of `list_spans`.
+    """
+    since = naive_utc(window.since) or datetime.min  # noqa: DTZ901
+    until = naive_utc(window.until) or datetime.max  # noqa: DTZ901
+    for span in reversed(list_spans(database, period, Window(source=window.source))):
+        if span.until <= since or span.since >= until:
+            continue
+        if span.since >= now:
+            why = "lies in the future"
+        elif span.until > now:
+            why = "is not over"
+        elif span.since < since or span.until > until:
+            why = "is cut by the limits of time"
+        else:
+            yield span
+            continue
+        yield LeftOut(since=span.since, until=span.until, why=why)
+
+
+def position(moment: datetime, period: Period) -> int:
+    """Place of the calendar window that begins at a moment among all windows of its length."""
+    if period == "month":
+        return 12 * moment.year + moment.month
+    return moment.toordinal() // (7 if period == "week" else 1)
 
 
 def count_timeless(database: Database) -> int:
@@ -195,10 +249,3 @@ def _end(since: datetime, period: Period) -> datetime:
     if period == "month":
         return (since.replace(day=1) + timedelta(days=32)).replace(day=1)
     return since + timedelta(days=7 if period == "week" else 1)
-
-
-def _naive(moment: datetime | None) -> datetime | None:
-    """UTC without its zone, as the store keeps times."""
-    if moment is None or moment.tzinfo is None:
-        return moment
-    return moment.astimezone(UTC).replace(tzinfo=None)

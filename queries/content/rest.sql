@@ -17,7 +17,11 @@ WITH line AS (
     UNION ALL
     SELECT 'certified_check', json_array(decision, horizon, digest) FROM certified_check
     UNION ALL
+    SELECT 'checked_window', json_array(series, label, terms, within, above) FROM checked_window
+    UNION ALL
     SELECT 'answered_query', json_array(reader, query) FROM answered_query
+    UNION ALL
+    SELECT 'registered_question', json_array(question) FROM question WHERE answer IS NULL
 )
 SELECT what, count(*), sum(('0x' || sha256(text::VARCHAR)[:16])::UBIGINT)::VARCHAR FROM line GROUP BY what
 UNION ALL

@@ -1,0 +1,148 @@
+"""E-values: evidence about the exposure of one window of users, for checks that never end.
+
+The e-value of a set against "above the budget" is `R_m / exp(W(Q*))` of `averaging.py`, bounded
+from below by a sum over values: its mean is at most 1 for every distribution above the budget. The
+other side tells the same about distributions within it. Windows may share users (Xu and Ramdas
+2023, "Online multiple testing with e-values") but where a run of windows is summed up. Proofs:
+docs/certificate.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.estimate.averaging import averaged, design_base
+from fpmonitor.estimate.criterion import score
+from fpmonitor.estimate.margins import Cells
+from fpmonitor.estimate.poisson import poisson_laws, useful_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fpmonitor.estimate.averaging import AveragedScore, Base
+    from fpmonitor.estimate.margins import Sign
+    from fpmonitor.spectrum import CountSpectrum
+
+LEAST_USERS = 23  # fewer say nothing
+_FIRST_MEAN, _RATIO = 20.0, 1.1  # of the designs, so that windows of similar size share one
+_LARGEST_SHARE = 0.9  # of the users, that a design keeps
+_FREE_FROM = 2.0  # times the mean: free weights refute larger populations far better
+_LARGEST_COUNT = 3000  # of a value at the threshold among the users of a design
+_SHARES_TOTAL = 2.11  # above the sum of 1 / (s ln(s)^2) over s from 2
+_ROUNDING = 1e-9
+_NO_EVIDENCE = -1e9  # nats
+
+
+def log_share(number: int) -> float:
+    """Logarithm of the share of delta that the test of a number, from 1, has; they add up to 1."""
+    return -math.log(_SHARES_TOTAL * (number + 1)) - 2 * math.log(math.log(number + 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class WindowTest:
+    """E-values of the sets of one window.
+
+    Attributes
+    ----------
+    within, above
+        Scores against "above the budget" and against "within the budget"; None for users too few.
+    """
+
+    within: AveragedScore | None
+    above: AveragedScore | None
+
+    def log_within(self, spectrum: CountSpectrum) -> float:
+        """Evidence that a set is within the budget, nats; its exponential is an e-value."""
+        return _log_e(self.within, spectrum)
+
+    def log_above(self, spectrum: CountSpectrum) -> float:
+        """Evidence that a set is above the budget, nats; its exponential is an e-value."""
+        return _log_e(self.above, spectrum)
+
+
+def window_test(
+    *,
+    users: int,
+    k: int,
+    population: int,
+    budget: float,
+    log_terms: tuple[float, float],
+    monotone: bool = False,
+) -> WindowTest:
+    """Make the e-values of one window, from the number of its users and never from their values.
+
+    Parameters
+    ----------
+    users
+        `m`, users of the window.
+    k, population, budget
+        The question.
+    log_terms
+        Evidence that would do, nats, at which each side is sharpest.
+    monotone
+        Whether also the evidence for "above" must grow with the set.
+    """
+    if users < LEAST_USERS:
+        return WindowTest(within=None, above=None)
+    position = math.floor(math.log(_LARGEST_SHARE * users / _FIRST_MEAN) / math.log(_RATIO))
+    within, above = (
+        averaged(
+            _design(position, k, population, budget, sign=sign, log_term=term, monotone=monotone),
+            users=users,
+        )
+        for sign, term in zip((-1, 1), log_terms, strict=True)
+    )
+    return WindowTest(within=within, above=above)
+
+
+@lru_cache(maxsize=64)
+def _design(
+    position: int,
+    k: int,
+    population: int,
+    budget: float,
+    *,
+    sign: Sign,
+    log_term: float,
+    monotone: bool,
+) -> Base:
+    full = _FIRST_MEAN * _RATIO**position
+    mean = useful_mean(
+        full, k=k, population=population, budget=budget, largest_count=_LARGEST_COUNT
+    )
+    return design_base(
+        Cells.of(poisson_laws(mean=mean, k=k, population=population, budget=budget)),
+        sign=sign,
+        budget=budget,
+        log_term=log_term,
+        share=_LARGEST_SHARE * mean / full,
+        monotone=monotone or sign < 0 or population <= _FREE_FROM * mean,
+    )
+
+
+def _log_e(test: AveragedScore | None, spectrum: CountSpectrum) -> float:
+    """Logarithm of an e-value, from the spectrum of all users of the window."""
+    if test is None or math.isinf(test.charge):
+        return _NO_EVIDENCE
+    nats = test.base.sign * test.scale * score(test.weights, spectrum)
+    lost = test.charge - test.clock.log_factor + _ROUNDING * (1 + abs(nats))
+    return max(nats - lost - test.base.bound, _NO_EVIDENCE)
+
+
+def go_on(run: Sequence[float], evidence: Sequence[float]) -> list[float]:
+    """Run of each set after one window more: `max(1, M) e`, as logarithms.
+
+    If no window is above the budget, given those before, the mean of the runs of several sets
+    first reaches `A` after `A` windows or more, on average.
+    """
+    return [max(before, 0.0) + more for before, more in zip(run, evidence, strict=True)]
+
+
+def log_mean(logs: Sequence[float]) -> float:
+    """Logarithm of the mean of numbers given by their logarithms."""
+    return float(np.logaddexp.reduce(np.asarray(logs))) - math.log(len(logs))

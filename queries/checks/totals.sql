@@ -1,0 +1,2 @@
+-- Windows, passes and violations of a list.
+SELECT count(*), count(*) FILTER (passed), count(*) FILTER (violated) FROM checked_window WHERE series = $series

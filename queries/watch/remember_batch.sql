@@ -1,1 +1,0 @@
-INSERT OR REPLACE INTO watched_decision VALUES ($decision, $last_batch)

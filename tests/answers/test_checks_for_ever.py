@@ -1,0 +1,233 @@
+"""Checks without end: what is recorded of the windows, through the command and the database."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.decide.decision import read_decision
+from fpmonitor.errors import UndecidableError
+from fpmonitor.monitor import Monitor
+from fpmonitor.store.upkeep import forget_before
+from fpmonitor.watch import Watch, WatchSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fpmonitor.answers.check import CheckReport
+
+START = date(2026, 3, 2)  # a Monday
+
+
+def day_log(
+    folder: Path, day: int | date, users: int, *, rare: float, prefix: str = "", first: int = 0
+) -> str:
+    """Users of a day; a share of them has values of their own."""
+    when = START + timedelta(days=day) if isinstance(day, int) else day
+    name = f"{when}-{prefix}{first}"
+    rng = random.Random(name)
+    path = folder / f"{name}.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for i in range(first, first + users):
+            user = f"{prefix or when}-{i}"
+            value = user if rng.random() < rare else rng.choice("ab")
+            record = {"user": user, "time": f"{when}T12:00:00Z", "a": value, "b": i % 2}
+            file.write(json.dumps(record) + "\n")
+    return str(path)
+
+
+def store(path: Path, *logs: str) -> None:
+    with Monitor(path, create=True) as monitor:
+        monitor.ingest(list(logs))
+
+
+@pytest.fixture(scope="module")
+def decision(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The set {a, b} is allowed: 1 % of the users have values of their own, 5 % may."""
+    folder = tmp_path_factory.mktemp("decision")
+    store(folder / "db", day_log(folder, 0, 6000, rare=0.01, prefix="elsewhere"))
+    with Monitor(folder / "db") as monitor:
+        decided = monitor.decide(k=10, population=6000, budget=0.05)
+    assert decided.allow == (("a", "b"),)
+    path = folder / "decision.json"
+    path.write_text(json.dumps(decided.to_json()), encoding="utf-8")
+    return path
+
+
+def by_day(path: Path, decision: Path) -> CheckReport:
+    with Monitor(path) as monitor:
+        return monitor.check(read_decision(decision), by="day")
+
+
+def command(path: Path, decision: Path, *options: str) -> int:
+    return run(["check", str(decision), "--db", str(path), *options])
+
+
+def test_users_that_did_not_make_the_list_pass_it_without_a_price(
+    decision: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = tmp_path / "db"
+    store(db, day_log(tmp_path, 0, 500, rare=0.01, prefix="old"))
+    by_day(db, decision)
+    # As many users and as few rare ones, on whom the list may, and cannot, have been decided.
+    new = day_log(tmp_path, 1, 600, rare=0.015, prefix="new")
+    store(db, new)
+    assert command(db, decision, "--by", "day") == 0
+    said = capsys.readouterr().err
+    assert "decided on none of these users" in said
+    assert "Of all passes of this list by day, on average at most 5 % are wrong" in said
+    store(tmp_path / "other", new)
+    assert command(tmp_path / "other", decision, "--by", "day") == 3
+    assert "may have been decided on some of these users" in capsys.readouterr().err
+    store(tmp_path / "third", new)
+    assert command(tmp_path / "third", decision, "--by", "day", "--new-users") == 0
+    store(db, day_log(tmp_path, 2, 600, rare=0.015, prefix="new"))
+    report = by_day(db, decision)
+    assert report.new_users, "who came after the list is new, although not for the first time"
+    assert report.alarm is None, "but adds nothing to the runs"
+
+
+def test_a_second_look_at_a_window_buys_no_second_chance(decision: Path, tmp_path: Path) -> None:
+    db = tmp_path / "db"
+    store(db, day_log(tmp_path, 0, 200, rare=0.01))
+    assert command(db, decision, "--by", "day") == 3
+    store(db, day_log(tmp_path, 0, 5000, rare=0.0, first=1000))
+    assert command(db, decision, "--by", "day") == 3
+    first = by_day(db, decision)
+    assert first.place is not None
+    assert (first.outcome, first.place.check, first.place.horizon) == ("cannot tell", 0, None)
+    store(db, day_log(tmp_path, 1, 5000, rare=0.0))
+    assert command(db, decision, "--by", "day") == 0
+    # What arrives later can take the pass away.
+    store(db, day_log(tmp_path, 1, 3000, rare=0.9, first=9000))
+    assert command(db, decision, "--by", "day") != 0
+
+
+def test_the_same_data_give_the_same_answer_and_number(decision: Path, tmp_path: Path) -> None:
+    db = tmp_path / "db"
+    store(db, day_log(tmp_path, 0, 3000, rare=0.01))
+    assert by_day(db, decision) == by_day(db, decision)
+    with Monitor(db) as monitor:
+        assert len(monitor.database._fetch("FROM checked_window")) == 1
+
+
+def test_a_window_has_its_share_of_delta_by_the_calendar(decision: Path, tmp_path: Path) -> None:
+    """Which window is asked about first, after a look at all of them, gains nothing."""
+    db = tmp_path / "db"
+    store(db, *(day_log(tmp_path, day, 400, rare=0.01) for day in range(0, 20, 4)))
+    decided = read_decision(decision)
+    places = {}
+    for until in (8, 16, 40, 4, 12):
+        assert command(
+            db, decision, "--by", "day", "--until", f"{START + timedelta(days=until + 1):%F}"
+        ) in {0, 3}
+    with Monitor(db) as monitor:
+        rows = monitor.database._fetch("SELECT since, number, terms FROM checked_window")
+        places = {since.date(): number for since, number, _ in rows}
+        needs = {number: json.loads(terms)[1] for _, number, terms in rows}
+        assert decided.policy.delta == 0.05
+    assert places == {START + timedelta(days=day): day - 16 for day in (4, 8, 12, 16)}
+    assert needs[0] < needs[-4] < needs[-8] < needs[-12]
+
+
+def test_windows_to_come_and_those_not_over_do_not_blind_the_check(
+    decision: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db, today = tmp_path / "db", datetime.now(UTC).date()
+    store(
+        db,
+        day_log(tmp_path, 0, 3000, rare=0.0),
+        day_log(tmp_path, 1, 9, rare=0.0),
+        day_log(tmp_path, today, 50, rare=0.0),
+        day_log(tmp_path, today + timedelta(days=900), 1, rare=0.0),
+    )
+    assert command(db, decision, "--by", "day") == 0
+    said = capsys.readouterr().err
+    assert "holds; 3,000 users from 2026-03-02 on" in said
+    for day, why in (
+        (today + timedelta(days=900), "lies in the future"),
+        (today, "is not over"),
+        (START + timedelta(days=1), "has too few users"),
+    ):
+        assert f"left out: the day of {day}, which {why}" in said
+    watch = Watch(watched(tmp_path, db, decision), deliver=[])
+    watch.step()
+    assert watch.outcome == "holds"
+    assert command(db, decision, "--by", "day", "--since", "2026-03-03") == 3
+    assert "no day can be checked" in capsys.readouterr().err
+
+
+def watched(folder: Path, db: Path, decision: Path, **options: object) -> WatchSettings:
+    (folder / "in").mkdir(exist_ok=True)
+    settings = {"by": "day", **options}
+    return WatchSettings(
+        folder=folder / "in",
+        database=db,
+        decision=read_decision(decision),
+        settle=0,
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def test_a_watch_forgets_an_outcome_that_is_no_longer_true(decision: Path, tmp_path: Path) -> None:
+    db = tmp_path / "db"
+    store(db, day_log(tmp_path, 0, 9000, rare=0.0), day_log(tmp_path, 7, 40, rare=0.0))
+    outcomes = {}
+    for by in (None, "month", "day"):
+        watch = Watch(watched(tmp_path, db, decision, by=by), deliver=[])
+        watch.step()
+        outcomes[by] = watch.outcome
+    assert outcomes == {None: "holds", "month": "holds", "day": "cannot tell"}
+    with Monitor(db) as monitor:
+        assert forget_before(monitor.database, datetime(2026, 3, 5)) == 9000  # noqa: DTZ001
+    watch = Watch(watched(tmp_path, db, decision, by=None), deliver=[])
+    watch.step()
+    assert watch.outcome == "cannot tell"
+    with Monitor(db) as monitor:
+        forget_before(monitor.database, datetime(2027, 1, 1))  # noqa: DTZ001
+    with pytest.raises(UndecidableError):
+        Watch(watched(tmp_path, db, decision, by=None), deliver=[]).step()
+
+
+def test_an_alarm_sees_what_no_window_shows(decision: Path, tmp_path: Path) -> None:
+    db = tmp_path / "db"
+    store(db, day_log(tmp_path, 0, 500, rare=0.01))
+    by_day(db, decision)
+    found = []
+    for day in range(1, 9):
+        store(db, day_log(tmp_path, day, 500, rare=0.075))
+        report = by_day(db, decision)
+        assert report.alarm is not None
+        found.append((report.outcome, report.alarm.raised))
+        if report.alarm.raised:
+            assert json.loads(json.dumps(report.to_json()))["alarm"]["run_length"] == 3650
+            break
+    assert found[0] == ("cannot tell", False)
+    assert found[-1] == ("cannot tell", True)
+
+
+def test_windows_move_with_the_data(decision: Path, tmp_path: Path) -> None:
+    """A copy of the data buys no second chance, and users that come with it are not new."""
+    db, other = tmp_path / "db", tmp_path / "other"
+    store(db, day_log(tmp_path, 0, 200, rare=0.01))
+    first = by_day(db, decision)
+    assert run(["db", "copy-out", str(tmp_path / "out"), "--db", str(db)]) == 0
+    assert run(["db", "copy-in", str(tmp_path / "out"), "--db", str(other)]) == 0
+    assert by_day(other, decision) == first
+    store(other, day_log(tmp_path, 0, 5000, rare=0.0, first=1000))
+    assert by_day(other, decision).outcome == "cannot tell"
+    store(other, day_log(tmp_path, 1, 5000, rare=0.0))
+    assert run(["db", "copy-out", str(tmp_path / "later"), "--db", str(other)]) == 0
+    assert run(["db", "copy-in", str(tmp_path / "later"), "--db", str(db)]) == 0
+    assert by_day(other, decision).new_users
+    assert not by_day(db, decision).new_users
+
+
+def test_horizons_that_are_no_numbers_are_refused(decision: Path, tmp_path: Path) -> None:
+    store(tmp_path / "db", day_log(tmp_path, 0, 30, rare=0.0))
+    assert command(tmp_path / "db", decision, "--horizon", "never") == 2
