@@ -21,7 +21,6 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.disclosure import Audience
-from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.sample import CertifiedSample, HeldUsers
@@ -59,12 +58,11 @@ def measure(
     codes: list[NDArray[np.integer]], sets: int, rng: np.random.Generator, base: float
 ) -> dict[str, float]:
     users = len(codes[0])
-    limits = exposure_limits(users=users, k=10, population=10 * users, delta=0.05)
     apis = [f"api{i:02}" for i in range(APIS)]
     start = time.perf_counter()
     rows = HeldUsers(source=MemorySource(apis, codes).restricted(apis), codes={})
     question = Question(10, 10 * users)
-    sample = CertifiedSample(question, limits, rows, digest="", seal="", audience=Audience.OWNER)
+    sample = CertifiedSample(question, rows, digest="", seal="", audience=Audience.OWNER)
     index = ExposureIndex(sample)
     held = time.perf_counter() - start
     sizes = np.linspace(1, APIS, sets).astype(int)

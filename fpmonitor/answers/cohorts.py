@@ -132,7 +132,7 @@ def report_cohorts(
         raise InputError("given: name at least one API")
     k, audience = sample.question.k, sample.audience
     listed, pooled = _split(sample.cohorts(given, apis), k, audience)
-    cohorts = [_cohort(sample, cohort, given, texts) for cohort in listed]
+    cohorts = [_cohort(sample, cohort, apis, given, texts) for cohort in listed]
     # The exposure of all users is told, and the users of small cohorts are all exposed.
     parts = [cohort.spectrum.users_below(k) for cohort in listed]
     parts.append(sum(cohort.spectrum.users_below(k) for cohort in pooled))
@@ -165,12 +165,13 @@ def _split(
 def _cohort(
     sample: CertifiedSample,
     cohort: CohortSpectra,
+    apis: Sequence[str],
     given: Sequence[str],
     texts: Mapping[str, Mapping[int, str | None]],
 ) -> Cohort:
     question, users = sample.question, cohort.spectrum.users
     told = told_spectra(cohort.spectrum, question.k, sample.audience)
-    lower, upper = _limits(sample, told)
+    lower, upper = _limits(sample, [*given, *apis], told)
     return Cohort(
         given={api: texts[api].get(code) for api, code in zip(given, cohort.codes, strict=True)},
         users=users,
@@ -184,9 +185,9 @@ def _cohort(
     )
 
 
-def _limits(sample: CertifiedSample, told: ToldSpectra) -> tuple[float, float]:
+def _limits(sample: CertifiedSample, apis: Sequence[str], told: ToldSpectra) -> tuple[float, float]:
     """Limits of one cohort, from what is told of it alone."""
-    limits = cohort_limits(sample.certificate, told.least, hidden=told.hidden)
+    limits = cohort_limits(sample.certificate(apis), told.least, hidden=told.hidden)
     return limits.lower, limits.upper
 
 

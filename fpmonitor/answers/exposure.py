@@ -27,7 +27,6 @@ from fpmonitor.estimate.exposure import (
     plug_in_exposure,
     unbiased_exposure,
 )
-from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample
@@ -346,9 +345,7 @@ def report_exposure(
 def _report_realised(sample: CertifiedSample, report: ExposureReport) -> Interval:
     """Limit the realised share: half of delta is for the users observed, half for the others."""
     k, population, half = report.k, report.population, report.delta / 2
-    certificate = exposure_limits(users=sample.users, k=k, population=population, delta=half)
-    told = sample.told(report.together)
-    average = certificate.of(told.least, hidden=told.hidden)
+    average = sample.limits(report.together, half)
     lower, upper = realised_limits(*average, k=k, population=population, delta=half)
     return Interval(lower=lower, upper=upper)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -284,12 +284,13 @@ def report_trend(
     if not sizes:
         raise UndecidableError(f"no {windows.period} has {k} users", hint="take longer windows")
     question = question.among(max(int(np.median(sizes)), k))
+    growing = {apis for apis in wanted if windows.may_be_masked(apis)}
     return TrendReport(
         period=windows.period,
         k=k,
         population=question.users,
         delta=question.delta,
-        windows=tuple(_trend_window(read, question) for read in reads),
+        windows=tuple(_trend_window(read, question, growing) for read in reads),
         against=against,
         false_alarms=false_alarms,
         tests=len(tested),
@@ -445,10 +446,12 @@ def _alarms(tested: Sequence[_Tested], false_alarms: float) -> Iterator[Alarm]:
         )
 
 
-def _trend_window(read: _Read, question: Question) -> TrendWindow:
+def _trend_window(
+    read: _Read, question: Question, growing: Collection[tuple[str, ...]]
+) -> TrendWindow:
     told = read.users >= question.k
     lines = (
-        _trend_line(apis, spectra, question)
+        _trend_line(apis, spectra, question, growing=apis in growing)
         for apis, spectra in (read.told.items() if told else ())
     )
     return TrendWindow(
@@ -459,10 +462,16 @@ def _trend_window(read: _Read, question: Question) -> TrendWindow:
     )
 
 
-def _trend_line(apis: tuple[str, ...], told: ToldSpectra, question: Question) -> TrendLine:
+def _trend_line(
+    apis: tuple[str, ...], told: ToldSpectra, question: Question, *, growing: bool
+) -> TrendLine:
     k, population = question.k, question.users
     certificate = exposure_limits(
-        users=told.most.users, k=k, population=population, delta=question.delta
+        users=told.most.users,
+        k=k,
+        population=population,
+        delta=question.delta,
+        growing=growing,
     )
     lower, upper = certificate.of(told.least, len(apis), hidden=told.hidden)
     return TrendLine(

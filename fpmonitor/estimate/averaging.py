@@ -304,7 +304,7 @@ class AveragedScore:
         nats -= _LIMIT_ROUNDING * abs(nats) + log_term - self.clock.log_factor + self.charge
         nats /= share
         order = slice(None, None, base.sign)
-        if nats > base.bounds.max():  # no exposure explains so much
+        if nats > base.bounds[0 if base.sign < 0 else -1]:  # no exposure explains so much
             return 0.0 if base.sign < 0 else 1.0
         limit = float(np.interp(nats, base.bounds[order], base.exposures[order]))
         return min(max(limit, 0.0), 1.0)  # corrected exposures may be a little outside

@@ -1,9 +1,8 @@
 """Confidence limits of the exposure of API sets, at every look and without a draw.
 
 A score is sharp near the exposure that it was designed for, so several scores stand for exposures
-of different size; each has its share of delta, and the narrowest of their limits holds. Upper
-limits do not fall where groups are split: with more APIs, redacted values or values that turn out
-not to be random. Theorems and measurements: docs/certificate.md.
+of different size; each has its share of delta, and the narrowest of their limits holds. Theorems
+and measurements: docs/certificate.md.
 """
 
 from __future__ import annotations
@@ -150,6 +149,7 @@ def exposure_limits(
     population: int,
     delta: float,
     universe: int | None = None,
+    growing: bool = False,
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
@@ -161,6 +161,9 @@ def exposure_limits(
         Anonymity threshold and `n`, users.
     delta, universe
         Tolerated probability of error, in (0, 1), and of which sets: see `Limits`.
+    growing
+        Whether upper limits must not fall where groups are split; they are less sharp then for
+        values that about k of the population's users share.
 
     Raises
     ------
@@ -176,7 +179,11 @@ def exposure_limits(
     check_threshold(k, population)
     check_share("delta", delta)
     position = base_of(users)
-    bases = () if position is None else _bases(position, k, population, delta, universe)
+    bases = (
+        ()
+        if position is None
+        else _bases(position, k, population, delta, universe, growing=growing)
+    )
     scores = tuple(averaged(base, users=users) for base in bases)
     weights = np.array([certified.weights for certified in scores] or np.zeros((0, 2)))
     return Limits(users=users, delta=delta, universe=universe, scores=scores, weights=weights)
@@ -184,7 +191,7 @@ def exposure_limits(
 
 @lru_cache(maxsize=64)
 def _bases(
-    position: int, k: int, population: int, delta: float, universe: int | None
+    position: int, k: int, population: int, delta: float, universe: int | None, *, growing: bool
 ) -> tuple[Base, ...]:
     """Design the scores of one base; they follow from the question alone."""
     cells, share = base_cells(position, k, population, min(DESIGNS), _LARGEST_COUNT)
@@ -196,7 +203,7 @@ def _bases(
             log_term=_log_term(delta, 1, universe),
             share=share,
             # Free weights may lose where the population is smaller than the sample.
-            monotone=sign < 0 or population < cells.laws.mean,
+            monotone=population < cells.laws.mean or (growing and sign < 0),
         )
         for sign in _SIGNS
         for budget in DESIGNS

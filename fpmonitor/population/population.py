@@ -25,7 +25,6 @@ from fpmonitor.disclosure import (
     told_spectra,
 )
 from fpmonitor.errors import UndecidableError, UnknownNameError
-from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import universe_of
 from fpmonitor.population.browsers import BrowserGroups, signs_of
 from fpmonitor.population.changes import recoding_of
@@ -35,7 +34,7 @@ from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
 from fpmonitor.population.sample import CertifiedSample, HeldUsers, UserSource
 from fpmonitor.population.snapshot import Snapshot, SpectrumQueries
 from fpmonitor.population.views import View
-from fpmonitor.population.volatile import Volatility, returned_with, volatility_of
+from fpmonitor.population.volatile import Volatility, may_be_masked, returned_with, volatility_of
 from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.digests import keyed_digest
@@ -379,21 +378,16 @@ class Population:
         users = self.asked(question, together)
         check_users(users.users, question.k)
         question = question.among(users.users)
-        certificate = exposure_limits(
-            users=users.users,
-            k=question.k,
-            population=question.users,
-            delta=question.delta,
-            universe=universe_of(len(self.apis)) if chosen else None,
-        )
+        said = self.snapshot.said
         return CertifiedSample(
             question,
-            certificate,
             users._held(together, given),  # noqa: SLF001 -- its own class
             digest=users.digest,
             seal=users.seal,
             audience=self.audience,
             masked=self.masked(together, question.k),
+            growing=[api for api in together if may_be_masked([api], self.view, said)],
+            universe=universe_of(len(self.apis)) if chosen else None,
         )
 
     def index(self, question: Question, candidates: Sequence[str]) -> ExposureIndex:

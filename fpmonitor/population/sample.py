@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
+from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.memory import rank_keys
 from fpmonitor.population.snapshot import CohortSpectra
@@ -50,8 +51,6 @@ class CertifiedSample:
     ----------
     question
         What is asked; its population is named.
-    certificate
-        Limits for this number of users and the question.
     source
         Spectra of the users.
     digest, seal
@@ -60,26 +59,33 @@ class CertifiedSample:
         Whom the numbers are for.
     masked
         APIs whose volatile values the view masks: see `Population.masked`.
+    growing
+        APIs whose values a view masks unless data contradict it. That splits groups, which must not
+        lower the upper limit of a set that holds one.
+    universe
+        As of `Limits`.
     """
 
     def __init__(
         self,
         question: Question,
-        certificate: Limits,
         source: UserSource,
         *,
         digest: str,
         seal: str,
         audience: Audience,
         masked: Sequence[str] = (),
+        growing: Sequence[str] = (),
+        universe: int | None = None,
     ) -> None:
         self.question = question
-        self.certificate = certificate
         self.source = source
         self.digest = digest
         self.seal = seal
         self.audience = audience
         self.masked = frozenset(masked)
+        self.growing = frozenset(growing)
+        self.universe = universe
         self._known: dict[tuple[str, ...], CountSpectrum] = {}
 
     @property
@@ -103,10 +109,24 @@ class CertifiedSample:
             return ToldSpectra(spectrum, spectrum, suppressed=False)
         return told_spectra(spectrum, self.question.k, self.audience)
 
-    def limits(self, apis: Sequence[str]) -> tuple[float, float]:
-        """Lower and upper limit of the exposure of a set, from what is told of it alone."""
+    def limits(self, apis: Sequence[str], delta: float | None = None) -> tuple[float, float]:
+        """Lower and upper limit of the exposure of a set, from what is told of it alone.
+
+        At another `delta` than that of the question where one is given.
+        """
         told = self.told(apis)
-        return self.certificate.of(told.least, len(set(apis)), hidden=told.hidden)
+        return self.certificate(apis, delta).of(told.least, len(set(apis)), hidden=told.hidden)
+
+    def certificate(self, apis: Sequence[str], delta: float | None = None) -> Limits:
+        """Limits for these users and the question, of a set, or of a cohort with a set."""
+        return exposure_limits(
+            users=self.users,
+            k=self.question.k,
+            population=self.question.users,
+            delta=self.question.delta if delta is None else delta,
+            universe=self.universe,
+            growing=not self.growing.isdisjoint(apis),
+        )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, as they are."""

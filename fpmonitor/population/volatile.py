@@ -18,12 +18,13 @@ from fpmonitor.population.snapshot import Returned
 from fpmonitor.vocabulary import FAMILIES, certain_meaning, randomised_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
     from fpmonitor.population.browsers import BrowserGroups
     from fpmonitor.population.snapshot import Repeats, Snapshot
+    from fpmonitor.population.views import View
 
 MIN_KEPT = 3  # users
 
@@ -79,6 +80,11 @@ def volatility_of(snapshot: Snapshot, groups: BrowserGroups) -> dict[str, Volati
         if versions:
             found[api] = Volatility(volatile, tuple(versions))
     return found
+
+
+def may_be_masked(apis: Iterable[str], view: View, said: Mapping[str, str]) -> bool:
+    """Whether a view masks values of some of the APIs unless data contradict it."""
+    return view.volatile != "raw" and any(randomised_in(certain_meaning(api, said)) for api in apis)
 
 
 def returned_with(repeats: Repeats) -> Mapping[str, Returned]:

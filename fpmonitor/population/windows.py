@@ -13,11 +13,11 @@ from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import Repeats
 from fpmonitor.population.stored import stored_snapshot, window_snapshot
 from fpmonitor.population.views import View
+from fpmonitor.population.volatile import may_be_masked
 from fpmonitor.store.database import Database
 from fpmonitor.store.names import said_names
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Period, Span, count_timeless, list_spans
-from fpmonitor.vocabulary import certain_meaning, randomised_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +64,16 @@ class Windows:
             No observation of one of the APIs, at any time.
         """
         view, said = self.view, said_names(self.database)
-        masks = view.volatile != "raw" and any(
-            randomised_in(certain_meaning(api, said)) for api in apis
-        )
+        masks = may_be_masked(apis, view, said)
         if view.drop_automation or masks:
             known = [name for _, name in self.database.rows("snapshot/apis")]
             apis = list(dict.fromkeys([*apis, *telling_columns(known, said)]))
         snapshot = window_snapshot(self.database, span, apis, self._repeats if masks else {})
         return Population(snapshot, window=span.window, view=view, audience=self.audience)
+
+    def may_be_masked(self, apis: Sequence[str]) -> bool:
+        """Whether the view masks values of some APIs unless data contradict it."""
+        return may_be_masked(apis, self.view, said_names(self.database))
 
     def named(self, apis: Sequence[str]) -> tuple[str, ...]:
         """Return what the log calls some APIs; errors as of `Population.named`."""

@@ -403,6 +403,8 @@ def level_of(size: int) -> str:
 def certified_limits(study: Study, spectrum: CountSpectrum, *, delta: float) -> tuple[float, float]:
     """Return the lower and upper limit of the exposure in the population, shares.
 
+    The upper limit does not fall where groups are split, so that it holds with redacted values.
+
     Parameters
     ----------
     study
@@ -413,6 +415,6 @@ def certified_limits(study: Study, spectrum: CountSpectrum, *, delta: float) -> 
         Tolerated error probability of each limit.
     """
     limits = exposure_limits(
-        users=spectrum.users, k=study.k, population=study.population, delta=delta
+        users=spectrum.users, k=study.k, population=study.population, delta=delta, growing=True
     )
     return limits.of(spectrum)

@@ -167,9 +167,9 @@ def test_what_is_not_told_is_within_the_limits(population: int) -> None:
 
 
 @pytest.mark.parametrize("population", [10_000, 10_000_000])
-def test_upper_limits_do_not_fall_where_groups_are_split(population: int) -> None:
+def test_growing_limits_do_not_fall_where_groups_are_split(population: int) -> None:
     rng = np.random.default_rng(8)
-    limits = exposure_limits(users=4_000, k=10, population=population, delta=DELTA)
+    limits = exposure_limits(users=4_000, k=10, population=population, delta=DELTA, growing=True)
     for _ in range(40):
         sizes = rng.multinomial(4_000, rng.dirichlet(np.full(60, 0.1)))
         sizes = sizes[sizes > 0]

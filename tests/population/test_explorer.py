@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pytest
@@ -15,7 +15,11 @@ from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population import memory
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.population import Population
 from fpmonitor.population.sample import HeldUsers
+from fpmonitor.population.snapshot import MemorySnapshot
+from fpmonitor.population.views import View
+from fpmonitor.question import Question
 
 if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
@@ -78,3 +82,24 @@ def test_spectra_are_exact_however_often_the_sort_is_split(
         patch.setattr(memory, "DENSE", 0)
         [full] = HeldUsers(source=source.restricted(apis), codes={}).spectra([asked])
     assert same(full, source.spectrum(asked))
+
+
+@pytest.mark.parametrize(("volatile", "grows"), [("shared", True), ("raw", False)])
+def test_upper_limits_grow_where_data_may_contradict_a_mask(
+    volatile: Literal["shared", "raw"], *, grows: bool
+) -> None:
+    """Data that take a mask away split groups, which must not lower a limit."""
+    canvas = "HTMLCanvasElement.toDataURL"
+    codes = np.random.default_rng(4).integers(1, 40, (2, 600)).astype(np.uint16)
+    snapshot = MemorySnapshot(
+        columns={canvas: codes[0], "Screen.width": codes[1]}, texts=lambda _api: {}
+    )
+    users = Population(snapshot, view=View(volatile=volatile))
+    sample = users.sample(Question(10), [[canvas, "Screen.width"]])
+    for apis, expected in (
+        ([canvas], grows),
+        ([canvas, "Screen.width"], grows),
+        (["Screen.width"], False),
+    ):
+        bases = [certified.base for certified in sample.certificate(apis).scores]
+        assert {base.monotone for base in bases if base.sign < 0} == {expected}

@@ -129,7 +129,7 @@ def test_withholding_never_lowers_the_certified_limit(
 ) -> None:
     """The lemma on which rounds with redaction rest; for any rule, whatever it was made from."""
     table = random_table(seed, users=60, apis=2)
-    limits = exposure_limits(users=60, k=3, population=population, delta=0.1)
+    limits = exposure_limits(users=60, k=3, population=population, delta=0.1, growing=True)
     [plain] = count_reports(table, [("a", "b")]).values()
     some = pl.when(pl.col("a").is_in([f"={v}" for v in range(kept)])).then("a")
     [held] = count_reports(
