@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.ingest import BatchReport
     from fpmonitor.store.snapshot import Window
     from fpmonitor.store.transforms import Transform
+    from fpmonitor.store.windows import LeftOut
 
 __all__ = [
     "ApiOverview",
@@ -69,6 +70,7 @@ __all__ = [
     "IndexedExposure",
     "InputError",
     "LazyFrame",
+    "LeftOut",
     "Monitor",
     "Patience",
     "Policy",
@@ -121,6 +123,7 @@ _HOMES = {
     "store.ingest": ("BatchReport",),
     "store.snapshot": ("Window",),
     "store.transforms": ("Transform",),
+    "store.windows": ("LeftOut",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
