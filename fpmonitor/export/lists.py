@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
+
+
+_NEVER = "left out by --never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,9 @@ def _action(decision: Decision, api: str) -> ApiAction:
     if verdict == "block":
         return ApiAction(api, "block", "above the budget alone", means)
     if verdict == "undecided":
-        return ApiAction(api, "block", "not certified alone", means)
+        listed = set(chain(*decision.allow, *decision.block, *decision.undecided))
+        never = decision.complete and api not in listed
+        return ApiAction(api, "block", _NEVER if never else "not certified alone", means)
     together, because = decision.verdict([*decision.recommended, api])
     if together == "block":
         reason = f"above the budget together with {_others(because, api)}"

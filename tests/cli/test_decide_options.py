@@ -18,6 +18,7 @@ from fpmonitor.answers.preview import preview_sets
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import Decision, read_decision
 from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.export.lists import api_actions
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.memory import has_room_for
 from fpmonitor.population.views import View
@@ -63,6 +64,12 @@ def facts(decision: Decision) -> Decision:
 def write_users(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def test_a_list_says_what_was_left_out_on_request(database: Path) -> None:
+    decision = decide(database, never=["Screen.height"], must=["Navigator.maxTouchPoints"])
+    reasons = {entry.api: entry.reason for entry in api_actions(decision)}
+    assert [api for api, reason in reasons.items() if "--never" in reason] == ["Screen.height"]
 
 
 # ---- The view -----------------------------------------------------------------------------------
