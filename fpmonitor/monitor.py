@@ -265,7 +265,7 @@ class Monitor(Closing):
         window = replace(window, source=decision.source or window.source)
         return self.population(window=window, view=decision.view, audience=audience)
 
-    def newest(
+    def _newest(
         self, decision: Decision, period: Period, window: Window | None = None
     ) -> tuple[Population, tuple[LeftOut, ...]]:
         """Return the users of the newest calendar window that a decision can be checked on.
@@ -487,10 +487,10 @@ class Monitor(Closing):
         if by is None:
             users = self.population_as(decision)
         else:
-            users, left_out = self.newest(decision, by)
+            users, left_out = self._newest(decision, by)
             first = users
             if self.window.since or self.window.until:
-                first, _ = self.newest(decision, by, Window())
+                first, _ = self._newest(decision, by, Window())
             origin = first.window.since
         if horizon is not None:
             share_delta(decision, horizon)
