@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 DELTA = 0.05
 CHOSEN = (1, 3, 5, 10)  # APIs of a set
-GRID_POINTS = 200
+GRID_POINTS = 400
 TABLE = [  # m, n, k, Q*
     (10**4, 10**4, 10, 0.05),
     (10**5, 10**5, 10, 0.05),

@@ -2,10 +2,10 @@
 
     python benchmarks/coverage.py --runs 1000 --markdown coverage.md
 
-simulates samples from laws with a known exposure, through the thinning, and prints JSON: per law
-and population the share of runs in which the upper limit is below the truth and in which the lower
-limit is above it, which may each be at most delta; then the share of runs in which the decision
-over all subsets of six attributes allows or blocks a set wrongly.
+simulates samples from laws with a known exposure, and prints JSON: per law and population the share
+of runs in which the upper limit is below the truth and in which the lower limit is above it, which
+may each be at most delta; then the share of runs in which the decision over all subsets of six
+attributes allows or blocks a set wrongly.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import sys
 
 import numpy as np
 
-from fpmonitor.estimate.certificate import Certificate, certificate
 from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.estimate.limits import Limits, exposure_limits
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.spectrum import CountSpectrum
 
@@ -64,7 +64,7 @@ def true_exposure(probabilities: np.ndarray, population: int) -> float:
 
 
 def misses(
-    limits: Certificate,
+    limits: Limits,
     probabilities: np.ndarray,
     truth: float,
     runs: int,
@@ -73,9 +73,8 @@ def misses(
     """Share of the runs in which each limit is on the wrong side, and the mean limits."""
     upper, lower = np.empty(runs), np.empty(runs)
     for run in range(runs):
-        kept = min(rng.poisson(limits.mean), limits.users)
-        spectrum = CountSpectrum.from_counts(rng.multinomial(kept, probabilities))
-        upper[run], lower[run] = limits.upper(spectrum), limits.lower(spectrum)
+        spectrum = CountSpectrum.from_counts(rng.multinomial(limits.users, probabilities))
+        lower[run], upper[run] = limits.of(spectrum)
     return {
         "truth": truth,
         "upper_missed": float(np.mean(upper < truth)),
@@ -91,7 +90,7 @@ def single_sets(
     """One row per population and law."""
     rows: list[dict[str, object]] = []
     for population in populations:
-        limits = certificate(users=users, k=K, population=population, delta=DELTA)
+        limits = exposure_limits(users=users, k=K, population=population, delta=DELTA)
         for name, probabilities in laws(users, population).items():
             rng = np.random.default_rng([seed, population, len(rows)])
             truth = true_exposure(probabilities, population)

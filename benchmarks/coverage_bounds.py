@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.estimate.bounds import proposition9, theorem5, theorem8
-from fpmonitor.estimate.certificate import Certificate, certificate
 from fpmonitor.estimate.cohorts import cohort_limits
 from fpmonitor.estimate.composition import composition_from_sample
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
+from fpmonitor.estimate.limits import Limits, exposure_limits
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def cohort_laws(population: int) -> dict[str, list[np.ndarray]]:
 
 def cohorts(users: int, population: int, runs: int, seed: int) -> list[Row]:
     """One row per law: runs in which the limit of any cohort is wrong."""
-    limits = certificate(users=users, k=K, population=population, delta=DELTA)
+    limits = exposure_limits(users=users, k=K, population=population, delta=DELTA)
     rows: list[Row] = []
     for law, parts in cohort_laws(population).items():
         rng = np.random.default_rng([seed, users, population, len(rows), 2])
@@ -164,24 +164,21 @@ def cohorts(users: int, population: int, runs: int, seed: int) -> list[Row]:
 
 
 def _missed_cohorts(
-    limits: Certificate,
+    limits: Limits,
     parts: Sequence[np.ndarray],
     exposures: Sequence[float],
     rng: np.random.Generator,
 ) -> tuple[bool, bool, float, float]:
     """Whether any upper or lower limit is wrong in one sample; limits of the largest cohort."""
     probabilities = np.concatenate(parts)
-    kept_users = min(rng.poisson(limits.mean), limits.users)
-    kept = rng.multinomial(kept_users, probabilities)
-    dropped = rng.multinomial(limits.users - kept_users, probabilities)
+    seen = rng.multinomial(limits.users, probabilities)
     ends = np.cumsum([part.size for part in parts])
     results = []
     for exposure, end, part in zip(exposures, ends, parts, strict=True):
-        counts = kept[end - part.size : end]
-        seen = int(counts.sum() + dropped[end - part.size : end].sum())
-        thinned = CountSpectrum.from_counts(counts) if counts.any() else None
-        found = cohort_limits(limits, thinned, seen=seen)
-        results.append((found.upper, found.lower, exposure))
+        counts = seen[end - part.size : end]
+        if counts.any():
+            found = cohort_limits(limits, CountSpectrum.from_counts(counts))
+            results.append((found.upper, found.lower, exposure))
     wrong_upper = any(upper < truth - 1e-12 for upper, _, truth in results)
     wrong_lower = any(lower > truth + 1e-12 for _, lower, truth in results)
     return wrong_upper, wrong_lower, *results[0][:2]

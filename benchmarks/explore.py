@@ -4,9 +4,9 @@
 
 prints JSON: for each law of the users the rows that are left after merging equal users, the time
 to hold them, and for random sets of every size the median and the largest time of an answer
-(spectra of all users and of the thinned ones, estimate, both limits), milliseconds and as a ratio
-to one `np.sort` of as many random 64-bit words as there are users, in the same run. `fixture` is
-the law of the fixture logs; `independent` makes nearly every user unique, the worst case.
+(spectrum, estimate, both limits), milliseconds and as a ratio to one `np.sort` of as many random
+64-bit words as there are users, in the same run. `fixture` is the law of the fixture logs;
+`independent` makes nearly every user unique, the worst case.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.disclosure import Audience
-from fpmonitor.estimate.certificate import certificate
+from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.population.exposure_index import ExposureIndex
-from fpmonitor.population.sample import CertifiedSample, ThinnedRows
+from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.sample import CertifiedSample, HeldUsers
 from fpmonitor.question import Question
 
 if TYPE_CHECKING:
@@ -58,11 +59,10 @@ def measure(
     codes: list[NDArray[np.integer]], sets: int, rng: np.random.Generator, base: float
 ) -> dict[str, float]:
     users = len(codes[0])
-    limits = certificate(users=users, k=10, population=10 * users, delta=0.05)
-    dropped = np.sort(rng.choice(users, int(2 * users**0.5), replace=False))
+    limits = exposure_limits(users=users, k=10, population=10 * users, delta=0.05)
     apis = [f"api{i:02}" for i in range(APIS)]
     start = time.perf_counter()
-    rows = ThinnedRows.of(dict(zip(apis, codes, strict=True)), dropped).merged()
+    rows = HeldUsers(source=MemorySource(apis, codes).restricted(apis), codes={})
     question = Question(10, 10 * users)
     sample = CertifiedSample(question, limits, rows, digest="", seal="", audience=Audience.OWNER)
     index = ExposureIndex(sample)
@@ -71,7 +71,7 @@ def measure(
     asked = [rng.choice(apis, size, replace=False).tolist() for size in sizes]
     times = [milliseconds(lambda one=one: index.explore(one)) for one in asked]
     return {
-        "rows": len(rows.table.weights),
+        "rows": len(rows.source.table.weights),
         "hold_s": round(held, 3),
         "median_ms": round(float(np.median(times)), 1),
         "max_ms": round(max(times), 1),

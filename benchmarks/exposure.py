@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 
 from data import browsers, write
 
-from fpmonitor.estimate.certificate import certificate
+from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import decision_criteria
-from fpmonitor.estimate.thinning import dropped_positions
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.store.database import Database
-from fpmonitor.store.snapshot import read_user_hashes, take_snapshot
+from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,42 +57,37 @@ def run(folder: Path, users: int, rounds: int) -> dict[str, object]:
         snapshot = take_snapshot(database)
         made = time.perf_counter() - started
         apis = snapshot.apis[:SET_SIZE]
-        table = certificate(users=users, k=K, population=POPULATION, delta=DELTA)
-        words = read_user_hashes(database, snapshot)
-        thinning = seconds(lambda: dropped_positions(words, mean=table.mean, seed=1), rounds)
         source = DuckDBSource(database, snapshot)
-        thinned = DuckDBSource(
-            database, snapshot, dropped_positions(words, mean=table.mean, seed=1)
-        )
         columns = ", ".join(snapshot.column(api) for api in apis)
         query = (
             f"SELECT sum(c) FILTER (c < {K}) / sum(c) "
             f"FROM (SELECT count(*) AS c FROM {snapshot.table} GROUP BY {columns})"
         )
-        bare, ours, ours_thinned = interleaved(
+        bare, ours = interleaved(
             [
                 lambda: database._connection.execute(query).fetchall(),
                 lambda: source.spectrum(apis),
-                lambda: thinned.spectrum(apis),
             ],
             rounds,
         )
-        spectrum = thinned.spectrum(apis)
+        spectrum = source.spectrum(apis)
     policy = {"users": users, "k": K, "population": POPULATION, "delta": DELTA}
     new_policy = seconds(lambda: decision_criteria(**policy, budget=BUDGET, universe=CANDIDATES), 1)
     criteria = decision_criteria(**policy, budget=BUDGET, universe=CANDIDATES)
     per_set = seconds(lambda: criteria.allow.holds(spectrum, SET_SIZE), 20)
-    limits = seconds(lambda: (table.lower(spectrum), table.upper(spectrum)), 20)
+    question = {"users": users, "k": K, "population": POPULATION, "delta": DELTA}
+    new_limits = seconds(lambda: exposure_limits(**question), 1)
+    table = exposure_limits(**question)
+    limits = seconds(lambda: table.of(spectrum), 20)
     return {
         "users": users,
         "apis": SET_SIZE,
         "baseline": {"bare DuckDB GROUP BY over the same integer codes, seconds": bare},
         "spectrum": {"seconds": ours, "ratio": ours / bare},
-        "spectrum of thinned users": {"seconds": ours_thinned, "ratio": ours_thinned / bare},
         "snapshot": {"seconds": made, "ratio": made / bare},
-        "thinning": {"seconds": thinning, "ratio": thinning / bare},
         "criteria of a new policy": {"seconds": new_policy},
         "one set against the criteria": {"seconds": per_set, "ratio": per_set / bare},
+        "limits of a new question": {"seconds": new_limits},
         "limits of one set": {"seconds": limits, "ratio": limits / bare},
     }
 

@@ -9,7 +9,9 @@ is the hardest law. `one_look` is the same score with the limit of one set that 
 
 * `looks`: look 120 times while users come in, from 100 to a million, and stop at the first allow;
 * `rank`: name the best-looking of 200 APIs as the only candidate;
-* `redraw`: ask with 300 values of delta that differ in the tenth digit.
+* `redraw`: ask with 300 values of delta that differ in the tenth digit;
+* `laws`: 12 looks within one base, at a level of delta for this base alone, where the exposed users
+  have values of 0.5, 1 or 1.3 times k/n.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
+from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.looks import UNIVERSE, Criteria, decision_criteria
 
 if TYPE_CHECKING:
     from fpmonitor.estimate.averaging import AveragedScore
 
-DELTA, K, POPULATION = 0.05, 10, 10**8
+DELTA, K, POPULATION, FEW = 0.05, 10, 10**8, 6_000
 LOOKS, APIS, VARIANTS = 120, 200, 300
 
 
@@ -85,6 +88,34 @@ def redraw(budget: float, runs: int, rng: np.random.Generator) -> dict[str, floa
     return {"first": float(first.mean()), "any_of_300": float(any_of.mean())}
 
 
+def laws(budget: float, runs: int, rng: np.random.Generator) -> dict[str, float]:
+    users_at = np.geomspace(4_400, 6_400, 12).astype(int).tolist()
+    tests = [
+        decision_criteria(
+            users=users, k=K, population=FEW, budget=budget, delta=DELTA, universe=1
+        ).allowing
+        for users in users_at
+    ]
+    wrong = {}
+    for group in (0.5, 1.0, 1.3):
+        p = group * K / FEW
+        exposed = float(exposure_probability(np.array([p]), k=K, population=FEW)[0])
+        values = math.ceil(1.0001 * budget / exposed / p)
+        law = np.append(np.full(values, p), 1 - values * p)
+        found = 0
+        for part in np.array_split(np.arange(runs), max(runs // 5_000, 1)):
+            counts, before = np.zeros((part.size, law.size), dtype=np.int64), 0
+            ever = np.zeros(part.size, dtype=bool)
+            for users, test in zip(users_at, tests, strict=True):
+                counts += rng.multinomial(users - before, law, size=part.size)
+                before = users
+                weights = test.weights[np.minimum(counts, test.weights.size - 1)]
+                ever |= (weights * counts).sum(axis=1) <= test.critical(-math.log(DELTA))
+            found += int(ever.sum())
+        wrong[f"{group} k/n"] = found / runs
+    return wrong
+
+
 def upper_limit(share: float, runs: int) -> float:
     """Upper limit of a probability, by the share of runs, at 95 % confidence."""
     wrong = round(share * runs)
@@ -104,9 +135,14 @@ def main() -> None:
                     budget, options.runs, np.random.default_rng(options.seed)
                 ).items()
             }
-            for budget in (0.05, 0.3)
+            for budget in budgets
         }
-        for attack in (looks, rank, redraw)
+        for attack, budgets in (
+            (looks, (0.05, 0.3)),
+            (rank, (0.05, 0.3)),
+            (redraw, (0.05, 0.3)),
+            (laws, (0.05,)),
+        )
     }
     json.dump({"delta": DELTA, "runs": options.runs, **result}, sys.stdout, indent=1)
 

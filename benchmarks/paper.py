@@ -25,7 +25,6 @@ import polars as pl
 from svg import Chart
 
 from fpmonitor.estimate.bounds import theorem5, theorem8
-from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.composition import (
     MarginalDistribution,
     composition_bounds,
@@ -39,12 +38,11 @@ from fpmonitor.estimate.exposure import (
     plug_in_exposure,
     statistical_exposure,
 )
+from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from fpmonitor.estimate.certificate import Certificate
 
     Columns = Mapping[str, Sequence[float]]
 
@@ -71,11 +69,6 @@ def read_adult(path: pathlib.Path) -> pl.DataFrame:
 
 def spectrum_of(frame: pl.DataFrame, columns: Sequence[str]) -> CountSpectrum:
     return CountSpectrum.from_counts(frame.group_by(columns).len()["len"].to_numpy().astype(int))
-
-
-def thinned(frame: pl.DataFrame, limits: Certificate, rng: np.random.Generator) -> CountSpectrum:
-    kept = min(int(rng.poisson(limits.mean)), len(frame))
-    return spectrum_of(frame[np.sort(rng.permutation(len(frame))[:kept])], COLUMNS)
 
 
 def thresholds_of(frame: pl.DataFrame) -> list[int]:
@@ -118,22 +111,22 @@ def composition_curves(frame: pl.DataFrame, columns: Sequence[str]) -> dict[str,
     return curves
 
 
-def limit_curves(frame: pl.DataFrame, rng: np.random.Generator) -> dict[str, list[float]]:
+def limit_curves(frame: pl.DataFrame) -> dict[str, list[float]]:
     """Right part of Figure 2: limits for a population of as many users, by k."""
     users, spectrum = len(frame), spectrum_of(frame, COLUMNS)
     support = int(np.prod([frame[column].n_unique() for column in COLUMNS]))
     rows = []
     for k in np.unique(np.geomspace(2, users / 3, 14).round().astype(int)).tolist():
-        limits = certificate(users=users, k=k, population=users, delta=DELTA)
-        sample = thinned(frame, limits, rng)
+        limits = exposure_limits(users=users, k=k, population=users, delta=DELTA)
+        lower, upper = limits.of(spectrum)
         question = {"k": k, "population": users, "delta": DELTA, "support": support}
         curve, statistical = theorem5(spectrum, **question), theorem8(spectrum, **question)
         rows.append(
             {
                 "k": k,
                 "plug-in": plug_in_exposure(spectrum, k=k, population=users),
-                "certificate, lower": limits.lower(sample),
-                "certificate, upper": limits.upper(sample),
+                "certificate, lower": lower,
+                "certificate, upper": upper,
                 "theorem 5, lower": curve.lower,
                 "theorem 5, upper": curve.upper,
                 "theorem 8 (replaced), lower": statistical.lower,
@@ -175,13 +168,12 @@ def mean_limits(
     law: Sequence[float], k: int, runs: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     """Mean lower and upper limit of the certificate."""
-    limits = certificate(users=USERS_3, k=k, population=USERS_3, delta=DELTA)
-    samples = [
-        CountSpectrum.from_counts(rng.multinomial(min(rng.poisson(limits.mean), USERS_3), law))
-        for _ in range(runs)
+    limits = exposure_limits(users=USERS_3, k=k, population=USERS_3, delta=DELTA)
+    found = [
+        limits.of(CountSpectrum.from_counts(rng.multinomial(USERS_3, law))) for _ in range(runs)
     ]
-    lower = float(np.mean([limits.lower(sample) for sample in samples]))
-    return lower, float(np.mean([limits.upper(sample) for sample in samples]))
+    lower, upper = np.mean(found, axis=0).tolist()
+    return lower, upper
 
 
 def mean_theorem8(counts: np.ndarray, k: int) -> float:
@@ -220,7 +212,7 @@ def save(folder: pathlib.Path, name: str, columns: Columns, chart: Chart) -> Non
         writer.writerows(zip(*columns.values(), strict=True))
 
 
-def figure2(path: pathlib.Path, folder: pathlib.Path, seed: int) -> dict[str, object]:
+def figure2(path: pathlib.Path, folder: pathlib.Path) -> dict[str, object]:
     frame = read_adult(path)
     panels = {"a": single_curves(frame)} | {
         panel: composition_curves(frame, COLUMNS[:size])
@@ -231,7 +223,7 @@ def figure2(path: pathlib.Path, folder: pathlib.Path, seed: int) -> dict[str, ob
         title = f"Figure 2 ({panel}), {named}: exposure of the observed users"
         chart = draw(title, "groups of fewer than ... users", curves, logarithmic=True)
         save(folder, f"figure2{panel}", curves, chart)
-    limited = limit_curves(frame, np.random.default_rng(seed))
+    limited = limit_curves(frame)
     title = f"Figure 2, added: limits for a population of {len(frame):,}"
     chart = draw(title, "k, users", limited, logarithmic=True)
     save(folder, "figure2-limits", limited, chart)
@@ -254,7 +246,7 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     facts: dict[str, object] = {}
     if arguments.adult:
-        facts["adult"] = figure2(arguments.adult, arguments.out, arguments.seed)
+        facts["adult"] = figure2(arguments.adult, arguments.out)
     for name, law in LAWS_3.items():
         columns = figure3(law, arguments.runs, np.random.default_rng([arguments.seed, len(facts)]))
         title = f"Figure 3{name}: {USERS_3} users, p = {law}"

@@ -2,31 +2,39 @@
 
     python benchmarks/promise.py way        # how often a printed sentence is false, step by step
     python benchmarks/promise.py averages   # what a realised share leaves of the budget
+    python benchmarks/promise.py views      # views of the users, tried until one pleases
 
 Each row of `way` is a way to come to an allow list, with the share of runs in which it holds a set
 that it should not. That may be so in at most delta of them, but for rows marked `not promised`:
-docs/certificate.md says what their sentence leaves out.
+docs/certificate.md says what their sentence leaves out. `views` is exact: every window of a day has
+other users with a law of its own, above the budget.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import binom
 
 from fpmonitor.answers.decide import decide_sets, recheck_sets
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.decide import deciding
 from fpmonitor.decide.horizon import share_delta
+from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.looks import UNIVERSE, decision_criteria
 from fpmonitor.estimate.realised import average_budget
+from fpmonitor.policy import Policy
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
 from fpmonitor.question import Question
+from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,14 +68,9 @@ def rare_users(rng: np.random.Generator, users: int, apis: int, share: float) ->
 
 def population_of(rng: np.random.Generator, rows: Rows) -> Population:
     """Users in memory, with pseudo-random words as a database has them."""
-    users = len(next(iter(rows.values())))
-    hashes = np.unique(rng.integers(0, 2**64, users + 10, dtype=np.uint64))[:users]
+    len(next(iter(rows.values())))
     digest = rng.bytes(16).hex()
-    return Population(
-        MemorySnapshot(
-            columns=rows, texts=lambda _api: {}, hashes=rng.permutation(hashes), digest=digest
-        )
-    )
+    return Population(MemorySnapshot(columns=rows, texts=lambda _api: {}, digest=digest))
 
 
 def decided(users: Population, question: Question = QUESTION, **options: Any) -> Decision:
@@ -90,6 +93,29 @@ def chosen(rng: np.random.Generator) -> bool:
     users = population_of(rng, rare_users(rng, USERS, 40, BUDGET * ABOVE))
     best = rank_sets(users, QUESTION).sets[-1].apis
     return bool(decided(users, candidates=best).allow)
+
+
+def best_of_many(rng: np.random.Generator) -> bool:
+    """The API with the fewest rare users among two hundred is decided on alone."""
+    rows = rare_users(rng, USERS, 200, BUDGET * ABOVE)
+    best = min(rows, key=lambda api: int(np.count_nonzero(rows[api] > 1)))
+    return bool(decided(population_of(rng, {best: rows[best]})).allow)
+
+
+def tried(rng: np.random.Generator, *, fixed_question: bool) -> bool:
+    """One API is decided on in forty windows of other users, until it is allowed."""
+    day = datetime(2026, 3, 2)  # noqa: DTZ001 -- as the store keeps times
+    windows = (Window(day + timedelta(days=i), day + timedelta(days=i + 1)) for i in range(40))
+    return any(
+        decided(
+            Population(
+                population_of(rng, rare_users(rng, USERS, 1, BUDGET * ABOVE)).snapshot,
+                window=window,
+            ),
+            fixed_question=fixed_question,
+        ).allow
+        for window in windows
+    )
 
 
 def among(rng: np.random.Generator) -> bool:
@@ -143,7 +169,10 @@ WAYS: dict[str, tuple[bool, Callable[[np.random.Generator], bool]]] = {
     "decide on six candidates": (True, named),
     "rank 40, decide on all": (True, among),
     "rank 40, decide on the best alone": (True, chosen),
+    "the best of two hundred alone": (True, best_of_many),
     "decide at ten sizes of growing data": (True, again),
+    "forty windows, until one is allowed": (True, partial(tried, fixed_question=False)),
+    "forty windows, --fixed-question": (False, partial(tried, fixed_question=True)),
     "check for a year, --horizon 12": (True, partial(year, shared=True)),
     "check for a year, each alone": (False, partial(year, shared=False)),
     "exposed users are absent, --missing value": (False, partial(absent, missing="value")),
@@ -163,6 +192,40 @@ def way(runs: int) -> None:
         false = sum(take(rng) for _ in range(runs)) / runs
         most = f"{DELTA:.0%}" if is_promised else "not promised"
         print(f"| {name} | {false:.1%} | {most} |", flush=True)
+
+
+def wrong_allow(*, level: float, universe: int, budget: float, looks: bool = True) -> float:
+    """Probability that one API is allowed when a share of the users has values of their own."""
+    criteria = decision_criteria(
+        users=USERS, k=K, population=POPULATION, budget=budget, delta=level, universe=universe
+    )
+    certified = criteria.allowing
+    limit = criteria.allow.limits[1] if looks else certified.critical(-math.log(level))
+    alone = np.arange(USERS + 1)
+    others = USERS - alone
+    weights = certified.weights
+    points = alone * weights[1] + others * weights[np.minimum(others, weights.size - 1)]
+    return float(binom.pmf(alone, USERS, ABOVE * budget)[points <= limit].sum())
+
+
+def views() -> None:
+    """Print how often one of many views is allowed: as if each were the only one, and by name."""
+    day = datetime(2026, 3, 2)  # noqa: DTZ001 -- as the store keeps times
+    policy = Policy(k=K, population=POPULATION, budget=BUDGET, delta=DELTA, candidates=("api",))
+    asked = AskedQuestion(policy=policy, window=Window(day, day + timedelta(days=1)))
+    named = level_of(asked, (), universe=UNIVERSE).level or 1
+    rules = {
+        "one look, one set": {"level": DELTA, "universe": 1, "looks": False},
+        "fixed question": {"level": DELTA, "universe": 1},
+        "any choice of APIs alone": {"level": DELTA, "universe": UNIVERSE},
+        "and of views, by name": {"level": named, "universe": UNIVERSE},
+    }
+    print(f"| Q* | views tried | {' | '.join(rules)} |\n|---|---|{'---|' * len(rules)}")
+    for budget in (BUDGET, 0.3):
+        single = [wrong_allow(budget=budget, **rule) for rule in rules.values()]
+        for tried in (1, 100, 1000, 10**4, 10**6, 10**8):
+            cells = [f"{-100 * math.expm1(tried * math.log1p(-wrong)):.2g} %" for wrong in single]
+            print(f"| {budget} | {tried:,} | {' | '.join(cells)} |", flush=True)
 
 
 def averages() -> None:
@@ -187,10 +250,10 @@ def averages() -> None:
 def main() -> None:
     """Run what is named."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["way", "averages"])
+    parser.add_argument("what", choices=["way", "averages", "views"])
     parser.add_argument("--runs", type=int, default=400)
     arguments = parser.parse_args()
-    averages() if arguments.what == "averages" else way(arguments.runs)
+    {"way": lambda: way(arguments.runs), "averages": averages, "views": views}[arguments.what]()
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ _FORMATS = (_APACHE, COMBINED, VHOST_COMBINED, COMMON)
 _LINE = re.compile(r'\S+ .*\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] (".*|\S+ ".*)', re.DOTALL)
 _OURS = re.compile(r'\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] \S+ ".*', re.DOTALL)
 _USER_AGENT = "http:user-agent"
+_MEMBERS = {"user", "host", "time", *(f"http:{header.lower()}" for header in HEADERS)}
 
 
 def log_line(server: str) -> str:
@@ -72,11 +73,11 @@ class AccesslogCollector(RecordCollector):
 
     def first(self, log: LogFile) -> Sequence[Any]:
         """Contents of the first good lines; empty for logs in another form."""
-        head = log.head[:4096].lstrip()
-        if head[:4] == b"PAR1" or b"\0" in head:
+        head = log.head.lstrip()
+        if head[:4] == b"PAR1" or b"\0" in head[:4096]:
             return []
         lines = [raw.decode("utf-8", "replace").strip() for raw in head.splitlines()[:20]]
-        if not any(_looks_right(line) for line in lines):
+        if not (_are_ours(lines) if head[:1] == b"{" else any(map(_looks_right, lines))):
             return []
         return [record.content for record in islice(self.records(log), 20) if not record.problem]
 
@@ -103,9 +104,22 @@ class AccesslogCollector(RecordCollector):
         return Visit(request_headers(headers), self.name)
 
 
+def _are_ours(lines: Sequence[str]) -> bool:
+    """Whether JSON lines have members of `log_line` alone, all of them text as nginx writes it."""
+    records: list[object] = []
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            records.append(json.loads(line))
+    return bool(records) and all(
+        isinstance(record, dict)
+        and _USER_AGENT in record
+        and record.keys() <= _MEMBERS
+        and all(isinstance(value, str) for value in record.values())
+        for record in records
+    )
+
+
 def _looks_right(line: str) -> bool:
-    if line.startswith("{"):
-        return f'"{_USER_AGENT}"' in line
     return bool(_LINE.fullmatch(line) or _OURS.fullmatch(line))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors.renamed import RenamedCollector
-from fpmonitor.logs import ColumnMap
 from fpmonitor.vocabulary import aliases_of
 
 if TYPE_CHECKING:
-    from fpmonitor.logs import LogFile
+    from fpmonitor.logs import ColumnMap, LogFile
 
 _NO_APIS = {"counter", "updateDate", "endDate", "addressHttp", "hostHttp", "connectionHttp"}
 
@@ -26,4 +26,4 @@ class AmiuniqueCollector(RenamedCollector):
     def named(self, log: LogFile, column_map: ColumnMap) -> ColumnMap:  # noqa: ARG002 -- the base class names it
         """Complete a column map by the names of the dumps."""
         columns = {"user": "id", "time": "creationDate", **column_map.columns}
-        return ColumnMap(columns, column_map.ignore | _NO_APIS, column_map.null)
+        return replace(column_map, columns=columns, ignore=column_map.ignore | _NO_APIS)

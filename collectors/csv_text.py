@@ -15,7 +15,7 @@ from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, MAX_REFUSED, R
 from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from fpmonitor.logs import LogFile, Refused
 
@@ -36,7 +36,10 @@ def head_columns(log: LogFile) -> list[Column]:
     return [Column(name) for name in header(log)]
 
 
-def survey(log: LogFile) -> Survey:
+def survey(
+    log: LogFile,
+    whole: Collection[str] | None = None,  # noqa: ARG001 -- all readers take the same
+) -> Survey:
     """Columns of the header; an empty field is absent, a quoted empty field the empty string."""
     return Survey(head_columns(log))
 

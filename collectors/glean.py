@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.collectors.records import (
@@ -14,11 +15,10 @@ from fpmonitor.collectors.records import (
     value_text,
 )
 from fpmonitor.collectors.renamed import RenamedCollector, column_names, first_ending
-from fpmonitor.logs import ColumnMap
 from fpmonitor.vocabulary import api_of
 
 if TYPE_CHECKING:
-    from fpmonitor.logs import LogFile, Scan
+    from fpmonitor.logs import ColumnMap, LogFile, Scan
 
 _SOURCE = "glean"
 _METRIC = re.compile(r"(?:.*[._])?characteristics[._](\w+)")
@@ -48,9 +48,8 @@ class GleanCollector(RenamedCollector):
         }
         found = {field: name for field, name in columns.items() if name is not None}
         foreign = {name for name in names if self.api_of_column(name) is None}
-        return ColumnMap(
-            {**found, **column_map.columns}, column_map.ignore | foreign, column_map.null
-        )
+        named = {**found, **column_map.columns}
+        return replace(column_map, columns=named, ignore=column_map.ignore | foreign)
 
 
 class GleanJsonCollector(RecordCollector):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.collectors.records import (
@@ -35,10 +37,14 @@ class HarCollector(RecordCollector):
         """Split the documents into entries, counted from 1."""
         position = 0
         for document in json_records(log):
-            for entry in _entries(document.content) or [None]:
+            entries = _entries(document.content) or [None]
+            # Tools give each file the same name; of two browsers no first request is the same.
+            first = hashlib.sha256(json.dumps(entries[0], sort_keys=True).encode()).hexdigest()
+            for entry in entries:
                 position += 1
                 problem = document.problem or (None if isinstance(entry, dict) else "no HAR entry")
-                yield Record(position, {"file": log.label, "entry": entry}, problem, document.text)
+                content = {"browser": f"{log.label}#{first}", "entry": entry}
+                yield Record(position, content, problem, document.text)
 
     def visit(self, record: Any) -> Visit:
         """Headers of one request."""
@@ -54,10 +60,9 @@ class HarCollector(RecordCollector):
         }
         if headers.get("sec-fetch-mode") != "navigate":
             headers = {name: text for name, text in headers.items() if name not in _OF_NAVIGATIONS}
-        time = entry.get("startedDateTime")
-        return Visit(
-            request_headers(headers), "har", record["file"], time if isinstance(time, str) else None
-        )
+        started = entry.get("startedDateTime")
+        time = started if isinstance(started, str) else None
+        return Visit(request_headers(headers), "har", record["browser"], time)
 
 
 def _entries(document: Any) -> list[Any] | None:

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from fpmonitor.collectors.tables import Column, Survey, Table
+from fpmonitor.collectors.tables import (
+    ATTRIBUTES,
+    MAX_DEPTH,
+    MAX_MEMBERS,
+    Column,
+    Survey,
+    Table,
+)
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, excerpt
 from fpmonitor.sql import quote_name, quote_path, quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import duckdb
 
     from fpmonitor.logs import LogFile, Refused
 
-ATTRIBUTES = "attributes"
+_STRUCTURES_AT_ONCE = 10_000
 _MOST_MEMBERS = 2 * MAX_APIS  # more than enough to refuse the log
 _LIKE_A_NUMBER = re.compile(r"[-+0-9.eE]*[0-9][-+0-9.eE]*")
 
@@ -33,24 +42,88 @@ def head_columns(log: LogFile) -> list[Column]:
 def _columns_of(head: bytes) -> tuple[Column, ...]:
     columns: dict[Column, None] = {}
     for record in _records_of(head):
-        columns.update(dict.fromkeys(Column(name) for name in record))
-        nested = record.get(ATTRIBUTES)
-        if isinstance(nested, dict):
-            columns.update(dict.fromkeys(Column(name, nested=True) for name in nested))
+        for column, value in _cells(record):
+            columns.update(dict.fromkeys(_nested_columns(column, value)))
     return tuple(columns)
 
 
-def survey(log: LogFile) -> Survey:
-    """Members of all records; the log is read through, since any line may bring another."""
+def _nested_columns(column: Column, value: object) -> Iterator[Column]:
+    yield column
+    if isinstance(value, dict) and column.steps != (ATTRIBUTES,) and len(column.steps) < MAX_DEPTH:
+        for name, inner in value.items():
+            yield from _nested_columns(column.within(name), inner)
+
+
+def survey(log: LogFile, whole: Collection[str] | None = None) -> Survey:
+    """Members of all records; the log is read through, since any line may bring another.
+
+    A member that is an object wherever it is not null is nested, unless it is too deep, or has so
+    many members that their names are data.
+    """
     with in_memory() as connection:
-        columns, uniform, has_null = _members(connection, log, nested=False)
+        columns, uniform, has_null, has_objects = _members(connection, log, nested=False)
         if Column(ATTRIBUTES) in columns:
-            nested, nested_uniform, _ = _members(connection, log, nested=True)
-            columns, uniform = columns + nested, uniform and nested_uniform
+            inner, inner_uniform, _, _ = _members(connection, log, nested=True)
+            columns, uniform = columns + inner, uniform and inner_uniform
+        top = columns
+        if has_objects and whole is not None:
+            tree = _structure(connection, log)
+            kept = {ATTRIBUTES, *whole}
+            columns = [
+                leaf
+                for column in top
+                for leaf in (
+                    [column]
+                    if column.steps[0] in kept and not column.is_attribute
+                    else _leaves(column, tree)
+                )
+            ]
+    if columns != top:
+        return Survey(columns, None)
     plain = frozenset(columns) - _columns_in_doubt(log)
     if uniform:
         return Survey(columns, "null", plain)
     return Survey(columns, None if has_null else "absent", plain)
+
+
+@dataclass
+class _Member:
+    """What a member is in some record: a value (neither null nor an empty object), an object."""
+
+    is_value: bool = False
+    members: dict[str, _Member] = field(default_factory=dict)
+
+    def add(self, structure: object) -> None:
+        """Note what it is in another record, as DuckDB describes it."""
+        if isinstance(structure, dict):
+            for name, inner in structure.items():
+                self.members.setdefault(name, _Member()).add(inner)
+        elif structure not in ("NULL", "JSON"):
+            self.is_value = True
+
+
+def _structure(connection: duckdb.DuckDBPyConnection, log: LogFile) -> _Member:
+    records = _Member()
+    rows = connection.execute(
+        f"SELECT DISTINCT json_structure(json)::VARCHAR FROM {_read('read_json_objects', log)}"  # noqa: S608 -- quoted
+    )
+    while batch := rows.fetchmany(_STRUCTURES_AT_ONCE):
+        for (text,) in batch:
+            with suppress(RecursionError, TypeError):  # nested too deeply, or no record
+                records.add(json.loads(text))
+    return records
+
+
+def _leaves(column: Column, tree: _Member) -> Iterator[Column]:
+    member = tree
+    for step in column.steps:
+        member = member.members.get(step, _Member())
+    is_nested = 0 < len(member.members) <= MAX_MEMBERS and not member.is_value
+    if not is_nested or len(column.steps) == MAX_DEPTH + column.is_attribute:
+        yield column
+        return
+    for name in sorted(member.members):
+        yield from _leaves(column.within(name), tree)
 
 
 def _columns_in_doubt(log: LogFile) -> set[Column]:
@@ -69,23 +142,26 @@ def _cells(record: Mapping[str, object]) -> Iterator[tuple[Column, object]]:
     nested = record.get(ATTRIBUTES)
     if isinstance(nested, dict):
         for name, value in nested.items():
-            yield Column(name, nested=True), value
+            yield Column(name, (ATTRIBUTES, name)), value
 
 
 def _members(
     connection: duckdb.DuckDBPyConnection, log: LogFile, *, nested: bool
-) -> tuple[list[Column], bool, bool]:
-    """Members; whether each record has each of them once; whether the word null occurs."""
+) -> tuple[list[Column], bool, bool, bool]:
+    """Members; whether each record has each once; whether null occurs; whether objects do."""
     path = f", '/{ATTRIBUTES}'" if nested else ""
     rows = connection.execute(
         f"""
-        SELECT name, sum(records), sum(records) FILTER (place = 1), bool_or(has_null)
+        SELECT name, sum(records), sum(records) FILTER (place = 1), bool_or(has_null),
+            bool_or(has_objects)
         FROM (
-            SELECT unnest(names) AS name, generate_subscripts(names, 1) AS place, records, has_null
+            SELECT * EXCLUDE (names), unnest(names) AS name, generate_subscripts(names, 1) AS place
             FROM (
-                SELECT any_value(names) AS names, count(*) AS records, bool_or(has_null) AS has_null
+                SELECT any_value(names) AS names, count(*) AS records,
+                    bool_or(has_null) AS has_null, bool_or(has_objects) AS has_objects
                 FROM (
-                    SELECT json_keys(json{path}) AS names, contains(json, 'null') AS has_null
+                    SELECT json_keys(json{path}) AS names, contains(json, 'null') AS has_null,
+                        regexp_matches(json, ':\\s*\\{{') AS has_objects
                     FROM {_read("read_json_objects", log)}
                 )
                 GROUP BY hash(names)
@@ -96,9 +172,10 @@ def _members(
         LIMIT {_MOST_MEMBERS}
         """  # noqa: S608 -- the path is quoted where it is read
     ).fetchall()
-    records = sum(first or 0 for _, _, first, _ in rows)
-    uniform = all(count == records for _, count, _, _ in rows)
-    return [Column(row[0], nested=nested) for row in rows], uniform, any(row[3] for row in rows)
+    records = sum(row[2] or 0 for row in rows)
+    uniform = all(row[1] == records for row in rows)
+    columns = [Column(row[0], (ATTRIBUTES, row[0]) if nested else ()) for row in rows]
+    return columns, uniform, any(row[3] for row in rows), any(row[4] for row in rows)
 
 
 def read_table(
@@ -109,7 +186,7 @@ def read_table(
 ) -> Table:
     """Read the members; a line that is no JSON object has none of them."""
     columns = [*texts, *values]
-    folded = [(column.name.casefold(), column.nested) for column in columns]
+    folded = [(column.name.casefold(), column.is_attribute) for column in columns]
     if survey is None or survey.empty is None or len(set(folded)) < len(folded):
         return _extracted(log, texts, values)
     return _typed(log, texts, values, survey)
@@ -138,8 +215,8 @@ def _typed(
     kinds = dict.fromkeys(texts, "VARCHAR") | {
         column: "VARCHAR" if column in survey.plain else "JSON" for column in values
     }
-    top = {column.name: kind for column, kind in kinds.items() if not column.nested}
-    nested = {column.name: kind for column, kind in kinds.items() if column.nested}
+    top = {column.name: kind for column, kind in kinds.items() if not column.is_attribute}
+    nested = {column.name: kind for column, kind in kinds.items() if column.is_attribute}
     if nested:
         members = ", ".join(f"{quote_name(name)} {kind}" for name, kind in nested.items())
         top[ATTRIBUTES] = f"STRUCT({members})"
@@ -149,7 +226,7 @@ def _typed(
     places = {name: f"c{i}" for i, name in enumerate(top)}
 
     def cell(column: Column) -> str:
-        if column.nested:
+        if column.is_attribute:
             return f"struct_extract({places[ATTRIBUTES]}, {quote_text(column.name)})"
         return places[column.name]
 
@@ -176,8 +253,8 @@ def _read(function: str, log: LogFile, *options: str) -> str:
 
 def _pointer(column: Column) -> str:
     """JSON pointer (RFC 6901) of a column: any name can stand in it."""
-    escaped = column.name.replace("~", "~0").replace("/", "~1")
-    return f"/{ATTRIBUTES}/{escaped}" if column.nested else f"/{escaped}"
+    steps = (step.replace("~", "~0").replace("/", "~1") for step in column.steps)
+    return "".join(f"/{step}" for step in steps)
 
 
 def locate(

@@ -17,8 +17,7 @@ import duckdb
 import polars as pl
 
 from fpmonitor.collectors.codes import Codes, joined
-from fpmonitor.collectors.json_lines import ATTRIBUTES
-from fpmonitor.collectors.tables import select_fields
+from fpmonitor.collectors.tables import ATTRIBUTES, select_fields
 from fpmonitor.duckdb_connection import ArrowStream, in_memory
 from fpmonitor.logs import InexactReadingError
 from fpmonitor.sql import quote_name, quote_text
@@ -110,15 +109,24 @@ class JsonPieces:
         Members that are APIs, in the order of the columns v0, v1, ...
     null_is_value
         Whether a JSON null is a value, rather than absent.
+    objects_are_values
+        Whether objects are; a log with some is else read in another way.
     """
 
     def __init__(
-        self, log: LogFile, fields: Mapping[str, str], apis: Sequence[str], *, null_is_value: bool
+        self,
+        log: LogFile,
+        fields: Mapping[str, str],
+        apis: Sequence[str],
+        *,
+        null_is_value: bool,
+        objects_are_values: bool,
     ) -> None:
         self._log = log
         self._fields = fields
         self._apis = apis
         self._null_is_value = null_is_value
+        self._objects_are_values = objects_are_values
         self._lines = _lines_of_head(log)
         self._mean_length = sum(map(len, self._lines)) // len(self._lines)
         self._pieces = _cut(_first_record(self._lines), {*fields.values()}, len(apis))
@@ -254,6 +262,10 @@ class JsonPieces:
         rows = connection.execute(
             f"SELECT code, {cells} FROM (SELECT code, {self._object(i, 'JSON')} AS object FROM piece)"  # noqa: E501, S608 -- names are quoted
         ).fetchall()
+        if not self._objects_are_values and any(
+            cell.startswith("{") for row in rows for cell in row[1:] if cell
+        ):
+            raise InexactReadingError
         schema = {"code": pl.UInt32} | dict.fromkeys(names, pl.String)
         frame = pl.DataFrame(rows, schema, orient="row")
         positions = {api: position for position, api in enumerate(self._apis)}

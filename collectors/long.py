@@ -29,7 +29,7 @@ class LongCollector:
     def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
         """Whether the log has a user and an API in each record."""
         columns = reader_of(log).head_columns(log)
-        names = {column.name for column in columns if not column.nested}
+        names = {column.name for column in columns if not column.path}
         return column_map.name_of("user") in names and column_map.name_of("api") in names
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:

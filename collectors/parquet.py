@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fpmonitor.collectors.tables import Column, Survey, Table
+from duckdb.sqltypes import DuckDBPyType
+
+from fpmonitor.collectors.tables import MAX_DEPTH, MAX_MEMBERS, Column, Survey, Table
 from fpmonitor.logs import ROW, Reject
-from fpmonitor.sql import quote_path
+from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from fpmonitor.logs import LogFile, Refused
 
@@ -18,12 +20,20 @@ _ROW_NUMBER = "file_row_number"
 
 def head_columns(log: LogFile) -> list[Column]:
     """Columns of the schema."""
-    return [Column(name) for name, _ in log.parquet_columns]
+    return list(_cells(log))
 
 
-def survey(log: LogFile) -> Survey:
+def survey(log: LogFile, whole: Collection[str] | None = None) -> Survey:
     """Columns of the schema; a null is absent."""
-    return Survey(head_columns(log))
+    columns = [Column(name) for name, _ in log.parquet_columns]
+    if whole is None:
+        return Survey(columns)
+    kept = {column.name for column in columns} & set(whole)
+    leaves = _cells(log, with_structs=False)
+    return Survey(
+        [column for column in columns if column.name in kept]
+        + [column for column in leaves if column.steps[0] not in kept]
+    )
 
 
 def read_table(
@@ -35,7 +45,7 @@ def read_table(
     """Read the columns, under names of ours as theirs may differ in case alone."""
     schema = log.parquet_columns
     names = [f"c{i}" for i in range(len(schema))]
-    cells = {Column(name): _text(f"c{i}", kind) for i, (name, kind) in enumerate(schema)}
+    cells = _cells(log)
     read = f"read_parquet({quote_path(log.path)}"
     # DuckDB numbers the rows in a column of this name, and refuses where the file has one itself.
     numbered = all(name.casefold() != _ROW_NUMBER for name, _ in schema)
@@ -43,6 +53,31 @@ def read_table(
         names.append(ROW)
         read += f", {_ROW_NUMBER} = true"
     return Table(f"{read}) AS records({', '.join(names)})", cells, cells, by_column=numbered)
+
+
+def _cells(log: LogFile, *, with_structs: bool = True) -> dict[Column, str]:
+    """Text of each column and of each leaf of a struct in SQL, in the order of the schema."""
+    cells: dict[Column, str] = {}
+    for i, (name, kind) in enumerate(log.parquet_columns):
+        for column, cell, leaf in _leaves(Column(name), f"c{i}", kind, with_structs=with_structs):
+            cells[column] = _text(cell, leaf)
+    return cells
+
+
+def _leaves(
+    column: Column, cell: str, kind: str, *, with_structs: bool
+) -> Iterator[tuple[Column, str, str]]:
+    fields = []
+    if kind.startswith("STRUCT") and not kind.endswith("]") and len(column.steps) < MAX_DEPTH:
+        fields = DuckDBPyType(kind).children
+    is_nested = 0 < len(fields) <= MAX_MEMBERS
+    if with_structs or not is_nested:
+        yield column, cell, kind
+    for name, field_kind in fields if is_nested else ():
+        field_cell = f"struct_extract({cell}, {quote_text(name)})"
+        yield from _leaves(
+            column.within(name), field_cell, str(field_kind), with_structs=with_structs
+        )
 
 
 def locate(

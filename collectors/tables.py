@@ -9,17 +9,34 @@ from fpmonitor.errors import InputError
 from fpmonitor.logs import MAX_APIS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from fpmonitor.logs import LogFile, Refused, Reject
 
 
+ATTRIBUTES = "attributes"
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a log; nested ones are members of a JSON record's `attributes`."""
+    """A column of a log; `path` leads to one within a JSON member or a struct of Parquet."""
 
     name: str
-    nested: bool = False
+    path: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Names that lead to the column."""
+        return self.path or (self.name,)
+
+    @property
+    def is_attribute(self) -> bool:
+        """Whether it is a member of a JSON record's `attributes`, or within one."""
+        return self.path[:1] == (ATTRIBUTES,)
+
+    def within(self, name: str) -> Column:
+        """Return the column of a member."""
+        return Column(f"{self.name}.{name}", (*self.steps, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +90,8 @@ class Table:
     by_column: bool = False
 
 
+MAX_DEPTH = 4
+MAX_MEMBERS = 100  # of one object: more are no APIs, but names that are data
 FIELDS = ("user", "time", "source")
 
 
@@ -93,10 +112,13 @@ class Reader(Protocol):
     """What a module that reads one file format holds."""
 
     def head_columns(self, log: LogFile) -> list[Column]:
-        """Columns that the beginning of the log shows."""
+        """Columns that the beginning of the log shows, nested ones whole and by their leaves."""
 
-    def survey(self, log: LogFile) -> Survey:
-        """Columns of the whole log."""
+    def survey(self, log: LogFile, whole: Collection[str] | None = None) -> Survey:
+        """Columns of the whole log; nested ones by their leaves, but for those in `whole`.
+
+        Without `whole` all columns stay whole.
+        """
 
     def read_table(
         self,

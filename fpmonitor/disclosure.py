@@ -136,11 +136,16 @@ class ToldSpectra:
         Lower limits: no user is in a smaller group than in truth.
     suppressed
         Whether they differ from the truth, or could.
+    hidden
+        Fewer users than this number may in truth be in smaller groups than it, whom `least` counts
+        to the largest group; more than all users where nothing is told, and 0 for the truth. The
+        certificate needs it, as its limits need not grow with the exposure.
     """
 
     most: CountSpectrum
     least: CountSpectrum
     suppressed: bool
+    hidden: int = 0
 
 
 def told_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> ToldSpectra:
@@ -160,13 +165,14 @@ def told_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> ToldSpe
     if hidden + largest < 2 * k - 1:
         alone = CountSpectrum.from_mapping({1: spectrum.users})
         together = CountSpectrum.from_mapping({spectrum.users: 1})
-        return ToldSpectra(alone, together, suppressed=True)
+        return ToldSpectra(alone, together, suppressed=True, hidden=spectrum.users + 1)
     others -= Counter([largest])
     rest = hidden + largest
     return ToldSpectra(
         CountSpectrum.from_mapping(others + Counter({1: k - 1}) + Counter([rest - (k - 1)])),
         CountSpectrum.from_mapping(others + Counter([rest])),
         suppressed=True,
+        hidden=k,
     )
 
 

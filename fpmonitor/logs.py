@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
+import json
+import os
 import re
 import shutil
 import sys
@@ -23,6 +26,7 @@ import duckdb
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml
+from fpmonitor.sql import quote_path, quote_text
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -50,6 +54,7 @@ _UNNAMED_INDEX = "^__index_level_[0-9]+__$"  # as pyarrow calls it
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 _COMPRESSED_ENDINGS = ("", ".gz", ".zst")
 ROW = "log_row"
@@ -71,12 +76,15 @@ class ColumnMap:
     apis
         Column of a wide log, or name of an API in a long one -> the API of the vocabulary that it
         is, empty for none.
+    flatten
+        Whether nested members of a wide log are an API a leaf (`connection.rtt`), or one value.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     ignore: frozenset[str] = frozenset()
     null: Literal["value", "absent"] = "value"
     apis: Mapping[str, str] = field(default_factory=dict)
+    flatten: bool = True
 
     def name_of(self, field_name: str) -> str:
         """Name of a field's column in the log."""
@@ -96,10 +104,11 @@ class ColumnMap:
         ignore = content.pop("ignore", [])
         null = content.pop("null", "value")
         apis = content.pop("apis", {})
+        flatten = content.pop("flatten", True)
         if content:
             raise InputError(
                 f"column map {path}: unknown {', '.join(sorted(content))}",
-                hint="it has tables [columns] and [apis], a list `ignore` and a word `null`",
+                hint="it has tables [columns] and [apis], a list `ignore`, `null` and `flatten`",
             )
         if not all(isinstance(table, dict) for table in (columns, apis)) or not isinstance(
             ignore, list
@@ -118,7 +127,9 @@ class ColumnMap:
             raise InputError(f"column map {path}: names must be strings")
         if null not in ("value", "absent"):  # a list has no hash
             raise InputError(f'column map {path}: null must be "value" or "absent", got {null!r}')
-        return cls(columns, frozenset(ignore), null, apis)
+        if not isinstance(flatten, bool):
+            raise InputError(f"column map {path}: flatten must be true or false")
+        return cls(columns, frozenset(ignore), null, apis, flatten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,8 +402,6 @@ class LogFile:
             return "parquet"
         if not head.strip():
             raise InputError(f"{self.label}: the file is empty")
-        if head[:2] in _MARKS_OF_UTF_16 or head[1:2] == b"\0":
-            raise InputError(f"{self.label}: UTF-16", hint="convert it to UTF-8")
         if head[:2] == _GZIP or head[:4] == _ZSTD:
             raise InputError(f"{self.label}: packed twice", hint="unpack it once")
         if b"\0" in head:
@@ -403,8 +412,8 @@ class LogFile:
         first = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         if first == b"[":
             raise InputError(
-                f"{self.label}: one JSON array; fpmonitor reads one JSON object a line",
-                hint="convert it, for example with `jq -c '.[]'`",
+                f"{self.label}: a JSON array that is broken, or of something other than objects",
+                hint="a log is an array of objects, or one object a line",
             )
         return "jsonl" if first == b"{" else "csv"
 
@@ -506,6 +515,11 @@ def _expand(text: str, scratch: Path) -> list[LogFile]:
         with spooled.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         return [_log_file(spooled, "<stdin>", scratch)]
+    if _ADDRESS.match(text):
+        raise InputError(
+            f"{excerpt(text)}: fpmonitor reads files only, and nothing from the network",
+            hint="download it first, or pipe it in: `curl ADDRESS | fpmonitor ingest -`",
+        )
     path = Path(text)
     try:
         is_there = path.exists()
@@ -529,7 +543,7 @@ def _expand(text: str, scratch: Path) -> list[LogFile]:
     if not is_there:
         raise InputError(f"{path}: no such file or folder")
     if path.is_fifo():  # such as the output of a command, which can be read once only
-        spooled = Path(tempfile.mkstemp(dir=scratch)[1])
+        spooled = _new_file(scratch)
         with path.open("rb") as source, spooled.open("wb") as target:
             shutil.copyfileobj(source, target)
         return [_log_file(spooled, str(path), scratch)]
@@ -554,18 +568,85 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _log_file(path: Path, label: str, scratch: Path) -> LogFile:
-    """Return the log; JSON lines behind a byte order mark, which no reader takes, as a copy."""
+    """Return the log, or a copy in a form that every reader takes.
+
+    That is UTF-8 without a byte order mark before JSON, and one JSON object a line in place of an
+    array or of objects over several lines.
+    """
+    return _one_record_a_line(_in_utf_8(_named(path, label, scratch), scratch), scratch)
+
+
+def _in_utf_8(log: LogFile, scratch: Path) -> LogFile:
+    encoding = _encoding(log.head)
+    if encoding is None:
+        return log
+    copy = LogFile(_new_file(scratch), log.label)
     try:
-        with path.open("rb") as file:
-            if file.read(3) != _BYTE_ORDER_MARK or file.read(1) != b"{":
-                return _named(path, label, scratch)
-            file.seek(len(_BYTE_ORDER_MARK))
-            descriptor, copy = tempfile.mkstemp(dir=scratch)
-            with open(descriptor, "wb") as target:  # noqa: PTH123 -- a descriptor has no path
-                shutil.copyfileobj(file, target)
-    except OSError as error:
-        raise InputError(f"{label}: cannot be read ({error.strerror})") from error
-    return LogFile(Path(copy), label)
+        with log.open() as file, copy.path.open("w", encoding="utf-8", newline="") as target:
+            text = io.TextIOWrapper(file, encoding=encoding, newline="")
+            shutil.copyfileobj(text, target, _BUFFER_BYTES)
+    except (*_BROKEN_FILE, UnicodeError) as error:
+        raise InputError(f"{log.label}: cannot be read as {encoding} ({error})") from error
+    return copy
+
+
+def _encoding(head: bytes) -> str | None:
+    """Return the encoding to read a log by; null where its bytes can be taken as they are."""
+    if head[:2] in _MARKS_OF_UTF_16:
+        return "utf-16"
+    if head[:3] == _BYTE_ORDER_MARK and head[3:].lstrip()[:1] in {b"{", b"["}:
+        return "utf-8-sig"
+    if head[1:2] == b"\0" and head[:1].isascii() and head[:1] > b"\x08":
+        return "utf-16-le"
+    return "utf-16-be" if head[:1] == b"\0" and head[1:2] > b"\x08" else None
+
+
+def _one_record_a_line(log: LogFile, scratch: Path) -> LogFile:
+    first_line = log.head.lstrip(b" \t\r\n").split(b"\n", 1)[0]
+    shape = {b"[": "array", b"{": "unstructured"}.get(first_line[:1])
+    if shape is None or (shape == "unstructured" and _is_json(first_line)):
+        return log
+    if shape == "array" and _last_byte(log) != b"]":  # DuckDB takes one that breaks off at a comma
+        return log
+    copy = LogFile(_new_file(scratch), log.label)
+    records = (
+        f"read_json_objects({quote_path(log.path)}, format = '{shape}', "
+        f"compression = '{log.compression}', maximum_object_size = {MAX_RECORD_BYTES})"
+    )
+    try:
+        with in_memory() as connection:
+            connection.execute(
+                f"COPY (SELECT translate(json, chr(10) || chr(13), '  ') FROM {records}) "  # noqa: S608 -- quoted
+                f"TO {quote_text(str(copy.path))} "
+                "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01')"
+            )
+    except duckdb.Error:
+        return log  # lines of which the first is broken, or for readers of other forms
+    return copy if copy.head[:1] in {b"{", b""} else log
+
+
+def _last_byte(log: LogFile) -> bytes:
+    last = b""
+    with log.open() as file:
+        while block := file.read(_BUFFER_BYTES):
+            last = block.rstrip(b" \t\r\n")[-1:] or last
+    return last
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+def _new_file(scratch: Path) -> Path:
+    descriptor, name = tempfile.mkstemp(dir=scratch)
+    os.close(descriptor)
+    return Path(name)
 
 
 def _named(path: Path, label: str, scratch: Path) -> LogFile:

@@ -17,10 +17,11 @@ from typing import Any
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.check import CheckReport, check_window, report_check, usable
 from fpmonitor.answers.curve import CurveReport, report_curve
-from fpmonitor.answers.decide import decide_sets, question_of
+from fpmonitor.answers.decide import question_of
 from fpmonitor.answers.demand import DemandLine, report_demand
 from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.findings import Findings, gather_findings
+from fpmonitor.answers.questions import decide_and_list
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
@@ -120,6 +121,11 @@ class Monitor(Closing):
     def counter(self) -> str:
         """What decisions note where queries counted."""
         return "duckdb"
+
+    @property
+    def _listing(self) -> Database | None:
+        """Where the questions that are decided are listed; null where nothing keeps them."""
+        return self.database
 
     @property
     def lost(self) -> bool:
@@ -437,10 +443,15 @@ class Monitor(Closing):
         missing: Missing = "value",
         **options: Any,
     ) -> Decision:
-        """Decide all subsets of the candidates: see `answers.decide.decide_sets`."""
+        """Decide all subsets of the candidates, and list the question: see `decide_sets`."""
         question = Question(k, population, delta, missing)
-        return decide_sets(
-            self.population(), question, budget=budget, engine_name=self.counter, **options
+        return decide_and_list(
+            self._listing,
+            self.population(),
+            question,
+            budget=budget,
+            engine_name=self.counter,
+            **options,
         )
 
     def check(

@@ -37,6 +37,20 @@ def check_threshold(k: int, population: int) -> None:
         raise PolicyError("population", f"must be at most {MAX_POPULATION}, got {population}")
 
 
+def check_sample(users: int) -> None:
+    """Check a number of observed users from whom a population is to be judged.
+
+    Raises
+    ------
+    PolicyError
+        Not a whole number of at least 2.
+    """
+    if isinstance(users, bool) or not isinstance(users, int):
+        raise PolicyError("users", f"must be a whole number, got {users!r}")
+    if users < 2:
+        raise PolicyError("users", f"must be at least 2, got {users}")
+
+
 def check_share(argument: str, value: float) -> None:
     """Check that a share lies strictly between 0 and 1.
 

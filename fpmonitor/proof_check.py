@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from flint import arb, arb_poly, ctx, fmpq
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 Answer = Literal["proved", "not proved", "cannot tell"]
 Group = tuple[int, int, int]  # so many users (last) are in groups of so few to so many
@@ -33,7 +33,8 @@ Group = tuple[int, int, int]  # so many users (last) are in groups of so few to 
 PRECISION = 160  # bits, and more for moments near 0
 BASES = 42
 MOST_POINTS = 40_000
-MOST_NUMBERS = 4_000_000
+MOST_NUMBERS = 1_000_000
+WIDEST_TABLE = 4_000_000_000  # products
 FAR = 90.0  # nats: what is left out of a sum is that much smaller than all of it
 DEEPEST = 1_000.0  # nats: a score that no sum here is prepared for
 LISTED = 1023  # sets that are not allowed, up to which a search blocks all that it can
@@ -291,6 +292,8 @@ class _Proof:
     def tabulated(self) -> None:
         """Prove the weights of all counts, and what is charged for the rest."""
         counts = len(self.table) - 1
+        work = counts * self.end * len(self.shares)
+        _require(holds=work <= WIDEST_TABLE, what="table: too wide")
         known = min(counts, self.users + 1)
         logarithms = [arb(0)] * known
         for f, weight in zip(self.shares, self.mixture, strict=True):
@@ -361,13 +364,23 @@ class _Proof:
         self.line()
 
 
-def check_proof(content: dict[str, Any]) -> str:
-    """Prove one side of a decision; what is not proved, or the empty string."""
+def check_proof(content: dict[str, Any], asked: Mapping[str, Any] | None = None) -> str:
+    """Prove one side of a decision; return what is not proved, or the empty string.
+
+    Parameters
+    ----------
+    content
+        The side, as a parser of JSON returns it.
+    asked
+        Members that it must have: those of the question that it should be of.
+    """
     with ctx.workprec(PRECISION):
         try:
+            for name, value in (asked or {}).items():
+                _require(holds=content[name] == value, what=f"another question: {name}")
             _Proof(content).check()
         except (NotProvedError, ArithmeticError, KeyError, TypeError, ValueError) as error:
-            return f"{type(error).__name__}: {error}" if str(error) == "" else str(error)
+            return str(error) or type(error).__name__
     return ""
 
 
@@ -377,32 +390,41 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     Parameters
     ----------
     content
-        The file, as a parser of JSON returns it.
+        The file, as a parser of JSON returns it: one that is a decision.
     """
     policy = content["policy"]
     realised = bool(policy.get("realised"))
+    level = content.get("level") or policy["delta"]
     for side, sign in (("allow", -1), ("block", 1)):
-        proof = content["proof"][side]
         asked = {
             "sign": sign,
             "k": policy["k"],
             "population": policy["population"],
             "users": content["data"]["users"],
             "universe": content.get("universe") or len(policy["candidates"]),
+            "budget": policy["budget"],
+            "delta": level,
         }
-        if not (realised and sign < 0):
-            asked["budget"] = policy["budget"]
-        wrong = [name for name, value in asked.items() if proof.get(name) != value]
-        level = content.get("level") or policy["delta"]
-        if not proof.get("delta", 1) <= level <= policy["delta"]:
-            wrong.append("delta")
-        if len(proof.get("limits", ())) <= len(policy["candidates"]):
-            wrong.append("limits")
-        reason = f"another question: {', '.join(wrong)}" if wrong else check_proof(proof)
+        if realised and sign < 0:
+            asked |= {"delta": level / 2, "budget": content["proof"][side].get("budget")}
+        reason = check_proof(content["proof"][side], asked)
+        if not reason and not _is_share(level / policy["delta"], content):
+            reason = "another question: level"
         yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)
     if realised:
         reason = "is not among what is proved here"
         yield Finding("average of a realised share", (), "cannot tell", reason)
+
+
+def _is_share(share: float, content: dict[str, Any]) -> bool:
+    """Whether a question may have a share of delta: whole, by its view, or as registered."""
+    weight = content.get("view_weight")
+    if weight is not None:
+        return weight <= 1 / 2 and any(math.isclose(share, weight / n) for n in (1, 2))
+    if not content.get("registered"):
+        return math.isclose(share, 1)
+    registered = round(1 / (2 * share))
+    return registered > 0 and math.isclose(2 * share * registered, 1)
 
 
 def check_sets(
@@ -422,6 +444,13 @@ def check_sets(
     for verdict in ("allow", "block", "undecided"):
         for apis in content[verdict]:
             groups = [*groups_of(apis)]
+            known = all(0 < least <= most and inside > 0 for least, most, inside in groups)
+            if not known or sum(inside for _, _, inside in groups) != users:
+                yield Finding(verdict, tuple(apis), "not proved", "not a spectrum of the users")
+                continue
+            if len(apis) >= min(len(allow["limits"]), len(block["limits"])):
+                yield Finding(verdict, tuple(apis), "not proved", "no limit for so many APIs")
+                continue
             outside, blocked = _above(allow, groups, len(apis)), _above(block, groups, len(apis))
             if not (content["complete"] and refused <= LISTED):
                 undecided = outside  # it may be that nobody tried to block it
@@ -431,10 +460,7 @@ def check_sets(
                 )
             within = _Range(not outside.perhaps, not outside.surely)
             holds = {"allow": within, "block": blocked, "undecided": undecided}[verdict]
-            if sum(inside for _, _, inside in groups) != users:
-                yield Finding(verdict, tuple(apis), "not proved", "the spectrum has other users")
-            else:
-                yield Finding(verdict, tuple(apis), holds.answer)
+            yield Finding(verdict, tuple(apis), holds.answer)
 
 
 class _Range(NamedTuple):

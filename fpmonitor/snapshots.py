@@ -71,6 +71,10 @@ class SnapshotMonitor(Monitor):
         return "memory" if self._engine is None else self._engine.address
 
     @property
+    def _listing(self) -> None:
+        """Null: a snapshot keeps no list of questions."""
+
+    @property
     def lost(self) -> bool:
         """Whether the engine was lost; a decision made then holds what is proven."""
         return self._engine is not None and self._engine.lost

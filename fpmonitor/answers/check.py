@@ -351,8 +351,7 @@ def _told(
 
 def _all_or_nothing(population: Population, decision: Decision, delta: float) -> Evidence:
     """Weigh a promise about one population: by its own test at a share of delta."""
-    tested = replace(decision, policy=replace(decision.policy, delta=delta))
-    verdicts = recheck_sets(population, tested)
+    verdicts = recheck_sets(population, decision.with_delta(delta))
     full = -math.log(delta)
     return Evidence(
         within=tuple(full if verdict == "allow" else -full for verdict in verdicts.values()),

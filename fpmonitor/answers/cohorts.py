@@ -170,7 +170,7 @@ def _cohort(
 ) -> Cohort:
     question, users = sample.question, cohort.spectrum.users
     told = told_spectra(cohort.spectrum, question.k, sample.audience)
-    lower, upper = _limits(sample, cohort, told)
+    lower, upper = _limits(sample, told)
     return Cohort(
         given={api: texts[api].get(code) for api, code in zip(given, cohort.codes, strict=True)},
         users=users,
@@ -184,19 +184,10 @@ def _cohort(
     )
 
 
-def _limits(
-    sample: CertifiedSample, cohort: CohortSpectra, told: ToldSpectra
-) -> tuple[float, float]:
-    """Limits of one cohort, of what is told of it where that is not the truth."""
-    users = cohort.spectrum.users
-    if not told.suppressed:
-        limits = cohort_limits(sample.certificate, cohort.kept, seen=users)
-        return limits.lower, limits.upper
-    drawn = [
-        cohort_limits(sample.certificate, sample.thinned(spectrum), seen=users)
-        for spectrum in (told.least, told.most)
-    ]
-    return min(limits.lower for limits in drawn), max(limits.upper for limits in drawn)
+def _limits(sample: CertifiedSample, told: ToldSpectra) -> tuple[float, float]:
+    """Limits of one cohort, from what is told of it alone."""
+    limits = cohort_limits(sample.certificate, told.least, hidden=told.hidden)
+    return limits.lower, limits.upper
 
 
 def _pool(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.exposure import empirical_exposure, plug_in_exposure, unbiased_exposure
-from fpmonitor.estimate.thinning import seed_of, thinned_spectrum
+from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
@@ -90,12 +88,8 @@ def exposure(
     spectrum = CountSpectrum.from_counts(counts)
     question = Question(k, population, delta).among(spectrum.users)
     k, population = question.k, question.users
-    limits = certificate(users=spectrum.users, k=k, population=population, delta=delta)
-    seed = seed_of(
-        json.dumps([k, population, delta]),
-        json.dumps([spectrum.counts.tolist(), spectrum.values.tolist()]),
-    )
-    thinned = thinned_spectrum(spectrum, mean=limits.mean, most=spectrum.users, seed=seed)
+    certificate = exposure_limits(users=spectrum.users, k=k, population=population, delta=delta)
+    lower, upper = certificate.of(spectrum)
     return CountsExposure(
         users=spectrum.users,
         values=spectrum.support,
@@ -105,6 +99,6 @@ def exposure(
         empirical=empirical_exposure(spectrum, k),
         plug_in=plug_in_exposure(spectrum, k=k, population=population),
         unbiased=unbiased_exposure(spectrum, k=k, population=population),
-        lower=0.0 if thinned is None else limits.lower(thinned),
-        upper=1.0 if thinned is None else limits.upper(thinned),
+        lower=lower,
+        upper=upper,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from fpmonitor.decide.deciding import decide, recheck
 from fpmonitor.decide.decision import Setting
+from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
@@ -18,10 +19,11 @@ from fpmonitor.question import Question
 from fpmonitor.vocabulary import meaning, meanings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
+    from fpmonitor.question import Missing
 
 
 def decide_sets(
@@ -35,6 +37,7 @@ def decide_sets(
     engine: Engine = "auto",
     engine_name: str = "duckdb",
     fixed_question: bool = False,
+    registered: Collection[AskedQuestion] = (),
     must: Iterable[str] = (),
     never: Iterable[str] = (),
     weights: Mapping[str, float] | None = None,
@@ -61,8 +64,10 @@ def decide_sets(
     engine_name
         What is noted where queries counted.
     fixed_question
-        The caller says that candidates, budget, k and population were fixed before the users were
-        seen: sets are then tested at higher levels, and the guarantee names the condition.
+        The caller says that candidates, view, budget, k and population were fixed before the users
+        were seen: sets are then tested at higher levels, and the guarantee names the condition.
+    registered
+        What was registered before the first user was stored.
     must, never, weights
         See `decide.utility.recommend`; APIs as in `candidates`.
     options
@@ -95,13 +100,20 @@ def decide_sets(
         candidates=chosen,
         realised=realised,
     )
+    universe = None if fixed_question or exact else universe_of(len(population.apis))
+    level = level_of(
+        asked_question(population, policy, setting=setting, missing=question.missing),
+        [_as_in_log(population, question) for question in registered],
+        universe=universe,
+    )
     source = asked.source(policy.candidates, engine)
     in_memory = isinstance(source, MemorySource)
     decision = decide(
         source,
         policy,
         seal=asked.seal,
-        universe=None if fixed_question or exact else universe_of(len(population.apis)),
+        universe=None if level.registered else universe,
+        level=level,
         setting=setting,
         missing=question.missing,
         coverage=population.coverage(policy.candidates, question.k),
@@ -127,6 +139,39 @@ def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[st
             if not meanings(api):
                 raise
     return found
+
+
+def asked_question(
+    population: Population, policy: Policy, *, setting: Setting, missing: Missing
+) -> AskedQuestion:
+    """Return all that is asked of a population, with APIs called as in its log."""
+    asked = AskedQuestion(
+        policy=policy,
+        setting=setting,
+        missing=missing,
+        view=population.view,
+        window=population.window,
+    )
+    return _as_in_log(population, asked)
+
+
+def _as_in_log(population: Population, question: AskedQuestion) -> AskedQuestion:
+    """Return a question with its APIs called as in the log of a population, where it has them."""
+
+    def columns(api: str) -> Sequence[str]:
+        try:
+            return population.named([api])
+        except UnknownNameError:
+            return (api,)
+
+    policy, view = question.policy, question.view
+    candidates = tuple(name for api in policy.candidates for name in columns(api))
+    transforms = {name: how for api, how in view.transforms.items() for name in columns(api)}
+    return replace(
+        question,
+        policy=replace(policy, candidates=candidates),
+        view=replace(view, transforms=transforms),
+    )
 
 
 def question_of(decision: Decision, *, delta: float = 0.05) -> Question:

@@ -27,6 +27,8 @@ from fpmonitor.estimate.exposure import (
     plug_in_exposure,
     unbiased_exposure,
 )
+from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample
 from fpmonitor.question import Question
@@ -86,6 +88,9 @@ class ExposureReport(Result):
         the number of users.
     lower, upper
         Limits of the certificate, each wrong with probability at most delta.
+    realised
+        Limits of the share of one population of n users, where asked for; each is wrong with
+        probability at most delta.
     theorem5, theorem8
         The limits of "Statistical anonymity", for comparison.
     entropy_bits
@@ -126,6 +131,7 @@ class ExposureReport(Result):
     misleading_factor: float
     misleading_factor_worst_5: float
     misleading_factor_worst_1: float
+    realised: Interval | None = None
     bounds: BoundsReport | None = None
     entropies: tuple[EntropyLine, ...] = ()
     trust: tuple[TrustLevel, ...] = ()
@@ -167,6 +173,9 @@ class ExposureReport(Result):
 
     def _details(self) -> dict[str, Any]:
         details: dict[str, Any] = {}
+        if self.realised is not None:
+            details["realised_lower"] = self.realised.lower
+            details["realised_upper"] = self.realised.upper
         if self.bounds is not None:
             details["support"] = self.bounds.support
             details["bounds"] = [bound.to_json() for bound in self.bounds.bounds]
@@ -192,12 +201,13 @@ def report_exposures(
     sets: Iterable[Sequence[str]],
     *,
     given: Sequence[str] = (),
+    realised: bool = False,
     bounds: bool = False,
     supports: Sequence[int] = (),
     trust: Knowledge | None = None,
     entropies: bool = False,
 ) -> list[ExposureReport]:
-    """Estimate the exposure of API sets, each limit holding for its set alone.
+    """Estimate the exposure of API sets, each limit holding for its set alone, at every look.
 
     Parameters
     ----------
@@ -209,6 +219,8 @@ def report_exposures(
     given
         APIs that cannot be hidden: exposure of each set together with them, and by cohort, the
         users that share their values.
+    realised
+        Also limit the share of one population, and not only its average over populations.
     bounds
         Put the certificate and all bounds of "Statistical anonymity" side by side.
     supports
@@ -239,6 +251,8 @@ def report_exposures(
     reports = []
     for apis, support in zip(wanted, declared, strict=True):
         report = report_exposure(sample, apis, given=cohort, support=support)
+        if realised:
+            report = replace(report, realised=_report_realised(sample, report))
         if bounds:
             report = replace(report, bounds=_report_bounds(sample, report, support=support))
         if entropies:
@@ -327,6 +341,16 @@ def report_exposure(
         misleading_factor_worst_1=worst_1,
         masked=tuple(api for api in together if api in sample.masked),
     )
+
+
+def _report_realised(sample: CertifiedSample, report: ExposureReport) -> Interval:
+    """Limit the realised share: half of delta is for the users observed, half for the others."""
+    k, population, half = report.k, report.population, report.delta / 2
+    certificate = exposure_limits(users=sample.users, k=k, population=population, delta=half)
+    told = sample.told(report.together)
+    average = certificate.of(told.least, hidden=told.hidden)
+    lower, upper = realised_limits(*average, k=k, population=population, delta=half)
+    return Interval(lower=lower, upper=upper)
 
 
 def _report_bounds(

@@ -67,11 +67,12 @@ class Ranking(Result):
 
     Attributes
     ----------
-    k, population, users
+    k, population, users, delta
         The question, and the observed users.
     basis
         What `exposure` is: the unbiased estimate, or for a population above the observed users the
-        upper limit of the certificate, each limit for its set alone.
+        upper limit of the certificate; the limits of all sets hold together, so that the best
+        may be chosen by them.
     pairs, disagreeing_pairs
         Pairs of sets that differ in entropy and in exposure, and those of them that the two order
         differently.
@@ -84,6 +85,7 @@ class Ranking(Result):
     k: int
     population: int
     users: int
+    delta: float
     basis: Basis
     pairs: int
     disagreeing_pairs: int
@@ -145,7 +147,7 @@ def rank_sets(
         exposures = [_unbiased(spectrum, k, n) for spectrum in told]
     else:
         basis = "upper"
-        sample = population.sample(question, distinct)
+        sample = population.sample(question, distinct, chosen=True)
         sample.ask(distinct)
         told = [sample.told(apis).most for apis in distinct]
         exposures = [sample.limits(apis)[1] for apis in distinct]
@@ -156,6 +158,7 @@ def rank_sets(
         k=k,
         population=n,
         users=asked.users,
+        delta=question.delta,
         basis=basis,
         pairs=pairs,
         disagreeing_pairs=disagreeing,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -16,11 +15,11 @@ from numpy.typing import NDArray
 from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.estimate.certificate import Certificate, certificate
 from fpmonitor.estimate.drift import DriftTest, adjust_p_values, compare_laws, compare_spectra
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure, plug_in_exposure, unbiased_exposure
-from fpmonitor.estimate.thinning import seed_of, thinned_spectrum
+from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.policy import check_share
 from fpmonitor.population.memory import CodeTable, rank_keys
 from fpmonitor.population.recoding import ABSENT
@@ -462,9 +461,10 @@ def _trend_window(read: _Read, question: Question) -> TrendWindow:
 
 def _trend_line(apis: tuple[str, ...], told: ToldSpectra, question: Question) -> TrendLine:
     k, population = question.k, question.users
-    lower, upper = _limits(apis, told.most, question)
-    if told.suppressed:  # the lower limit need not grow with the exposure
-        lower = min(lower, _limits(apis, told.least, question)[0])
+    certificate = exposure_limits(
+        users=told.most.users, k=k, population=population, delta=question.delta
+    )
+    lower, upper = certificate.of(told.least, len(apis), hidden=told.hidden)
     return TrendLine(
         apis=apis,
         values=told.most.support,
@@ -475,32 +475,6 @@ def _trend_line(apis: tuple[str, ...], told: ToldSpectra, question: Question) ->
         lower=lower,
         upper=upper,
     )
-
-
-def _limits(
-    apis: tuple[str, ...], spectrum: CountSpectrum, question: Question
-) -> tuple[float, float]:
-    """Limits by the certificate for at most so many users as the window has.
-
-    A certificate takes a second, so windows of like size share one: it thins to the users rounded
-    down to two digits, which costs a twentieth of the width at most.
-    """
-    k, population, delta = question.k, question.users, question.delta
-    limits = _certificate(_two_digits(spectrum.users), k, population, delta)
-    asked = json.dumps([apis, k, population, delta])
-    seed = seed_of("trend", asked, _digest(spectrum.counts, spectrum.values))
-    thinned = thinned_spectrum(spectrum, mean=limits.mean, most=limits.users, seed=seed)
-    return (0.0, 1.0) if thinned is None else (limits.lower(thinned), limits.upper(thinned))
-
-
-@functools.lru_cache(maxsize=128)
-def _certificate(users: int, k: int, population: int, delta: float) -> Certificate:
-    return certificate(users=users, k=k, population=population, delta=delta)
-
-
-def _two_digits(users: int) -> int:
-    unit: int = 10 ** max(len(str(users)) - 2, 0)
-    return users // unit * unit
 
 
 def _digest(*arrays: NDArray[np.int64]) -> str:

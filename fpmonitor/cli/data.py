@@ -11,11 +11,22 @@ import typer
 
 from fpmonitor import vocabulary
 from fpmonitor.answers.apis import list_apis
+from fpmonitor.answers.questions import register_questions
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import COLLECTOR, COLUMNS, DB, DEFAULT_DB, QUIET, UNSAFE_COUNTS, K
+from fpmonitor.cli.options import (
+    COLLECTOR,
+    COLUMNS,
+    DB,
+    DEFAULT_DB,
+    QUIET,
+    REGISTER,
+    UNSAFE_COUNTS,
+    K,
+)
 from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_view
+from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.logs import ColumnMap
@@ -62,6 +73,18 @@ def ingest(
             metavar="NAME=API",
         ),
     ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
+        ),
+    ] = None,
+    flatten: Annotated[
+        bool,
+        typer.Option(
+            "--flatten/--no-flatten", help="Whether each leaf of a nested column is an API."
+        ),
+    ] = True,
     digest_values: Annotated[
         bool,
         typer.Option(
@@ -69,13 +92,21 @@ def ingest(
             help="Store keyed digests instead of values; only for a new database, and permanent.",
         ),
     ] = False,
+    register: REGISTER = None,
     shown: Shown,
     quiet: QUIET = False,
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
     column_map, said = column_map_of(columns, user, time), assigned(names or ())
-    column_map = replace(column_map, apis={**column_map.apis, **said})
+    questions = [read_policy(path) for path in register or ()]
+    column_map = replace(
+        column_map,
+        apis={**column_map.apis, **said},
+        ignore=column_map.ignore | set(ignore or ()),
+        flatten=column_map.flatten and flatten,
+    )
     with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
+        register_questions(monitor.database, questions)
         before = known_names(monitor.database)
         reports = monitor.ingest(
             paths,

@@ -21,6 +21,7 @@ from fpmonitor.ldp.planner import (
     TRADE_OFF_EPSILONS,
     compare,
     local_hash,
+    most_telling,
     participations_of,
     plan_api,
     trade_off_curves,
@@ -257,11 +258,15 @@ def optimal(
 def plan(
     *,
     accuracy: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--accuracy", help="Wanted accuracy of the exposure: half the width of its interval."
         ),
-    ],
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", help="Instead: LDP level at which to tell as much as possible."),
+    ] = None,
     users: Annotated[
         int | None,
         typer.Option(
@@ -276,7 +281,9 @@ def plan(
     shown: Shown,
     quiet: QUIET = False,
 ) -> None:
-    """Choose mechanism and epsilon of each API for a wanted accuracy of its exposure."""
+    """Choose the mechanism of each API, for a wanted accuracy of its exposure or an LDP level."""
+    if (accuracy is None) == (epsilon is None):
+        raise PolicyError("accuracy", "give one of --accuracy and --epsilon")
     with stored.open() as monitor, progress_line(quiet) as progress:
         observed = monitor.population()
         names = (
@@ -287,15 +294,19 @@ def plan(
         rows = []
         for api in names:
             progress(api)
-            found = plan_api(
-                api,
-                observed.spectrum([api]),
-                users=observed.users if users is None else users,
-                k=asked.k,
-                population=(observed.users if asked.population is None else asked.population),
-                accuracy=accuracy,
-                delta=asked.delta,
-            )
+            spectrum = observed.spectrum([api])
+            if accuracy is None:
+                found = most_telling(api, spectrum.support, epsilon or 0.0)
+            else:
+                found = plan_api(
+                    api,
+                    spectrum,
+                    users=observed.users if users is None else users,
+                    k=asked.k,
+                    population=(observed.users if asked.population is None else asked.population),
+                    accuracy=accuracy,
+                    delta=asked.delta,
+                )
             rows.append(asdict(found) | asdict(participations_of(found)))
-    title = "Mechanisms for the wanted accuracy"
+    title = "Mechanisms for the wanted accuracy" if epsilon is None else "Mechanisms that tell most"
     shown.show(store.listing(rows, title=title, digits=5))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -128,13 +128,18 @@ QUIET = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Show no progress and no notes.", rich_help_panel="Output"),
 ]
-BUDGET = Annotated[
-    float,
+_BUDGET: dict[str, Any] = {
+    "help": "Largest tolerated exposure, as a share of the users: 0.05 or 5%.",
+    "parser": share,
+    "metavar": "SHARE",
+}
+BUDGET = Annotated[float, typer.Option("--budget", **_BUDGET)]
+BUDGET_OR_NONE = Annotated[
+    float | None,
     typer.Option(
         "--budget",
-        help="Largest tolerated exposure, as a share of the users: 0.05 or 5%.",
-        parser=share,
-        metavar="SHARE",
+        show_default="needed to decide; without it, --register does nothing else",
+        **_BUDGET,
     ),
 ]
 K = Annotated[
@@ -241,6 +246,15 @@ COLUMNS = Annotated[
         help="TOML file that maps the columns of foreign logs.",
         metavar="MAP.toml",
         rich_help_panel="Data",
+    ),
+]
+REGISTER = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--register",
+        help="Register the question of this file before the first user is stored; repeat for "
+        "several.",
+        metavar="POLICY.toml",
     ),
 ]
 DEFAULT_DB = Path("fpmonitor.duckdb")

@@ -1,4 +1,4 @@
-"""Commands that ask: exposure, decide."""
+"""Commands that ask: exposure, decide, and the list of what was asked."""
 
 from __future__ import annotations
 
@@ -9,15 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fpmonitor.answers.counted import counted_exposures
-from fpmonitor.answers.decide import decide_sets
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
+from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
 from fpmonitor.answers.trust import Knowledge
-from fpmonitor.cli.options import BUDGET, COUNTER, QUIET, Asked, split_names
+from fpmonitor.cli.context import open_monitor
+from fpmonitor.cli.options import (
+    BUDGET_OR_NONE,
+    COUNTER,
+    DB,
+    DEFAULT_DB,
+    QUIET,
+    REGISTER,
+    Asked,
+    split_names,
+)
 from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import TransformedUsers, note_coverage, note_view
-from fpmonitor.decide.decision import Setting, read_decision
+from fpmonitor.decide.decision import Decision, Setting, read_decision
+from fpmonitor.decide.questions import BASE_WEIGHT, read_policy
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.render import answers, decisions
@@ -26,10 +38,9 @@ from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.monitor import Monitor
-    from fpmonitor.policy import Policy
     from fpmonitor.population.population import Population
 
 EXIT_LOST = 3  # as where a check cannot tell
@@ -53,6 +64,14 @@ def exposure(
             " values.",
         ),
     ] = "",
+    realised: Annotated[
+        bool,
+        typer.Option(
+            "--realised",
+            help="Also limit the share of one population, and not only its average over "
+            "populations.",
+        ),
+    ] = False,
     bounds: Annotated[
         bool, typer.Option("--bounds", help="Compare the certificate with the published bounds.")
     ] = False,
@@ -91,6 +110,7 @@ def exposure(
             asked.question,
             sets,
             given=split_names(given),
+            realised=realised,
             bounds=bounds,
             supports=support or (),
             trust=trust,
@@ -109,7 +129,7 @@ class CountedUsers(TransformedUsers):
 
 def decide(
     *,
-    budget: BUDGET,
+    budget: BUDGET_OR_NONE = None,
     asked: Asked,
     candidates: Annotated[
         str | None,
@@ -140,6 +160,7 @@ def decide(
             "guarantee says so.",
         ),
     ] = False,
+    register: REGISTER = None,
     must: Annotated[str, typer.Option("--must", help="APIs that every set must contain.")] = "",
     never: Annotated[str, typer.Option("--never", help="APIs that no set may contain.")] = "",
     weights: Annotated[
@@ -157,9 +178,7 @@ def decide(
     forecast: Annotated[
         bool,
         typer.Option(
-            "--forecast",
-            help="Estimate how many users would decide each undecided set, at one look and if you "
-            "stop at the first look that does (slow).",
+            "--forecast", help="Estimate how many users would decide each undecided set (slow)."
         ),
     ] = False,
     max_size: Annotated[
@@ -179,13 +198,21 @@ def decide(
 ) -> int:
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
     known = None if resume is None else read_decision(resume)
+    if register:
+        _register(users, register)
+    if budget is None:
+        if not register:
+            raise InputError("--budget: is needed to decide")
+        questions(db=users.db, shown=shown)
+        return 0
     with users.open() as monitor, progress_line(quiet) as progress:
         progress("preparing")
         names = None if candidates is None else split_names(candidates)
         population = monitor.population()
         if not quiet:
             note_view(population, asked.k)
-        decision = decide_sets(
+        decision = decide_and_list(
+            monitor.database if users.snapshot is None else None,
             population,
             asked.question,
             budget=budget,
@@ -202,10 +229,12 @@ def decide(
             forecast=forecast,
             progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
             known=known,
+            note=lambda text: note(text, quiet=quiet),
         )
         note_coverage(decision.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
+    _note_level(decision, quiet=quiet)
     if realised:
-        _note_price(decision.policy, quiet=quiet)
+        _note_price(decision, quiet=quiet)
     answer = decisions.decision(decision)
     shown.show(answer)
     if shown.output is not None:
@@ -216,13 +245,48 @@ def decide(
     return EXIT_LOST
 
 
-def _note_price(policy: Policy, *, quiet: bool) -> None:
+def _register(users: CountedUsers, paths: Sequence[Path]) -> None:
+    """Register questions in a database, which is made when it is not there."""
+    if users.snapshot is not None:
+        raise InputError("--register: a snapshot keeps no questions", hint="omit --snapshot")
+    read = [read_policy(path) for path in paths]
+    with open_monitor(users.db, create=True) as monitor:
+        register_questions(monitor.database, read)
+
+
+def questions(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
+    """List the questions that were registered, and those that `decide` was asked."""
+    with open_monitor(db) as monitor:
+        if monitor.audience is Audience.OTHERS:
+            raise InputError(
+                "questions: the list is for the owner of the database", hint="omit --for-others"
+            )
+        shown.show(decisions.questions(list_questions(monitor.database)))
+
+
+def _note_level(decision: Decision, *, quiet: bool) -> None:
+    """Note on stderr what choices after looking cost."""
+    weight, level, delta = decision.view_weight, decision.level, decision.policy.delta
+    if quiet or weight is None or level is None or delta is None:
+        return
+    if weight < BASE_WEIGHT:
+        note(
+            f"this view of the users has {weight:.2g} of delta by its name, that without options "
+            "half; a question that was registered (--register) or fixed before the users were seen "
+            "(--fixed-question) decides more"
+        )
+    if level < weight * delta:
+        note("this is no registered question (`fpmonitor questions`): they have half of delta")
+
+
+def _note_price(decision: Decision, *, quiet: bool) -> None:
     """Note on stderr what it costs to keep a realised share within the budget."""
+    policy = decision.policy
     average = average_budget(
         k=policy.k,
         population=policy.population,
         budget=policy.budget,
-        delta=(policy.delta or 1) / 2,
+        delta=(decision.level or 1) / 2,
         candidates=len(policy.candidates),
     )
     note(

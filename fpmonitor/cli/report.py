@@ -14,7 +14,7 @@ from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import product_exporters
-from fpmonitor.cli.options import BUDGET, QUIET, Exposure, split_names
+from fpmonitor.cli.options import BUDGET, QUIET, Exposure, share, split_names
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.decision import read_decision
@@ -44,6 +44,15 @@ PLOTTED = Annotated[
         "--apis",
         help="APIs read together, separated by commas; repeat for further sets.",
         show_default="each API alone",
+    ),
+]
+DRAWN_BUDGET = Annotated[
+    float | None,
+    typer.Option(
+        "--budget",
+        help="Draw this budget as a line across exposures: 0.05 or 5%.",
+        parser=share,
+        metavar="SHARE",
     ),
 ]
 
@@ -93,6 +102,7 @@ def plot(
     kind: Annotated[Plot, typer.Argument(help="What to draw.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="SVG or PNG file to write.")],
     apis: PLOTTED = None,
+    budget: DRAWN_BUDGET = None,
     asked: Exposure,
     users: UsersOfSource,
     quiet: QUIET = False,
@@ -100,7 +110,7 @@ def plot(
     """Draw exposures with limits, a curve, entropy against exposure, or the price of trust."""
     check_image(output)
     with users.open(audience=Audience.OTHERS) as monitor:
-        figure = figure_of(monitor, kind, apis, asked)
+        figure = figure_of(monitor, kind, apis, asked, budget)
     emit_figure(figure, output, quiet=quiet)
 
 
@@ -140,15 +150,24 @@ def _png(svg: str) -> bytes:
     return bytes(drawn)
 
 
-def figure_of(monitor: Monitor, kind: Plot, apis: list[str] | None, asked: Exposure) -> Figure:
-    """Draw one figure of some API sets; curve and trust need one set."""
+def figure_of(
+    monitor: Monitor,
+    kind: Plot,
+    apis: list[str] | None,
+    asked: Exposure,
+    budget: float | None = None,
+) -> Figure:
+    """Draw one figure of some API sets; curve and trust need one set, exposure takes a budget."""
+    if budget is not None and (kind != "exposure" or not 0 < budget < 1):
+        raise InputError(f"plot {kind}: a budget between 0 and 1 is drawn by `plot exposure` only")
     sets = [split_names(names) for names in apis or ()]
     users, question = monitor.population(), asked.question
     if kind == "entropy":
         return of_ranking(rank_sets(users, question, sets, size=2))
     if kind == "exposure":
         wanted = sets or [(api,) for api in users.publishable_apis(asked.k)]
-        return of_exposures(report_exposures(users, question, wanted), title="Exposure")
+        reports = report_exposures(users, question, wanted)
+        return of_exposures(reports, title="Exposure", budget=budget)
     if len(sets) != 1:
         raise InputError(f"plot {kind}: name exactly one set with --apis")
     if kind == "curve":

@@ -13,7 +13,7 @@ from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.cluster.snapshot import take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.errors import InputError
-from fpmonitor.population.sample import certificate_of
+from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.render import store
 from fpmonitor.render.numbers import percent
 from fpmonitor.snapshots import SnapshotMonitor
@@ -112,9 +112,13 @@ def sample(
 
     def smallest(number: int) -> str:
         """Return the upper limit of a set whose users all share one value."""
-        limits = certificate_of(number, asked.k, asked.population or everyone, asked.delta)
-        limit: float = limits.upper(CountSpectrum.from_counts([number]))
-        return percent(limit, 4)
+        limits = exposure_limits(
+            users=number,
+            k=asked.k,
+            population=asked.population or everyone,
+            delta=asked.delta,
+        )
+        return percent(limits.of(CountSpectrum.from_counts([number]))[1], 4)
 
     note(
         f"{users:,} of {everyone:,} users written to {output}. The price of sampling: the smallest "

@@ -27,8 +27,7 @@ from fpmonitor.cluster.snapshot import (
     values_join,
 )
 from fpmonitor.errors import InputError, StoreError, UndecidableError, UnknownNameError
-from fpmonitor.estimate.mixing import GOLDEN, splitmix64
-from fpmonitor.estimate.thinning import kept_number, seed_of
+from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
 from fpmonitor.logs import excerpt
 from fpmonitor.population.browsers import (
     TELLING_APIS,
@@ -269,7 +268,7 @@ class FolderSnapshot:
             codes = [column[drawn] for column in self.codes(self.apis)]
         else:
             names = [self.column(api) for api in self.apis]
-            kept = Thinning.of(self.engine, self.relation, users, seed)
+            kept = _FirstUsers.of(self.engine, self.relation, users, seed)
             text = transpile(kept.users(self.relation, names), self.engine.dialect)
             frame = self.engine.frame(text)
             codes = [frame[name].to_numpy() for name in names]
@@ -293,8 +292,8 @@ class FolderSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thinning:
-    """The first users in the order of a seed, as `estimate.thinning.dropped_positions` keeps them.
+class _FirstUsers:
+    """The first users in the order of a seed.
 
     Attributes
     ----------
@@ -309,7 +308,7 @@ class Thinning:
     low: int
 
     @classmethod
-    def of(cls, engine: Engine, relation: str, users: int, seed: int) -> Thinning:
+    def of(cls, engine: Engine, relation: str, users: int, seed: int) -> _FirstUsers:
         """Find the last of `users` users of a relation, without sorting all."""
         if not users:
             return cls(seed=seed, high=-1, low=-1)
@@ -363,7 +362,6 @@ class FolderQueries:
         self, snapshot: FolderSnapshot, recoding: Recoding, present: Sequence[str]
     ) -> None:
         self._snapshot, self._recoding, self._present = snapshot, recoding, tuple(present)
-        self._thinning: Thinning | None = None
         self._known: dict[tuple[str, ...], CountSpectrum] = {}
         self.apis, self.users = snapshot.apis, snapshot.users
         self._absent_alone = False
@@ -462,10 +460,7 @@ class FolderQueries:
         names = [self._snapshot.column(api) for api in apis]
         if self._absent_alone and apis:
             names += [own for _, own in _OWN]
-        text = self._rows(apis)
-        if self._thinning is not None:
-            text = self._thinning.users(f"({text}) AS shown", names)
-        return f"({text})", names
+        return f"({self._rows(apis)})", names
 
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the tuples of the values of `apis`; errors as of `spectra`."""
@@ -504,7 +499,7 @@ class FolderQueries:
         return other
 
     def users_of_apis(self) -> Mapping[str, int]:
-        """Count for each API the users with an observation of it, before any thinning."""
+        """Count for each API the users with an observation of it."""
         counts = [
             f"count(CASE WHEN {column} <> {ABSENT} THEN 1 END) AS {column}"
             for column in map(self._snapshot.column, self.apis)
@@ -514,33 +509,17 @@ class FolderQueries:
         found = rows(engine, "cluster/count", counts=", ".join(counts), relation=relation)
         return dict(zip(self.apis, map(int, found.row(0)), strict=True))
 
-    def thinned(self, *, mean: float, seed: int) -> FolderQueries:
-        """Keep the users that `estimate.thinning.dropped_positions` keeps of their hashes."""
-        kept = kept_number(mean, seed)
-        if kept >= self.users:
-            return self
-        other = copy.copy(self)
-        other._known, other.users = {}, kept  # noqa: SLF001 -- its own class
-        other._thinning = Thinning.of(  # noqa: SLF001
-            self._snapshot.engine, f"({self._rows([])}) AS shown", kept, seed
-        )
-        return other
-
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
         together = list(dict.fromkeys([*given, *apis]))
         names = [self._snapshot.column(api) for api in together]
         cohort = names[: len(dict.fromkeys(given))]
-        keys = self._rows(together)
-        if self._thinning is not None:
-            keys = self._thinning.keys(f"({keys}) AS shown", names)
         found = rows(
             self._snapshot.engine,
             "cluster/cohorts",
             cohort=", ".join(cohort),
             columns=", ".join(names),
-            condition="TRUE" if self._thinning is None else self._thinning.condition,
-            keys=keys,
+            users=self._rows(together),
         )
         parts = found.cast(pl.Int64).sort(found.columns).group_by(cohort, maintain_order=True)
         return [
@@ -549,16 +528,9 @@ class FolderQueries:
                 spectrum=CountSpectrum.from_counts(
                     np.repeat(part["users"].to_numpy(), part["tuples"].to_numpy())
                 ),
-                kept=_spectrum_or_none(
-                    np.repeat(part["kept"].to_numpy(), part["tuples"].to_numpy())
-                ),
             )
             for codes, part in parts
         ]
-
-
-def _spectrum_or_none(counts: NDArray[np.int64]) -> CountSpectrum | None:
-    return CountSpectrum.from_counts(counts) if counts.any() else None
 
 
 def _status_and_text(cell: str) -> tuple[str, str | None]:

@@ -11,19 +11,20 @@ import numpy as np
 
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.guarantee import Terms, guarantee
+from fpmonitor.decide.questions import Level
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.criterion import Criterion, Refutation
 from fpmonitor.estimate.looks import base_of, blocking_tests, decision_criteria
 from fpmonitor.estimate.realised import average_budget
-from fpmonitor.estimate.sample_size import users_needed, users_until_decided
+from fpmonitor.estimate.sample_size import users_needed
 from fpmonitor.population.views import View
 
 _LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import ApiSet, Proof, Setting, Verdict
     from fpmonitor.policy import Policy
@@ -37,6 +38,7 @@ def decide(
     *,
     seal: str,
     universe: int | None = None,
+    level: Level | None = None,
     setting: Setting = "population",
     missing: Missing = "value",
     coverage: Mapping[str, float | None] | None = None,
@@ -65,6 +67,8 @@ def decide(
         The digest of the data as the decision may tell it.
     universe
         See `Decision`; at least the number of candidates.
+    level
+        Share of delta that the tests have; by default the whole, where something is estimated.
     setting, missing, coverage
         See `Decision`; `missing` and `coverage` are noted only.
     weights
@@ -103,16 +107,19 @@ def decide(
     must, never, weights = sorted(set(must)), set(never), weights or {}
     exact = setting == "sample" or policy.delta is None
     universe = None if exact else universe
+    level = Level(level=policy.delta) if level is None else level
     proven = (
         None
         if known is None
-        else _proven(known, policy, setting, missing=missing, seal=seal, universe=universe)
+        else _proven(
+            known, policy, setting, missing=missing, seal=seal, universe=universe, level=level
+        )
     )
     if known is not None and known.proof:
         # The same tests to the last digit, whatever weights the installed libraries design by now.
         tests = _tests_of(known.proof)
     else:
-        tests = _tests(policy, setting, source.users, universe)
+        tests = _tests(policy, setting, source.users, universe, level.level)
     if not exact and not tests.proof:
         raise _nothing_certified(policy, source.users)
     borders = search(
@@ -138,10 +145,7 @@ def decide(
         volatile=(view or View()).volatile,
         masked=masked,
         universe=universe,
-    )
-    needed, until = (
-        tuple(_forecast(of, source, policy, universe, undecided)) if forecast else None
-        for of in (users_needed, users_until_decided)
+        registered=level.registered,
     )
     return Decision(
         policy=policy,
@@ -150,6 +154,9 @@ def decide(
         users=source.users,
         digest=seal,
         universe=universe,
+        level=level.level,
+        registered=level.registered,
+        view_weight=level.view_weight,
         proof=tests.proof,
         guarantee=guarantee(terms),
         coverage=coverage,
@@ -163,8 +170,7 @@ def decide(
         else _utility_bound(borders, policy, weights, must=must, never=never),
         complete=borders.complete,
         evaluated=borders.evaluated,
-        users_needed=needed,
-        users_until_decided=until,
+        users_needed=_forecast(source, policy, universe, level, undecided) if forecast else None,
         seconds=round(time.perf_counter() - started, 3),
         view=view or View(),
         masked=tuple(masked),
@@ -181,6 +187,7 @@ def _proven(
     missing: Missing,
     seal: str,
     universe: int | None,
+    level: Level,
 ) -> Borders:
     """Return what an earlier decision proves.
 
@@ -201,6 +208,7 @@ def _proven(
             ("missing", known.missing, missing),
             ("data", known.digest, seal),
             ("universe", known.universe, universe),
+            ("level", known.level, level.level),
             ("proof", known.proof is None, setting == "sample" or policy.delta is None),
         )
         if before != now
@@ -235,24 +243,28 @@ def _utility_bound(
 
 
 def _forecast(
-    of: Callable[..., Any],
     source: SpectrumSource,
     policy: Policy,
     universe: int | None,
+    level: Level,
     undecided: Iterable[ApiSet],
-) -> Iterator[Any]:
-    """Forecast users for each set; nothing is undecided where nothing is estimated."""
-    for apis in undecided if policy.delta is not None else ():
-        yield of(
+) -> tuple[int | None, ...]:
+    """Users that would decide each set; nothing is undecided where nothing is estimated."""
+    if level.level is None:
+        return ()
+    return tuple(
+        users_needed(
             source.spectrum(apis),
             len(apis),
             users=source.users,
             k=policy.k,
             population=policy.population,
             budget=policy.budget,
-            delta=policy.delta,
+            delta=level.level,
             universe=universe or len(policy.candidates),
         )
+        for apis in undecided
+    )
 
 
 def recheck(
@@ -275,7 +287,9 @@ def recheck(
         The policy asks more than the current data can carry.
     """
     policy = decision.policy
-    tests = _tests(policy, decision.setting, source.users, decision.universe)
+    tests = _tests(
+        policy, decision.setting, source.users, decision.universe, decision.level or policy.delta
+    )
     verdicts: dict[ApiSet, Verdict] = {}
     for apis in decision.allow:
         if tests.allow.holds(source.spectrum(apis), len(apis)):
@@ -302,9 +316,11 @@ class Tests(NamedTuple):
         return (self.refute.monotone or not least) and self.refute.refutes(spectrum, size)
 
 
-def _tests(policy: Policy, setting: Setting, users: int, universe: int | None) -> Tests:
-    """Make the tests of a question for a number of users."""
-    if setting == "sample" or policy.delta is None:
+def _tests(
+    policy: Policy, setting: Setting, users: int, universe: int | None, level: float | None
+) -> Tests:
+    """Make the tests of a question for a number of users; `level` is what they share of delta."""
+    if setting == "sample" or level is None:
         criterion = exact_criterion(policy, users)
         return Tests(criterion, criterion)
     criteria = decision_criteria(
@@ -312,13 +328,13 @@ def _tests(policy: Policy, setting: Setting, users: int, universe: int | None) -
         k=policy.k,
         population=policy.population,
         budget=policy.budget,
-        delta=policy.delta,
+        delta=level,
         universe=universe or len(policy.candidates),
     )
     proof = criteria.proofs(len(policy.candidates))
     if not policy.realised:
         return Tests(criteria.allow, criteria.block, criteria.refute, proof)
-    allow, proof_of_allow = _realised(policy, policy.delta, users, universe)
+    allow, proof_of_allow = _realised(policy, level, users, universe)
     if proof:
         proof = proof | {"allow": proof["allow"] | proof_of_allow}
     return Tests(allow, criteria.block, criteria.refute, proof)
@@ -358,7 +374,7 @@ def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
     if base_of(users) is None:
         return UndecidableError(
             f"{users} users are too few to decide anything",
-            hint="from 23 users on, large budgets can be met",
+            hint="even of 23 who are all alike, no budget below 60 % would be met",
         )
     return UndecidableError(
         f"{policy.k:,} of {policy.population:,} users are as many as "

@@ -6,7 +6,7 @@ A decision file alone answers a gate, so this module needs neither numbers nor a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,7 +19,7 @@ from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import read_json, typed, untyped
-from fpmonitor.vocabulary import meaning
+from fpmonitor.vocabulary import columns_of, meaning
 
 # not-a-number is within no limits
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
@@ -64,9 +64,6 @@ class Decision(Result):
     users_needed
         For each undecided set a forecast of the observed users that would decide it, null where
         100 million would not; null as a whole when it was not asked for.
-    users_until_decided
-        The same for who looks again and again while users come in, and stops at the first answer:
-        the users on average, and those that suffice in nine of ten cases.
     view, source
         How the users were looked at, and the one source whose observations counted, null for all.
     masked
@@ -78,6 +75,10 @@ class Decision(Result):
     universe
         Number of APIs any of which may be chosen after looking; null where the question is taken to
         have been fixed before the users were seen, and for observed users alone.
+    level, registered, view_weight
+        Share of delta that the tests of each side have together, whether for a question that was
+        registered before the first user was stored, and the share that the view has by its name:
+        see `Level`. Null for observed users alone, and in files of before.
     proof
         For `allow` and `block` all that a stranger needs to prove the limits again and to find each
         verdict from a count spectrum: docs/formats.md. Null for observed users alone, and in files
@@ -105,7 +106,6 @@ class Decision(Result):
     block: tuple[ApiSet, ...]
     undecided: tuple[ApiSet, ...]
     users_needed: tuple[_Count | None, ...] | None = None
-    users_until_decided: tuple[tuple[_Count, _Count] | None, ...] | None = None
     recommended: ApiSet
     utility: _Amount | None = None
     utility_bound: _Amount | None = None
@@ -114,6 +114,9 @@ class Decision(Result):
     seconds: _Amount
     engine: str | None = None
     universe: _Count | None = None
+    level: _Share | None = None
+    registered: bool = False
+    view_weight: _Share | None = None
     proof: Proof | None = None
 
     def means(self, candidate: str) -> str:
@@ -127,14 +130,20 @@ class Decision(Result):
         ------
         UnknownNameError
             One of them is not a candidate of the policy.
+        InputError
+            A name that may mean several APIs.
         """
-        found: set[str] = set()
+        candidates, found = self.policy.candidates, set[str]()
+        means = {name: self.means(name) for name in candidates}
         for api in apis:
-            wanted = {meaning(api, {})} - {""}
-            same = {name for name in self.policy.candidates if self.means(name) in wanted}
-            found |= {api} if api in self.policy.candidates else same or {api}
+            found |= {api} if api in candidates else {*columns_of(api, means)} or {api}
         self.policy.check_candidates(found)
         return found
+
+    def with_delta(self, delta: float) -> Decision:
+        """Return the decision with another delta, of which its tests have the same share."""
+        level = self.level and self.level * (delta / (self.policy.delta or 1))
+        return replace(self, policy=replace(self.policy, delta=delta), level=level)
 
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
@@ -169,7 +178,7 @@ class Decision(Result):
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it stands in a decision file."""
         content = untyped(self)
-        for name in ("users_needed", "users_until_decided", "coverage"):
+        for name in ("users_needed", "coverage"):
             if content[name] is None:
                 del content[name]
         if not self.names:
@@ -201,10 +210,9 @@ class Decision(Result):
         strangers = sorted(set().union(*sets) - set(decision.policy.candidates))
         if strangers:
             raise InputError(f"not {_NAME}: {strangers[0]!r} is not a candidate")
-        for name in ("users_needed", "users_until_decided"):
-            forecast = getattr(decision, name)
-            if forecast is not None and len(forecast) != len(decision.undecided):
-                raise InputError(f"not {_NAME}: `{name}` is not as long as `undecided`")
+        needed = decision.users_needed
+        if needed is not None and len(needed) != len(decision.undecided):
+            raise InputError(f"not {_NAME}: `users_needed` is not as long as `undecided`")
         if parts.proof and len(parts.proof) != 2:
             raise InputError(f"not {_NAME}: `proof` lacks a side")
         return decision

@@ -31,6 +31,8 @@ class Terms:
         As in `Decision`.
     universe
         Number of APIs any of which may be chosen after looking; null for a question fixed before.
+    registered
+        Whether it was registered before the first user was stored.
     coverage
         Candidate -> share of the users with an observation of it; null where it may not be told.
     volatile
@@ -44,6 +46,7 @@ class Terms:
     users: int
     missing: Missing = "value"
     universe: int | None = None
+    registered: bool = False
     coverage: Mapping[str, float | None] = field(default_factory=dict)
     volatile: Volatile = "shared"
     masked: Sequence[str] = ()
@@ -54,12 +57,17 @@ def guarantee(terms: Terms) -> str:
     return " ".join(filter(None, (clause(terms) for clause in _CLAUSES)))
 
 
-def limits(*, population: int, users: int, delta: float) -> str:
-    """Say what each limit of the exposure of one set promises."""
+def limits(*, population: int, users: int, delta: float, together: bool = False) -> str:
+    """Say what limits of exposures promise: each for its set, or all sets together."""
+    whose = (
+        "All limits hold together with probability {}, whichever sets are chosen after looking"
+        if together
+        else "Each limit holds with probability {} for a set named before looking"
+    )
     return (
-        f"Each limit holds with probability {1 - delta:.6g}, for the average over populations of "
-        f"{population:,}, if the {users:,} observed users and theirs are independent draws from "
-        "one distribution."
+        f"{whose.format(f'{1 - delta:.6g}')}, however often one asks again while users are "
+        f"added, for the average over populations of {population:,}, if the {users:,} observed "
+        "users and theirs are independent draws from one distribution."
     )
 
 
@@ -94,10 +102,22 @@ def _promise(terms: Terms) -> str:
 
 def _choice(terms: Terms) -> str:
     """Say what may be chosen after looking, up to the assumption."""
-    looks = "however often this question is decided anew while users are added"
+    looks = "however often this question is decided anew while users are added, provided that"
+    if terms.registered:
+        return f"as registered before the first user was stored, and {looks}"
     if terms.universe is None:
-        return f"{looks}, provided that this question was fixed before the data were seen and that"
-    return f"whichever APIs are chosen after looking and {looks}, provided that"
+        return (
+            f"{looks} this question and its view of the users were fixed before the data were seen "
+            "and that"
+        )
+    # Without users who lack a candidate, these choose the users.
+    chosen, fixed = "APIs and view of the users are", ""
+    if terms.missing == "drop":
+        chosen, fixed = "view of the users is", "the candidates, "
+    return (
+        f"whichever {chosen} chosen after looking and {looks} {fixed}k, population and budget were "
+        "fixed before the data were seen and that"
+    )
 
 
 def _absent(terms: Terms) -> str:

@@ -12,12 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.evalues import log_share, window_test
-from fpmonitor.estimate.looks import level_terms
+from fpmonitor.estimate.looks import BASES, level_terms
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
@@ -68,7 +68,7 @@ def share_delta(decision: Decision, horizon: int) -> Decision:
             "a decision on the observed users is exact, so its checks share nothing",
             hint="omit --horizon",
         )
-    return replace(decision, policy=replace(decision.policy, delta=delta / horizon))
+    return decision.with_delta(delta / horizon)
 
 
 def slot_of(number: int, shared: Decision, horizon: int) -> CheckSlot:
@@ -144,8 +144,10 @@ def weigh(
         prices = [(0.0, math.log(len(sets)))] * len(sets)
         usual = (0.0, math.log(_DESIGN_SIZE))
     else:
-        allow, block = level_terms(policy.delta or 1.0, universe)
-        allow, block = allow - allow[0], block - allow[0]
+        # Whoever chose the list by these users could have chosen another view of them as well.
+        # A window is one look: it needs no share of the bases.
+        levels = level_terms(decision.level or policy.delta or 1.0, universe)
+        allow, block = (level + math.log((policy.delta or 1.0) / BASES) for level in levels)
         prices = [(float(allow[len(apis)]), float(block[len(apis)])) for apis in sets]
         usual = (float(allow[min(_DESIGN_SIZE, universe)]), float(block[1]))
     test = window_test(

@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.programme import best_line, envelope, sharpest_weights
 from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from fpmonitor.estimate.margins import Sign
-    from fpmonitor.estimate.poisson import PoissonLaws
+    from fpmonitor.estimate.margins import Cells, Sign
 
 _REACH = 3.5  # of the clock, in standard deviations of the arrival of a user
 _STEP = 0.9  # of the clock, in standard deviations of the thinning
@@ -165,7 +163,7 @@ class Base:
 
 
 def design_base(
-    laws: PoissonLaws,
+    cells: Cells,
     *,
     sign: Sign,
     budget: float,
@@ -177,8 +175,8 @@ def design_base(
 
     Parameters
     ----------
-    laws
-        Distributions of the counts of Poisson(`laws.mean`) users.
+    cells
+        Distributions of the counts of Poisson(`cells.laws.mean`) users.
     sign
         -1 for an upper limit, +1 for a lower limit.
     budget
@@ -186,17 +184,17 @@ def design_base(
     log_term
         `ln(1 / level)`, nats, at which it is sharpest.
     share
-        `laws.mean` by the users in the middle of its use, in (0, 1).
+        The mean by the users in the middle of its use, in (0, 1).
     monotone
         Whether the score must grow with the API set.
     """
+    laws = cells.laws
     # Averaging over thinnings takes this share of the variance away.
     weights = sharpest_weights(
         laws, sign=sign, budget=budget, log_term=log_term / share, monotone=monotone
     )
     largest = np.abs(weights * (laws.starts[1:] - 1)).max()
     weights = weights * min(_LARGEST_EXPONENT / largest, 1.0)
-    cells = Cells.of(laws)
     exposure, bounds = cells.exposure[sign], laws.mean * cells.bounds(weights, sign)
     slope, intercept = best_line(exposure, bounds, sign, budget)
     corners, values = envelope(exposure, bounds, sign)
@@ -289,11 +287,22 @@ class AveragedScore:
             "charge": self.charge,
         }
 
-    def limit(self, score: float, log_term: float) -> float:
-        """Upper (sign -1) or lower (sign +1) confidence limit of the exposure, a share."""
+    def limit(self, score: float, log_term: float, share: float = 1.0) -> float:
+        """Upper (sign -1) or lower (sign +1) confidence limit of the exposure, a share.
+
+        Parameters
+        ----------
+        score
+            Of all observed users, or of those in a part of the population.
+        log_term
+            `ln(1 / level)`, nats.
+        share
+            Probability of the part, whose exposure it is then.
+        """
         base = self.base
         nats = base.sign * self.scale * score
         nats -= _LIMIT_ROUNDING * abs(nats) + log_term - self.clock.log_factor + self.charge
+        nats /= share
         order = slice(None, None, base.sign)
         if nats > base.bounds.max():  # no exposure explains so much
             return 0.0 if base.sign < 0 else 1.0
@@ -350,8 +359,12 @@ def _mean_over_thinnings(
     moments = np.tile(np.exp(exponents), (thinnings.shares.size, 1))
     share = thinnings.shares[:, np.newaxis]
     table = np.empty((counts, thinnings.shares.size))
+    before, after = moments[:, :-1], moments[:, 1:]
+    kept = np.empty_like(before)
     for count in range(counts):
         table[count] = moments[:, 0]
-        moments[:, :-1] = (1 - share) * moments[:, :-1] + share * moments[:, 1:]
+        np.multiply(after, share, out=kept)
+        before *= 1 - share
+        before += kept
     means: NDArray[np.float64] = np.log(table) @ thinnings.weights
     return means

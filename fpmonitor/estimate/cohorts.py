@@ -7,32 +7,29 @@ share both its cohort and its value of `J`:
     Q_c(n, k) = sum_v p_cv F(p_cv) / P(X = c),    sum_c P(X = c) Q_c(n, k) = Q(n, k) of J and X,
 
 with `F` of Definition 7 of "Statistical anonymity". All limits here hold for all cohorts together,
-whatever their number, seen or not. Derivation: docs/theory.md.
+whatever their number, seen or not, and at every look. Proofs: docs/certificate.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import scipy
 
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.certificate import THINNING_SHARE
-from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import subsample_exposure_probability
+from fpmonitor.estimate.limits import part_of_delta
 from fpmonitor.policy import check_share, check_threshold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fpmonitor.estimate.certificate import Certificate
-    from fpmonitor.estimate.chernoff import TailBound
+    from fpmonitor.estimate.limits import Limits
     from fpmonitor.spectrum import CountSpectrum
 
 SHARE_LIMITS_SHARE = 0.1  # of delta, spent on the shares of the cohorts
 _BISECTIONS = 80
+_SMALLEST = 1e-300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,50 +50,39 @@ class CohortLimits:
     upper: float
 
 
-def cohort_limits(
-    certificate: Certificate, thinned: CountSpectrum | None, *, seen: int
-) -> CohortLimits:
+def cohort_limits(limits: Limits, spectrum: CountSpectrum, *, hidden: int = 0) -> CohortLimits:
     """Limits of the exposure of one cohort.
 
-    With probability at least `1 - delta` no upper limit of any cohort is below its exposure, and
-    with probability at least `1 - delta` no lower limit of any cohort is above it.
+    With probability at least `1 - delta` no upper limit of any cohort is ever below its exposure,
+    and with probability at least `1 - delta` no lower limit of any cohort is ever above it.
 
     Parameters
     ----------
-    certificate
+    limits
         Made for all observed users, not for the cohort.
-    thinned
-        Count spectrum of the cohort's users that the thinning of all users keeps; None if it keeps
-        none.
-    seen
-        Observed users of the cohort, before thinning.
+    spectrum
+        Count spectrum of the cohort's observed users.
+    hidden
+        As in `Limits.of`.
 
     Raises
     ------
     InputError
-        More thinned users than observed ones, or more of them than the certificate is for.
+        More users than the limits are for.
 
     Notes
     -----
-    Jensen's inequality within the cohort turns the theorem of docs/certificate.md into
-    `ln E exp(-S_c) <= P(c) W(Q_c)`: the limit of a sample whose mean size is `mu P(c)`. Its error
-    probability is `P(c)` times a share of delta, which sums to that share over any number of
-    cohorts. `P(c)` is not known, and the limits of `share_limits` take its place.
+    Jensen's inequality within the cohort gives `ln E exp(sign S_c) <= P(c) W(Q_c)`. The error
+    probability of its limits is `P(c)` times a share of delta, which sums to that share over any
+    number of cohorts. `P(c)` is not known, and the limits of `share_limits` take its place.
     """
-    if seen > certificate.users or (thinned is not None and thinned.users > seen):
-        raise InputError(f"cohort: {seen} users seen do not fit the thinned or all users")
-    share_lower, share_upper = share_limits(
-        seen, certificate.users, certificate.delta * SHARE_LIMITS_SHARE / 2
-    )
-    if share_lower == 0:
-        return CohortLimits(share_lower=0.0, share_upper=share_upper, lower=0.0, upper=1.0)
-    tails = 1 - THINNING_SHARE - SHARE_LIMITS_SHARE
-    log_term = -math.log(tails * certificate.delta * share_lower)
-    upper = _limit(certificate.from_above, thinned, share_lower, log_term)
-    lower = _limit(certificate.from_below, thinned, share_upper, log_term)
-    return CohortLimits(
-        share_lower=share_lower, share_upper=share_upper, lower=min(lower, upper), upper=upper
-    )
+    low, high = share_limits(spectrum.users, limits.users, limits.delta * SHARE_LIMITS_SHARE)
+    if low == 0:
+        return CohortLimits(share_lower=0.0, share_upper=high, lower=0.0, upper=1.0)
+    level = part_of_delta(limits.delta * (1 - SHARE_LIMITS_SHARE))
+    # (x + ln P) / P first rises and then falls with P: what is ruled out is least at an end.
+    lower, upper = limits.of_part(spectrum, -math.log(level), (low, high), hidden=hidden)
+    return CohortLimits(share_lower=low, share_upper=high, lower=lower, upper=upper)
 
 
 def cohort_exposure(
@@ -135,10 +121,10 @@ def cohort_exposure(
 
 
 def share_limits(seen: int, users: int, delta: float) -> tuple[float, float]:
-    """Limits of the share of a cohort, each wrong with probability at most `delta` times the share.
+    """Limits of the share of a cohort, ever wrong with probability at most `delta` times the share.
 
-    So all lower limits of any number of cohorts hold together with probability `1 - delta`, and
-    all upper limits.
+    So the limits of any number of cohorts hold together, while users come in, with probability
+    `1 - delta`.
 
     Parameters
     ----------
@@ -156,40 +142,34 @@ def share_limits(seen: int, users: int, delta: float) -> tuple[float, float]:
 
     Notes
     -----
-    Clopper and Pearson (1934) with the error probability `delta p` at the share `p` in place of a
-    constant: the rejected numbers of users stay a half-line for every `p`.
+    The likelihood of a beta mixture of shares, divided by that of the true share `p`, is a
+    martingale: it ever reaches `1 / (delta p)` with probability at most `delta p` (Ville 1939,
+    Robbins 1970). The shares at which it has not are an interval, as the condition is concave.
     """
     check_share("delta", delta)
     if not 0 <= seen <= users:
         raise InputError(f"cohort: {seen} users seen of {users}")
-    observed = seen / users
+    least = float(
+        scipy.special.betaln(seen + 0.5, users - seen + 0.5) - math.log(math.pi)
+    ) + math.log(delta)
+    least -= 1e-9 * abs(least)  # rounding
+
+    def possible(share: float) -> bool:
+        likelihood = (seen - 1) * math.log(share) + scipy.special.xlog1py(users - seen, -share)
+        return bool(likelihood > least)
+
+    observed = max(seen / users, _SMALLEST)
     lower, upper = 0.0, 1.0
     if seen >= 2:  # one user proves nothing at an error probability that falls with the share
-        lower, _ = _bisect(
-            lambda p: float(scipy.special.betainc(seen, users - seen + 1, p)) > delta * p,
-            1e-300,
-            observed,
-        )
+        low, high = _SMALLEST, observed
+        for _ in range(_BISECTIONS):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if possible(middle) else (middle, high)
+        lower = low
     if seen < users:
-        _, upper = _bisect(
-            lambda p: float(scipy.special.betaincc(seen + 1, users - seen, p)) <= delta * p,
-            max(observed, 1e-300),
-            1.0,
-        )
-    return (lower if lower > 1e-290 else 0.0), upper
-
-
-def _bisect(above: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Points, close to each other, below and above which a condition begins to hold."""
-    for _ in range(_BISECTIONS):
-        middle = math.sqrt(low * high)
-        if above(middle):
-            high = middle
-        else:
-            low = middle
-    return low, high
-
-
-def _limit(bound: TailBound, thinned: CountSpectrum | None, share: float, log_term: float) -> float:
-    points = 0.0 if thinned is None else score(bound.weights, thinned)
-    return replace(bound, mean=bound.mean * share).limit(points, log_term)
+        low, high = observed, 1.0
+        for _ in range(_BISECTIONS):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if possible(middle) else (low, middle)
+        upper = high
+    return lower, upper

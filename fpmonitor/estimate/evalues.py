@@ -18,6 +18,7 @@ import numpy as np
 
 from fpmonitor.estimate.averaging import averaged, design_base
 from fpmonitor.estimate.criterion import score
+from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.poisson import poisson_laws, useful_mean
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _design(
         full, k=k, population=population, budget=budget, largest_count=_LARGEST_COUNT
     )
     return design_base(
-        poisson_laws(mean=mean, k=k, population=population, budget=budget),
+        Cells.of(poisson_laws(mean=mean, k=k, population=population, budget=budget)),
         sign=sign,
         budget=budget,
         log_term=log_term,

@@ -16,19 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.averaging import averaged, design_base
-from fpmonitor.estimate.criterion import Criterion, Refutation, score
+from fpmonitor.estimate.criterion import Criterion, Refutation
+from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.poisson import poisson_laws, useful_mean
-from fpmonitor.estimate.thinning import check_users
-from fpmonitor.policy import check_share, check_threshold
+from fpmonitor.policy import check_sample, check_share, check_threshold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.margins import Sign
-    from fpmonitor.spectrum import CountSpectrum
 
 BASES = 42  # from 23 users to half a billion; the last one serves all that come after
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
@@ -143,7 +142,10 @@ def decision_criteria(
     those of few APIs, alike; the rest for larger ones. What holds a set above the budget is above
     it.
     """
-    _check(users, k, population, budget, delta)
+    check_sample(users)
+    check_threshold(k, population)
+    check_share("budget", budget)
+    check_share("delta", delta)
     if universe < 1:
         raise PolicyError("universe", f"must be at least one API, got {universe}")
     allow_terms, block_terms = level_terms(delta, universe)
@@ -214,99 +216,23 @@ def level_terms(delta: float, universe: int) -> tuple[NDArray[np.float64], NDArr
     return first + np.array(allow), first + math.log(2) + np.array([small] * (few + 1) + later)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Limits:
-    """Confidence limits of the statistical exposure `Q(n, k)` of one API set, at every look.
-
-    Each of the two limits is ever wrong with probability at most `delta`.
-
-    Attributes
-    ----------
-    users
-        `m`, observed users.
-    delta
-        Tolerated probability of error, for each limit.
-    above, below
-        Scores that the limits come from; None for users too few for any base.
-    """
-
-    users: int
-    delta: float
-    above: AveragedScore | None
-    below: AveragedScore | None
-
-    def upper(self, spectrum: CountSpectrum) -> float:
-        """Upper limit of the exposure, a share in [0, 1], from the spectrum of all users.
-
-        Raises
-        ------
-        InputError
-            The spectrum is not of so many users.
-        """
-        return self._limit(self.above, spectrum, otherwise=1.0)
-
-    def lower(self, spectrum: CountSpectrum) -> float:
-        """Lower limit of the exposure, a share in [0, 1], from the spectrum of all users.
-
-        Raises
-        ------
-        InputError
-            The spectrum is not of so many users.
-        """
-        return min(self._limit(self.below, spectrum, otherwise=0.0), self.upper(spectrum))
-
-    def _limit(
-        self, averaged_score: AveragedScore | None, spectrum: CountSpectrum, *, otherwise: float
-    ) -> float:
-        if spectrum.users != self.users:
-            raise InputError(
-                f"spectrum: has {spectrum.users} users, the certificate is for {self.users}"
-            )
-        if averaged_score is None:
-            return otherwise
-        points = score(averaged_score.weights, spectrum)
-        return averaged_score.limit(points, _log_term(self.delta))
-
-
-def exposure_limits(
-    *, users: int, k: int, population: int, delta: float, budget: float = 0.05
-) -> Limits:
-    """Limits for one API set, fixed before the data are seen.
-
-    Parameters
-    ----------
-    users
-        `m`, observed users, at least 2.
-    k, population
-        Anonymity threshold and `n`, users.
-    delta
-        Tolerated probability that a limit is ever wrong, in (0, 1).
-    budget
-        Exposure near which the limits are sharpest, in (0, 1). They hold everywhere.
-
-    Raises
-    ------
-    PolicyError
-        An argument is out of its range; the error names it.
-    """
-    _check(users, k, population, budget, delta)
-    position = base_of(users)
-    above, below = (
-        None
-        if position is None
-        else averaged(
-            _base(position, k, population, budget, sign=sign, log_term=_log_term(delta)),
-            users=users,
-        )
-        for sign in (-1, 1)
-    )
-    return Limits(users=users, delta=delta, above=above, below=below)
-
-
 def base_of(users: int) -> int | None:
     """Position of the base that serves a number of users; None for too few."""
     ratio = _LARGEST_SHARE * users / _FIRST_MEAN
     return None if ratio < 1 else min(math.floor(math.log(ratio) / math.log(_RATIO)), BASES - 1)
+
+
+def base_cells(
+    position: int, k: int, population: int, budget: float, largest_count: float = _LARGEST_COUNT
+) -> tuple[Cells, float]:
+    """Return the counts that a base sees, and the share of the users that it keeps.
+
+    The share is that in the middle of its use. Both follow from the question alone.
+    """
+    full = _FIRST_MEAN * _RATIO**position
+    mean = useful_mean(full, k=k, population=population, budget=budget, largest_count=largest_count)
+    laws = poisson_laws(mean=mean, k=k, population=population, budget=budget)
+    return Cells.of(laws), _MIDDLE_SHARE * mean / full
 
 
 @lru_cache(maxsize=64)
@@ -314,17 +240,14 @@ def _base(
     position: int, k: int, population: int, budget: float, *, sign: Sign, log_term: float
 ) -> Base:
     """Design a base; it follows from the question alone."""
-    full = _FIRST_MEAN * _RATIO**position
-    mean = useful_mean(
-        full, k=k, population=population, budget=budget, largest_count=_LARGEST_COUNT
-    )
+    cells, share = base_cells(position, k, population, budget)
     return design_base(
-        poisson_laws(mean=mean, k=k, population=population, budget=budget),
+        cells,
         sign=sign,
         budget=budget,
         log_term=log_term,
-        share=_MIDDLE_SHARE * mean / full,
-        monotone=sign < 0 or population <= _FREE_FROM * mean,
+        share=share,
+        monotone=sign < 0 or population <= _FREE_FROM * cells.laws.mean,
     )
 
 
@@ -336,13 +259,6 @@ def _criterion(weights: NDArray[np.float64], limits: NDArray[np.float64], users:
     limits = np.clip(limits, -1, users)
     limits[0] = users
     return Criterion(weights, limits)
-
-
-def _check(users: int, k: int, population: int, budget: float, delta: float) -> None:
-    check_users(users)
-    check_threshold(k, population)
-    check_share("budget", budget)
-    check_share("delta", delta)
 
 
 def _log_term(delta: float) -> float:

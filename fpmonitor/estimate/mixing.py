@@ -21,6 +21,15 @@ def splitmix64(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return words ^ (words >> np.uint64(31))
 
 
+def seed_of(*parts: str) -> int:
+    """64-bit seed that depends on every character of every part (BLAKE2b)."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return int.from_bytes(digest.digest(), "little")
+
+
 SALT = np.uint64(0x6A09E667F3BCC908)  # the first 64 fractional bits of the square root of 2
 
 

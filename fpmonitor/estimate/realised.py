@@ -8,6 +8,7 @@ docs/certificate.md, section 12.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -15,41 +16,52 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from fpmonitor.estimate.chernoff import exposed_users_bound
+from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.poisson import small_group_laws
+from fpmonitor.estimate.programme import envelope
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
+
+    from fpmonitor.estimate.margins import Sign
 
 _TILTS = 120
 _MOST_SIZES = 200_000  # of a population of random size; leaving some out errs on the safe side
 _ROUNDING = 1e-3  # of a logarithm of a probability, from 10^10 users
 
 
-def average_budgets(
-    *, k: int, population: int, budget: float, log_terms: ArrayLike
-) -> NDArray[np.float64]:
-    """Statistical exposures that keep the realised share within a budget, shares.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Moments:
+    """Bounds `ln E exp(sign t n X) <= U(Q)` for a tilt `t`.
 
-    For every distribution with an exposure of at most the result, the share of exposed users of one
-    population exceeds `budget` with probability at most `exp(-log_term)`; 0 where nothing is known.
-
-    Parameters
+    Attributes
     ----------
-    k, population
-        Anonymity threshold and `n`, users.
-    budget
-        `Q*`, a share of the users, in (0, 1).
-    log_terms
-        `ln(1 / delta)`, nats, any shape; the result has the same, and does not increase with it.
+    tilt
+        Positive.
+    exposures, bounds
+        Vertices of `U` with what a population of exactly n users costs, nats.
     """
-    too_many = math.floor(Fraction(repr(budget)) * population) + 1
-    tilts = np.geomspace(0.05 / math.sqrt(population * budget * k), 30 / k, _TILTS)
-    bound = exposed_users_bound(small_group_laws(k, population), tilts)
-    price = _price_of_fixed_size(population, k, bound.tilts)
-    terms = np.asarray(log_terms, dtype=np.float64)
-    averages = [min(bound.limit(too_many, term + price), budget) for term in terms.ravel()]
-    return np.array(averages).reshape(terms.shape)
+
+    tilt: float
+    exposures: NDArray[np.float64]
+    bounds: NDArray[np.float64]
+
+    def bound(self, exposure: float) -> float:
+        """Return the bound at an exposure, nats."""
+        return float(np.interp(exposure, self.exposures, self.bounds))
+
+
+@lru_cache(maxsize=16)
+def _moments(k: int, population: int, sign: Sign) -> tuple[_Moments, ...]:
+    """Bound the moments of the exposed users of a population, for all tilts."""
+    cells = Cells.of(small_group_laws(k, population))
+    tilts = np.geomspace(0.05 / math.sqrt(population * k), 30 / k, _TILTS)
+    found = []
+    for tilt, price in zip(tilts, _price_of_fixed_size(population, k, tilts, sign), strict=True):
+        bounds = population * cells.bounds(np.array([tilt]), sign)
+        exposures, values = envelope(cells.exposure[sign], bounds, sign)
+        found.append(_Moments(tilt=float(tilt), exposures=exposures, bounds=values + price))
+    return tuple(found)
 
 
 @lru_cache(maxsize=16)
@@ -59,15 +71,54 @@ def average_budget(
     """Statistical exposure that keeps the realised shares of all sets of some APIs together.
 
     For every distribution, all sets of the candidates with at most this exposure have a realised
-    share of at most `budget`, with probability at least `1 - delta`. Parameters as of
-    `average_budgets`, and the number of candidates.
+    share of at most `budget`, with probability at least `1 - delta`; 0 where nothing is known.
+
+    Parameters
+    ----------
+    k, population
+        Anonymity threshold and `n`, users.
+    budget
+        `Q*`, a share of the users, in (0, 1).
+    delta
+        In (0, 1).
+    candidates
+        Number of APIs.
     """
     log_term = math.log(math.comb(candidates, candidates // 2)) - math.log(delta)
-    return float(average_budgets(k=k, population=population, budget=budget, log_terms=log_term))
+    too_many = math.floor(Fraction(repr(budget)) * population) + 1
+    averages = [
+        float(np.interp(m.tilt * too_many - log_term, m.bounds, m.exposures))
+        for m in _moments(k, population, 1)
+    ]
+    return min(max(*averages, 0.0), budget)
+
+
+def realised_limits(
+    lower: float, upper: float, *, k: int, population: int, delta: float
+) -> tuple[float, float]:
+    """Limits of the realised share of one population, from those of its expectation; shares.
+
+    Each is wrong with probability at most `delta`, where the expectation is within its limits: also
+    if these come from users who are in the population, as the law of both is one.
+
+    Parameters
+    ----------
+    lower, upper
+        Limits of the statistical exposure.
+    k, population, delta
+        As of `average_budget`.
+    """
+    price = -math.log(delta)
+    most = min((m.bound(upper) + price) / m.tilt for m in _moments(k, population, 1))
+    few = max(-(m.bound(lower) + price) / m.tilt for m in _moments(k, population, -1))
+    # A number of users, and below `most`, above `few`.
+    highest = min(math.ceil(most) - 1, population)
+    lowest = max(math.floor(few) + 1, 0)
+    return min(lowest, highest) / population, highest / population
 
 
 def _price_of_fixed_size(
-    population: int, k: int, tilts: NDArray[np.float64]
+    population: int, k: int, tilts: NDArray[np.float64], sign: Sign = 1
 ) -> NDArray[np.float64]:
     """`-ln A` for each tilt: what a population of exactly n users costs, nats; shape (T,).
 
@@ -77,7 +128,8 @@ def _price_of_fixed_size(
     more = np.arange(-min(reach, population), reach + 1)
     sizes = population + more.astype(np.float64)
     chances = scipy.special.xlogy(sizes, population) - population - scipy.special.gammaln(sizes + 1)
-    change = np.where(more < 0, -more, (k - 1) * more)
+    exposing = sign * more  # users between the two populations: added, or taken away where negative
+    change = np.where(exposing < 0, -exposing, (k - 1) * exposing)
     return np.array(
         [_ROUNDING - scipy.special.logsumexp(chances - tilt * change) for tilt in tilts]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +38,7 @@ from fpmonitor.policy import check_share, check_threshold
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fpmonitor.ldp.mechanisms import PureMechanism
+    from fpmonitor.ldp.mechanisms import Mechanism, PureMechanism
     from fpmonitor.spectrum import CountSpectrum
 
 PROTOCOLS: dict[str, Callable[[int, float], PureMechanism]] = {
@@ -47,8 +47,10 @@ PROTOCOLS: dict[str, Callable[[int, float], PureMechanism]] = {
     "oue": optimised_unary_encoding,
     "blh": binary_local_hash,
 }
+MATRIX = "matrix"
 _LEAST_EPSILON = 1e-3
 _EPSILON_TOLERANCE = 1e-9
+_NOTICEABLE = 1.001  # above what the search of the best matrix leaves open
 _PLAN_EPSILONS = np.geomspace(0.05, 16, 85)
 TRADE_OFF_EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 8, 25))
 
@@ -249,13 +251,15 @@ class ApiPlan:
         Number of values to list before collection.
     mechanism, epsilon
         The protocol that meets the accuracy with the greatest average privacy, and its least
-        epsilon, nats; None when none does.
+        epsilon, nats; None when none does. At a given epsilon, the mechanism that tells most, which
+        may be the best `matrix`.
     hash_range
         Number of hashes of local hashing; None for others.
     average_privacy
         `S_mu` of it under Jeffreys' prior, a share.
     accuracy
-        Half the expected distance of the limits of the exposure, a share of the users.
+        Half the expected distance of the limits of the exposure, a share of the users; None at a
+        given epsilon.
     """
 
     api: str
@@ -330,7 +334,11 @@ def plan_api(
                 accuracy=foresight.at(first),
             )
             plans.append(plan)
-    nothing = ApiPlan(
+    return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=_nothing(api, values))
+
+
+def _nothing(api: str, values: int) -> ApiPlan:
+    return ApiPlan(
         api=api,
         values=values,
         mechanism=None,
@@ -339,7 +347,63 @@ def plan_api(
         average_privacy=None,
         accuracy=None,
     )
-    return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=nothing)
+
+
+def most_telling(api: str, values: int, epsilon: float, *, seed: int = 0) -> ApiPlan:
+    """Return the mechanism of greatest asymptotic utility at an LDP level, Jeffreys' prior.
+
+    Parameters
+    ----------
+    api
+        Name of the API.
+    values
+        How many it can have. Up to 10, the best matrix of all is among the candidates.
+    epsilon
+        LDP level, nats, above 0.
+    seed
+        Of the quasi Monte Carlo integrals.
+
+    Raises
+    ------
+    PolicyError
+        A number out of range.
+
+    Notes
+    -----
+    "LDP metrics", section 11, asks for the best mechanism at given privacy: see
+    `optimal.optimal_matrix`.
+    """
+    check_epsilon(epsilon)
+    if values < 2:
+        return _nothing(api, values)
+    rows = compare(values, 1, epsilon=epsilon, seed=seed)
+    found = max(rows, key=lambda row: row.participation or 0.0)
+    plan = ApiPlan(
+        api=api,
+        values=values,
+        mechanism=found.mechanism,
+        epsilon=epsilon,
+        hash_range=found.hash_range,
+        average_privacy=found.average_privacy,
+        accuracy=None,
+    )
+    if values > MAX_OPTIMAL_VALUES:
+        return plan
+    prior = DirichletPrior.jeffreys(values)
+    best = optimal_matrix(prior, epsilon, rng=np.random.default_rng(seed)).matrix
+    if _participation(best, prior, seed) <= (found.participation or 0.0) * _NOTICEABLE:
+        return plan
+    return replace(
+        plan,
+        mechanism=MATRIX,
+        hash_range=None,
+        average_privacy=average_privacy(best, prior),
+    )
+
+
+def _participation(mechanism: Mechanism, prior: DirichletPrior, seed: int) -> float:
+    utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed))
+    return participation(utility, prior).value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,14 +427,16 @@ def participations_of(plan: ApiPlan, *, seed: int = 0) -> Participations:
     if plan.mechanism is None or plan.epsilon is None or plan.values > MAX_OPTIMAL_VALUES:
         return Participations(participation=None, best_participation=None)
     prior = DirichletPrior.jeffreys(plan.values)
-    hashes = () if plan.hash_range is None else (plan.hash_range,)
-    planned = (local_hash if hashes else _ALL[plan.mechanism])(plan.values, plan.epsilon, *hashes)
     best = optimal_matrix(prior, plan.epsilon, rng=np.random.default_rng(seed)).matrix
-    found = [
-        participation(asymptotic_utility(one, prior, rng=np.random.default_rng(seed)), prior).value
-        for one in (planned, best)
-    ]
-    return Participations(participation=found[0], best_participation=found[1])
+    planned: Mechanism = best
+    if plan.mechanism != MATRIX:
+        hashes = () if plan.hash_range is None else (plan.hash_range,)
+        protocol = local_hash if hashes else _ALL[plan.mechanism]
+        planned = protocol(plan.values, plan.epsilon, *hashes)
+    return Participations(
+        participation=_participation(planned, prior, seed),
+        best_participation=_participation(best, prior, seed),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,18 +6,13 @@ import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
-from fpmonitor.estimate.thinning import dropped_positions
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import CohortSpectra
 from fpmonitor.spectrum import CountSpectrum
-from fpmonitor.store.snapshot import read_user_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot
@@ -32,8 +27,6 @@ class DuckDBSource:
         The open database.
     snapshot
         One of its snapshots.
-    dropped
-        int64, positions of rows of the snapshot that are left out.
     apis
         The APIs that may be asked for; all of the snapshot by default.
     """
@@ -42,13 +35,11 @@ class DuckDBSource:
         self,
         database: Database,
         snapshot: Snapshot,
-        dropped: NDArray[np.int64] | None = None,
         apis: Sequence[str] | None = None,
     ) -> None:
         self._database = database
         self._snapshot = snapshot
         self._apis = snapshot.apis if apis is None else tuple(sorted(apis))
-        self._dropped = np.empty(0, dtype=np.int64) if dropped is None else dropped
         self._absent_alone = False
 
     @property
@@ -58,16 +49,8 @@ class DuckDBSource:
 
     @property
     def users(self) -> int:
-        """Number of users that are not left out."""
-        return self._snapshot.users - len(self._dropped)
-
-    def thinned(self, *, mean: float, seed: int) -> DuckDBSource:
-        """Keep the users that `dropped_positions` keeps of their hashes."""
-        hashes = read_user_hashes(self._database, self._snapshot)
-        dropped = dropped_positions(hashes, mean=mean, seed=seed)
-        other = copy.copy(self)
-        other._dropped = dropped  # noqa: SLF001 -- its own class
-        return other
+        """Number of users."""
+        return self._snapshot.users
 
     def selected(self, apis: Sequence[str]) -> DuckDBSource:
         """Restrict the APIs that may be asked for."""
@@ -94,11 +77,7 @@ class DuckDBSource:
             lacking = " OR ".join(f"{column} = {ABSENT}" for column in columns)
             columns.append(f"CASE WHEN {lacking} THEN {self._snapshot.table}.rowid END")
         fragments = {"snapshot": self._snapshot.table, "columns": ", ".join(columns) or "()"}
-        if len(self._dropped):
-            with self._database.frame("dropped", pl.DataFrame({"position": self._dropped})):
-                arrays = self._database.arrays("spectrum/of_set_without", fragments=fragments)
-        else:
-            arrays = self._database.arrays("spectrum/of_set", fragments=fragments)
+        arrays = self._database.arrays("spectrum/of_set", fragments=fragments)
         return CountSpectrum(
             np.asarray(arrays["users"], dtype=np.int64),
             np.asarray(arrays["tuples"], dtype=np.int64),
@@ -109,7 +88,7 @@ class DuckDBSource:
         return [self.spectrum(apis) for apis in sets]
 
     def users_of_apis(self) -> Mapping[str, int]:
-        """Count for each API the users with an observation of it, before any thinning."""
+        """Count for each API the users with an observation of it."""
         counts = ", ".join(
             f"count(*) FILTER ({self._snapshot.column(api)} <> {ABSENT})" for api in self._apis
         )
@@ -134,30 +113,22 @@ class DuckDBSource:
         """
         cohort = [self._snapshot.column(api) for api in given]
         columns = dict.fromkeys([*cohort, *(self._snapshot.column(api) for api in apis)])
-        with self._database.frame("dropped", pl.DataFrame({"position": self._dropped})):
-            arrays = self._database.arrays(
-                "spectrum/of_cohorts",
-                fragments={
-                    "snapshot": self._snapshot.table,
-                    "cohort": ", ".join(cohort),
-                    "columns": ", ".join(columns),
-                },
-            )
-        codes = np.stack(list(arrays.values())[: len(given)], axis=1).astype(np.int64)
-        users, kept, tuples = (
-            np.asarray(arrays[name], dtype=np.int64) for name in ("users", "kept", "tuples")
+        arrays = self._database.arrays(
+            "spectrum/of_cohorts",
+            fragments={
+                "snapshot": self._snapshot.table,
+                "cohort": ", ".join(cohort),
+                "columns": ", ".join(columns),
+            },
         )
+        codes = np.stack(list(arrays.values())[: len(given)], axis=1).astype(np.int64)
+        users, tuples = (np.asarray(arrays[name], dtype=np.int64) for name in ("users", "tuples"))
         starts = np.flatnonzero(np.any(np.diff(codes, axis=0, prepend=-1) != 0, axis=1))
         parts = [slice(a, b) for a, b in zip(starts, [*starts[1:], len(codes)], strict=True)]
         return [
             CohortSpectra(
                 codes=tuple(codes[part.start].tolist()),
                 spectrum=CountSpectrum.from_counts(np.repeat(users[part], tuples[part])),
-                kept=_spectrum_or_none(np.repeat(kept[part], tuples[part])),
             )
             for part in parts
         ]
-
-
-def _spectrum_or_none(counts: NDArray[np.int64]) -> CountSpectrum | None:
-    return CountSpectrum.from_counts(counts) if counts.any() else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure, unbiased_exposure
 from fpmonitor.population.sample import CertifiedSample
+from fpmonitor.vocabulary import columns_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +48,12 @@ class ExposureIndex:
     ----------
     sample
         The users; its source holds as few rows as there are different users.
+    means
+        See `Population.means`.
     """
 
     sample: CertifiedSample
+    means: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def apis(self) -> tuple[str, ...]:
@@ -84,19 +88,24 @@ class ExposureIndex:
     def explore(self, apis: Sequence[str]) -> IndexedExposure:
         """Exposure of one set; the numbers are those of `answers.exposure`.
 
+        APIs are named as in the log or as in the vocabulary.
+
         Raises
         ------
         InputError
-            An empty set.
+            An empty set, or a name that may mean several APIs.
         UnknownNameError
             An API that is not held.
         """
-        wanted = tuple(sorted(set(apis)))
+        found: set[str] = set()
+        for api in apis:
+            columns = {api} if api in self.apis else {*columns_of(api, self.means)}
+            if not columns or not columns <= set(self.apis):
+                raise UnknownNameError("API", api, self.apis)
+            found |= columns
+        wanted = tuple(sorted(found))
         if not wanted:
             raise InputError("apis: name at least one")
-        for api in wanted:
-            if api not in self.apis:
-                raise UnknownNameError("API", api, self.apis)
         told = self.sample.told(wanted)
         lower, upper = self.sample.limits(wanted)
         return IndexedExposure(

@@ -154,15 +154,6 @@ class CodeTable:
         _, sizes = count_keys(keys, size, self.weights)
         return sizes.astype(np.int64)
 
-    def totals(self, columns: Sequence[int]) -> NDArray[np.int64]:
-        """Total weight of each group of `columns`, in no order; weights may fill 63 bits.
-
-        A row that is alone in its group leaves after each sort, because more columns cannot bring
-        it company.
-        """
-        first = sorted(set(columns), key=lambda column: -self.cardinalities[column])
-        return _group_weights(self, first)
-
     def merged(self, columns: Sequence[int], *, cap: int | None = None) -> CodeTable:
         """Keep `columns` only and one row for each of their distinct tuples, in their order.
 
@@ -193,54 +184,6 @@ def _decode(keys: NDArray[np.int64], cardinalities: Sequence[int]) -> list[Codes
         codes.append(keys - quotients * cardinality)
         keys = quotients
     return [keys, *reversed(codes)] if cardinalities else []
-
-
-def _group_weights(table: CodeTable, columns: Sequence[int]) -> NDArray[np.int64]:
-    """Total weight of each group of the columns."""
-    parts: list[NDArray[np.int64]] = []
-    rows: NDArray[np.intp] | None = None  # all
-    ranks, groups = np.zeros(len(table.weights), dtype=np.int64), 1
-    left = list(columns)
-    while len(ranks):
-        keys, left = _next_keys(table, rows, ranks, groups, left)
-        order, starts = _sorted_groups(keys)
-        rows = order if rows is None else rows[order]
-        if not left:
-            parts.append(np.add.reduceat(table.weights[rows], starts))
-            break
-        lengths = np.diff(starts, append=len(rows))
-        shared = lengths > 1
-        parts.append(table.weights[rows[starts[~shared]]])
-        rows = rows[np.repeat(shared, lengths)]
-        lengths = lengths[shared]
-        ranks, groups = np.repeat(np.arange(len(lengths)), lengths), len(lengths)
-    return np.concatenate(parts)
-
-
-def _next_keys(
-    table: CodeTable,
-    rows: NDArray[np.intp] | None,
-    ranks: NDArray[np.int64],
-    groups: int,
-    columns: list[int],
-) -> tuple[NDArray[np.int64], list[int]]:
-    """Numbers of the groups of as many more columns as leave room for a row number in 63 bits."""
-    room = 1 << (KEY_BITS - len(ranks).bit_length())
-    keys, size, left = ranks, groups, list(columns)
-    while left and size * table.cardinalities[left[0]] <= room:
-        codes = table.columns[left[0]]
-        keys = keys * table.cardinalities[left[0]] + (codes if rows is None else codes[rows])
-        size *= table.cardinalities[left.pop(0)]
-    if columns and len(left) == len(columns):
-        raise InputError("memory source: too many users and values for 63 bits")
-    return keys, left
-
-
-def _sorted_groups(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Positions in the order of their keys, and where in it each key begins."""
-    bits = len(keys).bit_length()
-    packed = sorted_numbers(keys << bits | np.arange(len(keys)))
-    return packed & ((1 << bits) - 1), run_starts(packed >> bits)
 
 
 class MemorySource:
@@ -310,25 +253,6 @@ class MemorySource:
         """Source of fewer APIs; users that agree on all of them share one row."""
         apis = sorted(set(apis))
         return self._of(apis, self.table.merged(self._positions(apis)))
-
-    def without(self, rows: ArrayLike) -> MemorySource:
-        """Source without the rows at these positions (of the arrays as they were given).
-
-        Raises
-        ------
-        InputError
-            A position outside the rows, or no row left.
-        """
-        keep = np.ones(len(self.table.weights), dtype=np.bool_)
-        positions = _whole_numbers("rows", rows, least=0)
-        if positions.size and positions.max() >= len(keep):
-            raise InputError(f"memory source: row {positions.max()} of {len(keep)}")
-        keep[positions] = False
-        if not keep.any():
-            raise InputError("memory source: no user is left")
-        columns = tuple(column[keep] for column in self.table.columns)
-        table = CodeTable(columns, self.table.cardinalities, self.table.weights[keep])
-        return self._of(self.apis, table)
 
     def selected(self, apis: Sequence[str]) -> MemorySource:
         """Source of fewer APIs; equal rows are merged only where that is cheap."""

@@ -25,19 +25,14 @@ from fpmonitor.disclosure import (
     told_spectra,
 )
 from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.estimate.looks import universe_of
 from fpmonitor.population.browsers import BrowserGroups, signs_of
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
-from fpmonitor.population.sample import (
-    CertifiedSample,
-    ThinnedQueries,
-    ThinnedRows,
-    certificate_of,
-    thinned_rows,
-    thinning_seed,
-)
+from fpmonitor.population.sample import CertifiedSample, HeldUsers, UserSource
 from fpmonitor.population.snapshot import Snapshot, SpectrumQueries
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import Volatility, returned_with, volatility_of
@@ -45,7 +40,7 @@ from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.digests import keyed_digest
 from fpmonitor.store.snapshot import Window
-from fpmonitor.vocabulary import api_named, meaning, meanings
+from fpmonitor.vocabulary import columns_of, meaning
 
 Engine = Literal["auto", "memory", "duckdb"]
 
@@ -114,15 +109,11 @@ class Population:
         """
         found: dict[str, None] = {}
         for api in apis:
-            found |= dict.fromkeys([api] if api in self.snapshot.apis else self._columns_of(api))
+            columns = [api] if api in self.snapshot.apis else columns_of(api, self.means)
+            if not columns:
+                raise self._unknown(api)
+            found |= dict.fromkeys(columns)
         return tuple(found)
-
-    def _columns_of(self, api: str) -> list[str]:
-        wanted = api_named(api) if meanings(api) else ""
-        columns = [name for name, held in self.means.items() if held == wanted]
-        if not columns:
-            raise self._unknown(api)
-        return columns
 
     def _unknown(self, api: str) -> UnknownNameError:
         # A name comes from a log, where a client may have put anything.
@@ -325,11 +316,6 @@ class Population:
         shown = self._recoding.column(api, self.snapshot.codes([api])[0])
         return shown if self._rows is None else shown[self._rows]
 
-    def user_hashes(self) -> NDArray[np.uint64]:
-        """Pseudo-random number of each user."""
-        hashes = self.snapshot.user_hashes()
-        return hashes if self._rows is None else hashes[self._rows]
-
     def source(
         self, apis: Sequence[str], engine: Engine = "auto"
     ) -> MemorySource | SpectrumQueries:
@@ -363,9 +349,14 @@ class Population:
         return told_spectra(self.spectrum(apis), k, self.audience)
 
     def sample(
-        self, question: Question, sets: Iterable[Sequence[str]], *, given: Sequence[str] = ()
+        self,
+        question: Question,
+        sets: Iterable[Sequence[str]],
+        *,
+        given: Sequence[str] = (),
+        chosen: bool = False,
     ) -> CertifiedSample:
-        """Thin the users for one question about some sets.
+        """Return the users of one question about some sets, with limits.
 
         Parameters
         ----------
@@ -375,6 +366,9 @@ class Population:
             All that is asked for; together they name the APIs that a user must have.
         given
             APIs that make cohorts, among those of the sets.
+        chosen
+            Whether the limits of all sets hold together, whichever are named after looking; else
+            each holds for a set that was named before.
 
         Raises
         ------
@@ -385,12 +379,17 @@ class Population:
         users = self.asked(question, together)
         check_users(users.users, question.k)
         question = question.among(users.users)
-        limits = certificate_of(users.users, question.k, question.users, question.delta)
-        seed = thinning_seed(question, users.digest)
+        certificate = exposure_limits(
+            users=users.users,
+            k=question.k,
+            population=question.users,
+            delta=question.delta,
+            universe=universe_of(len(self.apis)) if chosen else None,
+        )
         return CertifiedSample(
             question,
-            limits,
-            users._thinned(together, limits.mean, seed, given),  # noqa: SLF001 -- its own class
+            certificate,
+            users._held(together, given),  # noqa: SLF001 -- its own class
             digest=users.digest,
             seal=users.seal,
             audience=self.audience,
@@ -405,18 +404,17 @@ class Population:
         UnknownNameError, UndecidableError, PolicyError
             An API that was never observed, fewer than k users, a number out of range.
         """
-        sample = self.sample(question, [candidates])
-        if isinstance(sample.source, ThinnedRows):
-            sample.source = sample.source.merged()
-        return ExposureIndex(sample)
+        sample = self.sample(question, [self.named(candidates)])
+        if isinstance(sample.source, HeldUsers):
+            merged = sample.source.source.restricted(sample.source.apis)
+            sample.source = HeldUsers(source=merged, codes={})
+        return ExposureIndex(sample, self.means)
 
-    def _thinned(
-        self, apis: Sequence[str], mean: float, seed: int, given: Sequence[str]
-    ) -> ThinnedRows | ThinnedQueries:
-        if not self.snapshot.in_memory(len(apis)):
-            return ThinnedQueries(self._queries.selected(apis), mean=mean, seed=seed)
-        columns = {api: self.column(api) for api in apis}
-        return thinned_rows(columns, self.user_hashes(), mean=mean, seed=seed, given=given)
+    def _held(self, apis: Sequence[str], given: Sequence[str]) -> UserSource:
+        source = self.source(apis)
+        if not isinstance(source, MemorySource):
+            return source
+        return HeldUsers(source=source, codes={api: np.unique(self.column(api)) for api in given})
 
     # ---- What is found out once
 

@@ -1,6 +1,6 @@
 """What a population is made of: one coded row a user, whoever keeps the rows.
 
-The store and every engine hand out a `Snapshot`; all else (views, thinning, counting, masking) is
+The store and every engine hand out a `Snapshot`; all else (views, counting, masking) is
 written once on top of it. An implementation answers the members of the protocol and nothing more.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
+from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.population.browsers import group_rows
 
 if TYPE_CHECKING:
@@ -38,14 +38,11 @@ class CohortSpectra:
     codes
         Code of each API that makes the cohort, 0 for absent.
     spectrum
-        Count spectrum of all its users.
-    kept
-        Count spectrum of those that the thinning keeps; None if it keeps nobody.
+        Count spectrum of its users.
     """
 
     codes: tuple[int, ...]
     spectrum: CountSpectrum
-    kept: CountSpectrum | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +76,7 @@ Repeats = Mapping[str, Mapping[tuple[int, int], Returned]]
 
 
 class SpectrumQueries(Protocol):
-    """Spectra by query, of rows that do not fit into memory: a view's users, or a thinning's.
+    """Spectra by query, of rows that do not fit into memory.
 
     A `SpectrumSource` and `BatchSource` (see `spectrum`), so that decisions run on it as well.
     """
@@ -105,16 +102,10 @@ class SpectrumQueries(Protocol):
         """Let who lacks a value of a set share it with nobody, in spectra of that set."""
 
     def users_of_apis(self) -> Mapping[str, int]:
-        """Count for each API the users with an observation of it, before any thinning."""
-
-    def thinned(self, *, mean: float, seed: int) -> SpectrumQueries:
-        """Keep the users that `estimate.thinning.dropped_positions` keeps of their hashes."""
+        """Count for each API the users with an observation of it."""
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
-        """Spectra of `apis` within each group of equal values of `given`, in order of the codes.
-
-        Asked of a thinned source: `spectrum` counts the users before the thinning, `kept` after.
-        """
+        """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
 
 
 class Snapshot(Protocol):
@@ -157,9 +148,6 @@ class Snapshot(Protocol):
 
     def codes(self, apis: Sequence[str]) -> list[Codes]:
         """Codes of some APIs, one array of unsigned integers an API, an entry a row."""
-
-    def user_hashes(self) -> NDArray[np.uint64]:
-        """Pseudo-random number of each row, no two alike, from the values of the users alone."""
 
     def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
         """Status and text that each code of an API stands for.
@@ -218,8 +206,6 @@ class MemorySnapshot:
         Reads what the codes of an API stand for: see `Snapshot.values`.
     said
         See `Snapshot`.
-    hashes
-        See `Snapshot.user_hashes`; without them no user can be thinned.
     digest, values_are_digested, returned, key
         See `Snapshot`; `returned` is what `repeats` says, and the key is one of its own by default,
         so that nothing that leaves can be compared.
@@ -228,7 +214,6 @@ class MemorySnapshot:
     columns: Mapping[str, Codes]
     texts: Callable[[str], Mapping[int, tuple[str, str | None]]]
     said: Mapping[str, str] = field(default_factory=dict)
-    hashes: NDArray[np.uint64] | None = None
     digest: str = ""
     values_are_digested: bool = False
     key: str = field(default_factory=secrets.token_hex)
@@ -260,18 +245,6 @@ class MemorySnapshot:
             if api not in self.columns:
                 raise UnknownNameError("API", api, self.columns)
         return [self.columns[api] for api in apis]
-
-    def user_hashes(self) -> NDArray[np.uint64]:
-        """Pseudo-random number of each row.
-
-        Raises
-        ------
-        UndecidableError
-            There are none.
-        """
-        if self.hashes is None:
-            raise UndecidableError("these users cannot be thinned")
-        return self.hashes
 
     def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
         """Status and text that each code of an API stands for."""

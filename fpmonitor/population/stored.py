@@ -16,7 +16,7 @@ from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import MemorySnapshot, Returned
 from fpmonitor.store.digests import data_key, values_are_digested
 from fpmonitor.store.names import said_names
-from fpmonitor.store.snapshot import Window, read_codes, read_user_hashes, take_snapshot
+from fpmonitor.store.snapshot import Window, read_codes, take_snapshot
 from fpmonitor.store.windows import read_window
 
 if TYPE_CHECKING:
@@ -92,10 +92,6 @@ class StoredSnapshot:
     def codes(self, apis: Sequence[str]) -> list[NDArray[np.unsignedinteger[Any]]]:
         """Codes of some APIs."""
         return read_codes(self.database, self.table, apis)
-
-    def user_hashes(self) -> NDArray[np.uint64]:
-        """Pseudo-random number of each row."""
-        return read_user_hashes(self.database, self.table)
 
     def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
         """Status and text that each code of an API stands for."""

@@ -11,13 +11,11 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.estimate.certificate import certificate
 from fpmonitor.estimate.composition import (
     MarginalDistribution,
     SizedTails,
@@ -30,7 +28,8 @@ from fpmonitor.estimate.composition import (
     theorem3_composition,
 )
 from fpmonitor.estimate.entropy import chow_liu_upper_bits, entropy_bits
-from fpmonitor.estimate.thinning import seed_of, thinned_spectrum
+from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.private.counts import (
     check_counts,
     digest_of,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.certificate import Certificate
     from fpmonitor.estimate.composition import CompositionBound
     from fpmonitor.private.counts import ApiSet, Counts
     from fpmonitor.private.study import Study
@@ -211,11 +209,12 @@ class Knowledge:
         self, apis: ApiSet, named: list[tuple[str, ...]]
     ) -> tuple[list[tuple[str, ...]], SizedTails]:
         counts = np.array([self.counts[apis][tokens] for tokens in named], dtype=np.int64)
+        seed = seed_of("tails", self.study.id.hex(), digest_of(apis, self.counts[apis]))
         alone = np.ones(self.users - counts.sum(), dtype=np.int64)
         order, tails = ranked_tails(
             np.concatenate([counts, alone]),
             delta=self._delta(len(apis)) / 2,
-            rng=np.random.default_rng(self._seed("tails", apis)),
+            rng=np.random.default_rng(seed),
             # Later rounds may withhold what fewer than k users had in earlier ones.
             least=1 if len(apis) == 1 else self.study.k,
         )
@@ -228,9 +227,6 @@ class Knowledge:
         """Return the share of delta of a set of a size: all limits hold, whatever is requested."""
         return self.study.delta / self.study.largest_set / math.comb(len(self.study.apis), size)
 
-    def _seed(self, purpose: str, apis: ApiSet) -> int:
-        return seed_of(purpose, self.study.id.hex(), digest_of(apis, self.counts[apis]))
-
     def limit(self, apis: ApiSet) -> Promise:
         """Return the upper limit of a known set by its own counts."""
         if apis not in self._limits:
@@ -242,8 +238,7 @@ class Knowledge:
         if self.setting == "fixed":
             return Promise(upper=spectrum.users_below(self.study.k) / self.users, rule="count")
         delta = self._delta(len(apis)) / 2
-        seed = self._seed("thinning", apis)
-        _, upper = certified_limits(self.study, spectrum, delta=delta, seed=seed)
+        _, upper = certified_limits(self.study, spectrum, delta=delta)
         return Promise(upper=upper, rule="certificate")
 
     def front(self, apis: ApiSet) -> ParetoFront:
@@ -405,32 +400,19 @@ def level_of(size: int) -> str:
     return _LEVELS[size - 1] if size <= len(_LEVELS) else f"sets of {size}"
 
 
-def certified_limits(
-    study: Study, spectrum: CountSpectrum, *, delta: float, seed: int
-) -> tuple[float, float]:
+def certified_limits(study: Study, spectrum: CountSpectrum, *, delta: float) -> tuple[float, float]:
     """Return the lower and upper limit of the exposure in the population, shares.
 
     Parameters
     ----------
     study
-        `population`, `k`, and the budget near which the limits are sharpest.
+        `population` and `k`.
     spectrum
         Of all users, at least 2.
     delta
         Tolerated error probability of each limit.
-    seed
-        Of the thinning; derived from the data, so that nobody can redraw until it pleases.
     """
-    limits = _certificate(spectrum.users, delta, study)
-    thinned = thinned_spectrum(spectrum, mean=limits.mean, most=spectrum.users, seed=seed)
-    if thinned is None:
-        return 0.0, 1.0
-    return limits.lower(thinned), limits.upper(thinned)
-
-
-@lru_cache(maxsize=16)
-def _certificate(users: int, delta: float, study: Study) -> Certificate:
-    """Return a certificate, made once for all sets of a size: it takes a second or more."""
-    return certificate(
-        users=users, k=study.k, population=study.population, delta=delta, budget=study.budget
+    limits = exposure_limits(
+        users=spectrum.users, k=study.k, population=study.population, delta=delta
     )
+    return limits.of(spectrum)

@@ -19,7 +19,6 @@ import polars as pl
 
 from fpmonitor.errors import InputError, PolicyError, UndecidableError
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.estimate.thinning import seed_of
 from fpmonitor.private.knowledge import Knowledge, certified_limits
 from fpmonitor.private.study import RedactionRule
 from fpmonitor.private.table import count_reports, redact
@@ -465,10 +464,9 @@ class _Judge:
         spectrum = CountSpectrum.from_counts(groups.astype(np.int64))
         if self.setting == "fixed":
             return empirical_exposure(spectrum, self.study.k)
-        seed = seed_of("redaction", self.study.id.hex(), str(spectrum.users))
         # One share of delta for the set as it is, one for each target.
         delta = self.study.delta / (1 + len(_TARGETS))
-        return certified_limits(self.study, spectrum, delta=delta, seed=seed)[1]
+        return certified_limits(self.study, spectrum, delta=delta)[1]
 
 
 class _Greedy:

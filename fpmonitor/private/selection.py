@@ -12,8 +12,7 @@ import numpy as np
 from fpmonitor.decide.utility import recommend
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.estimate.thinning import seed_of
-from fpmonitor.private.counts import ApiSet, digest_of
+from fpmonitor.private.counts import ApiSet  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.private.knowledge import Knowledge, Promise, Setting, certified_limits
 from fpmonitor.spectrum import CountSpectrum
 
@@ -173,8 +172,7 @@ def compare_with_joint(study: Study, promised: PromisedSet, joint: Tuples) -> Jo
     size = len(promised.apis)
     # Whichever set was chosen: `delta` is shared by all sizes, and by all sets of a size.
     delta = study.delta / len(study.apis) / math.comb(len(study.apis), size)
-    seed = seed_of("joint", study.id.hex(), digest_of(promised.apis, joint))
-    lower, upper = certified_limits(study, spectrum, delta=delta, seed=seed)
+    lower, upper = certified_limits(study, spectrum, delta=delta)
     return JointComparison(
         apis=promised.apis,
         fixed=promised.fixed,

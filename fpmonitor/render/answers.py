@@ -56,6 +56,8 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     if len(details) == 1:
         lines = [{"apis": row["apis"]} | line for row in rows for line in row[details[0]]]
     tables = [table for report in reports for table in _detail_tables(report)]
+    if reports[0].realised is not None:
+        tables.insert(0, _realised_table(reports))
     return Output(
         tables=[_exposure_table(reports), *tables], rows=lines, document=rows, no_csv=no_csv
     )
@@ -149,6 +151,22 @@ def _detail_tables(report: ExposureReport) -> Iterator[Table]:
         yield _entropy_table(of, report.entropies)
 
 
+def _realised_table(reports: Sequence[ExposureReport]) -> Table:
+    first = reports[0]
+    return Table.of(
+        reports,
+        title=f"Share of the users of one population of {first.population:,}",
+        caption=(
+            f"Each limit holds with probability {1 - first.delta:.6g} for the share in one "
+            "population, which varies about the average."
+        ),
+        columns=[
+            *columns("text", ("API set", lambda report: ", ".join(report.together))),
+            *columns("share", ("at least", "realised.lower"), ("at most", "realised.upper")),
+        ],
+    )
+
+
 def _bounds_table(of: str, report: BoundsReport) -> Table:
     floor = report.theorem6_floor
     support = "not declared" if report.support is None else f"{report.support:,}"
@@ -229,7 +247,12 @@ def _entropy_table(of: str, lines: Sequence[EntropyLine]) -> Table:
 
 def ranking(found: Ranking) -> Output:
     """Return sets by entropy and by exposure."""
-    basis = "unbiased estimate" if found.basis == "unbiased" else "upper limit, each for its set"
+    basis = "unbiased estimate, without a promise."
+    if found.basis == "upper":
+        promise = limits(
+            population=found.population, users=found.users, delta=found.delta, together=True
+        )
+        basis = f"upper limit. {promise}"
     shown = [
         *columns("text", ("API set", lambda line: ", ".join(line.apis))),
         *columns("share", "exposure"),
@@ -254,7 +277,7 @@ def ranking(found: Ranking) -> Output:
             f"{found.population:,}, against entropy"
         ),
         caption=(
-            f"{found.users:,} observed users. Exposure: {basis}. Of {found.pairs:,} pairs of "
+            f"{found.users:,} observed users. Exposure: {basis} Of {found.pairs:,} pairs of "
             f"sets that differ, entropy orders {found.disagreeing_pairs:,} the other way. "
             "`places`: how much higher the set ranks by exposure than by entropy. `n/2^H`: "
             f"group size by the entropy reading. {_OFF_BY}{masked_note(found.masked)}"

@@ -31,7 +31,7 @@ _PLOT, _LOW_PLOT = 278, 160
 _BARS, _BARS_GAP = 50, 24
 _LEGEND_ROW = 18
 _HEADING_ROW = 20
-_ROW, _NAMES, _LETTERS = 30, 260, 28
+_ROW, _LETTERS, _LETTER = 30, 54, 6.1  # a letter of a name is so wide
 _LETTERS_A_ROW = 90
 _MOST_DOTS = 80
 _LETTER = 9  # room for a letter, also where a page enlarges ticks
@@ -285,7 +285,8 @@ def range_chart(
 
     Without any name, the ranges take the whole width.
     """
-    left = _NAMES if any(name for name, *_ in rows) else _RIGHT
+    letters = min(max(len(name) for name, *_ in rows), _LETTERS)
+    left = _RIGHT + letters * _LETTER
     base = _TOP + _ROW * len(rows)
     top = max(*(upper for _, _, upper, _ in rows), 1.3 * (budget or 0), 1e-9)
     across = Scale(0, top, left, WIDTH - 2 * _RIGHT)
@@ -296,7 +297,7 @@ def range_chart(
         parts.append(text(x, base + 18, percent(tick), text_anchor="middle", class_="tick"))
     for place, (name, lower, upper, estimate) in enumerate(rows):
         y = _TOP + _ROW * place + _ROW / 2
-        shown = name if len(name) <= _LETTERS else f"…{name[1 - _LETTERS :]}"
+        shown = name if len(name) <= letters else f"…{name[1 - letters :]}"
         if name:
             parts.append(text(left - 8, y + 4, shown, hover=name, text_anchor="end"))
         drawn = [line(across(lower), y, max(across(upper), across(lower) + 1), y, class_="range")]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.questions import AnswerSummary, AskedQuestion, ListedQuestion
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.export.lists import ApiAction
     from fpmonitor.export.plan import Plan
@@ -99,20 +100,9 @@ def _undecided_lines(decided: Decision) -> list[str]:
     lines = [", ".join(apis) for apis in decided.undecided]
     if decided.users_needed is not None:
         needed = ["above 100,000,000" if n is None else f"{n:,}" for n in decided.users_needed]
-        until = decided.users_until_decided or (None,) * len(needed)
-        lines = [
-            f"{line} (users needed: {n}{_while_looking(stop)})"
-            for line, n, stop in zip(lines, needed, until, strict=True)
-        ]
+        lines = [f"{line} (users needed: {n})" for line, n in zip(lines, needed, strict=True)]
     order = sorted(range(len(lines)), key=lambda i: len(decided.undecided[i]))
     return [lines[i] for i in order]
-
-
-def _while_looking(stop: tuple[int, int] | None) -> str:
-    """Say when somebody is done who looks again and again, which every answer allows."""
-    if stop is None:
-        return ""
-    return f"; {stop[0]:,} on average, {stop[1]:,} in 9 of 10 cases, if you stop when it is decided"
 
 
 def _borders_caption(decided: Decision) -> str:
@@ -126,6 +116,66 @@ def _borders_caption(decided: Decision) -> str:
         f"{decided.evaluated:,} tests of sets of {len(decided.policy.candidates)} candidates in "
         f"{decided.seconds:.1f} s{_COUNTERS.get(decided.engine or '', '')}.{ending}"
     )
+
+
+def questions(listed: Sequence[ListedQuestion]) -> Output:
+    """Return what was registered and asked: which view, at which level, and the verdicts."""
+    table = Table(
+        title="Questions",
+        caption="Sets on the lists of a decision: allowed / blocked / undecided.",
+        columns=[
+            *columns("text", "time (UTC)", "kind", "view"),
+            *columns("text", "k of n"),
+            *columns("short share", "budget"),
+            *columns("count", "APIs", "users"),
+            *columns("significant", "level"),
+            *columns("text", "sets"),
+        ],
+        rows=[
+            [
+                f"{entry.asked_at:%Y-%m-%d %H:%M}",
+                _kind(entry),
+                _view_words(entry.question),
+                f"{entry.question.policy.k:,} of {entry.question.policy.population:,}",
+                entry.question.policy.budget,
+                len(entry.question.policy.candidates),
+                *_answer_cells(entry.answer),
+            ]
+            for entry in listed
+        ],
+    )
+    rows = [entry.to_json() for entry in listed]
+    return Output(tables=[table], rows=rows, document={"questions": rows})
+
+
+def _kind(entry: ListedQuestion) -> str:
+    if entry.answer is None:
+        return "registered"
+    return "asked, registered" if entry.answer.registered else "asked"
+
+
+def _answer_cells(answer: AnswerSummary | None) -> Sequence[Cell]:
+    if answer is None:
+        return ()
+    counts = f"{answer.allow:,} / {answer.block:,} / {answer.undecided:,}"
+    return answer.users, answer.level, counts + " at least" * (not answer.complete)
+
+
+def _view_words(question: AskedQuestion) -> Cell:
+    """Say what differs from the base view."""
+    view, window = question.view, question.window
+    words = {
+        "observed users alone": question.setting == "sample",
+        "realised": question.policy.realised,
+        f"missing {question.missing}": question.missing != "value",
+        f"source {window.source}": window.source,
+        f"since {window.since}": window.since,
+        f"until {window.until}": window.until,
+        "without automation": view.drop_automation,
+        f"volatile {view.volatile}": view.volatile != "shared",
+        f"transforms of {', '.join(sorted(view.transforms))}": view.transforms,
+    }
+    return [word for word, differs in words.items() if differs] or "base"
 
 
 def verdict(word: str, because: Sequence[str]) -> Output:
@@ -165,7 +215,7 @@ def proved(findings: Sequence[Finding]) -> Output:
     ]
     table = Table.of(
         rows,
-        title="Proved again",
+        title=f"{sum(row['answer'] == 'proved' for row in rows)} of {len(rows)} claims are proved",
         columns=columns(
             "text",
             "claim",

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from operator import attrgetter
 from shutil import get_terminal_size
@@ -31,6 +31,7 @@ Kind = Literal[
 ]
 _COLOURS = {"allow": "green", "block": "red", "undecided": "yellow", "!": "red"}
 _IN_NAME = re.compile(r"(?<=[A-Za-z])[.#](?=[A-Za-z])")
+_BETWEEN_WORDS = re.compile(r" (?!%)")  # "5 %" is one word
 _FILE_WIDTH = 120
 _LEAST_TEXT, _ROOM_FOR_TEXT = 8, 24
 
@@ -176,7 +177,8 @@ def _member_of(name: str) -> str:
 def terminal(table: Table, *, to_file: bool = False) -> str:
     """Draw a table; as wide as the terminal, in colour only on one.
 
-    No number is cut: where the terminal is too narrow, the table is wider than it.
+    Where the terminal is too narrow for all columns, further ones follow below, beside the first
+    one again. No number is cut: a table of two columns may be wider than the terminal.
     """
     from rich.console import Console  # noqa: PLC0415 -- slow to load
 
@@ -187,9 +189,13 @@ def terminal(table: Table, *, to_file: bool = False) -> str:
         no_color=bool(os.environ.get("NO_COLOR")) or not on_terminal,
         width=None if on_terminal else _FILE_WIDTH,
     )
-    drawn, least = _rich_table(table, console.width)
-    console.width = max(console.width, least)
-    console.print(drawn)
+    parts = _parts(table, console.width)
+    drawn = [_rich_table(part, console.width) for part in parts]
+    console.width = max(console.width, *(least for _, least in drawn))
+    for part, _ in drawn:
+        console.print(part)
+    if len(parts) > 1 and table.caption:
+        console.print(_plain(table.caption, "table.caption"))
     return _text_of(console)
 
 
@@ -203,6 +209,29 @@ def paragraph(text: str, *, to_file: bool = False) -> str:
 def _text_of(console: Console) -> str:
     file = console.file
     return file.getvalue() if isinstance(file, io.StringIO) else ""
+
+
+def _parts(table: Table, width: int) -> list[Table]:
+    """Split a table that cannot be as narrow as `width` into tables that can, one below another."""
+    places: list[list[int]] = [[]]
+    for place in range(1, len(table.columns)):
+        if places[-1] and _rich_table(_with_columns(table, [*places[-1], place]), width)[1] > width:
+            places.append([])
+        places[-1].append(place)
+    if len(places) == 1:
+        return [table]
+    parts = [replace(_with_columns(table, chosen), title="", caption="") for chosen in places]
+    return [replace(parts[0], title=table.title), *parts[1:]]
+
+
+def _with_columns(table: Table, places: Sequence[int]) -> Table:
+    """Keep the first column, and those at some places."""
+    chosen = [0, *places]
+    return replace(
+        table,
+        columns=[table.columns[place] for place in chosen],
+        rows=[[row[place] for place in chosen if place < len(row)] for row in table.rows],
+    )
 
 
 def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
@@ -219,7 +248,7 @@ def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
         names = [""] * len(names)
     if _least_width(table.columns, names, widest, _ROOM_FOR_TEXT) > width:
         names = [
-            name.replace(" ", "\n") if column.is_number else name
+            _BETWEEN_WORDS.sub("\n", name) if column.is_number else name
             for column, name in zip(table.columns, names, strict=True)
         ]
     drawn = RichTable(

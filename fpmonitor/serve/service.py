@@ -233,26 +233,29 @@ class Service:
             await asyncio.sleep(self.config.flush_seconds)
             try:
                 await self.move()
-            except OSError:
-                self.stalled = True
+            except Exception as error:  # noqa: BLE001 -- tried again, and told by the status
                 self.metrics.postponed.inc()
-                log("disk", reason="the spool cannot be read or written")
+                log("postponed", reason=type(error).__name__)
 
     async def move(self) -> None:
         """Store what waits; what the database cannot take now stays in the spool."""
-        self.stalled = not await self._move()
+        moved = False
+        try:
+            moved = await self._move()
+        finally:
+            self.stalled = not moved
 
     async def _move(self) -> bool:
         await self.spool.write_waiting()
         for segment in await self.spool.close_segments():
             try:
                 refused = await asyncio.to_thread(self._store, segment)
-            except StoreError as error:
+                self.spool.forget(segment, refused)
+            except FpmonitorError as error:
                 self.metrics.postponed.inc()
                 log("postponed", reason=error.message)
                 return False
             self.metrics.rejected.labels(kind_of(segment)).inc(len(refused))
-            self.spool.forget(segment, refused)
         return True
 
     def _store(self, segment: Path) -> list[bytes]:

@@ -131,7 +131,7 @@ def refuse_programs(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         kind, name = min(found)
         raise StoreError(
             f"{path} was tampered with: it holds the {kind} {name!r}, and fpmonitor makes none",
-            hint="restore a backup, or ingest its logs into a new database",
+            hint="drop it if it is yours; else restore a backup, or ingest the logs anew",
         )
 
 

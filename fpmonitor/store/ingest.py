@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -42,6 +44,7 @@ _LISTED_REJECTS = 1000
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
 _STAGED_VALUES = "SELECT rowid AS log_row, * FROM staged"
 _BLOCK = 1 << 18
+_NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}|")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +114,18 @@ def _seen(log: LogFile) -> str:
                     return describe_names([excerpt(name) for name in record])
         return "no line that is a JSON object"
     if log.format == "csv":
-        header = log.head.split(b"\n", 1)[0].decode("utf-8", "replace")
+        header, *records = log.head.decode("utf-8-sig", "replace").splitlines()[:100]
+        names = _cells(header)
+        values = {cell for record in records for cell in _cells(record)}
+        # A first record in place of a header would show values.
+        if all(map(_NAME.fullmatch, names)) and values.isdisjoint(names):
+            return f"columns {describe_names(names)}"
         return f"header {masked_text(excerpt(header))!r}"
     return describe_names([name for name, _ in log.parquet_columns])
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip(' "') for cell in re.split(r"[,;\t|]", line)]
 
 
 def ingest(
@@ -227,6 +239,7 @@ def _digest(log: LogFile, collector: Collector, column_map: ColumnMap, size: int
         sorted(column_map.columns.items()),
         sorted(column_map.ignore),
         column_map.null,
+        *([] if column_map.flatten else ["whole"]),
     ]
     digest = hashlib.sha256(json.dumps(reading).encode())
     block = memoryview(bytearray(_BLOCK))
@@ -255,6 +268,8 @@ def _store(
     batch = database.rows("ingest/next_batch_id")[0][0]
     _store_observations(database, scan, apis, batch)
     staged, problems, stored, users = database.rows("ingest/count_records")[0]
+    if rejects and problems == staged:
+        raise _all_rejected(log, staged + refused, rejects)
     report = BatchReport(
         source=log.label,
         collector=collector.name,
@@ -276,6 +291,16 @@ def _store(
     )
     _store_rejects(database, batch, rejects)
     return report
+
+
+def _all_rejected(log: LogFile, records: int, rejects: Sequence[Reject]) -> InputError:
+    [(reason, times)] = Counter(reject.reason for reject in rejects).most_common(1)
+    first = next(reject.line for reject in rejects if reject.reason == reason)
+    share = "" if times == len(rejects) else "most often "
+    return InputError(
+        f"{log.label}: every record ({records:,}) was rejected, {share}because: {reason}",
+        hint=f"nothing of this file was stored; see its line {first}",
+    )
 
 
 def _staged(database: Database, scan: Scan) -> Scan:

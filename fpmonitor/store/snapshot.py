@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fpmonitor.errors import UndecidableError, UnknownNameError
-from fpmonitor.estimate.mixing import GOLDEN, digest_of_sums, multiset_sums, splitmix64
+from fpmonitor.estimate.mixing import digest_of_sums, multiset_sums
 from fpmonitor.sql import quote_name
 from fpmonitor.store.database import Database
 from fpmonitor.vocabulary import known_apis
@@ -35,6 +35,13 @@ class Window:
     def bounds(self) -> dict[str, Any]:
         """What statements bind."""
         return {"window_from": self.since, "window_to": self.until, "source": self.source}
+
+
+def naive_utc(moment: datetime | None) -> datetime | None:
+    """UTC without its zone, as the store keeps times."""
+    if moment is None or moment.tzinfo is None:
+        return moment
+    return moment.astimezone(UTC).replace(tzinfo=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +136,10 @@ def read_codes(
     return [np.asarray(arrays[f"c{i}"]) for i in range(len(columns))]
 
 
-def read_user_hashes(database: Database, snapshot: Snapshot) -> NDArray[np.uint64]:
-    """Pseudo-random word of each user, uint64, from the values of the user alone."""
-    arrays = database.arrays("snapshot/words", fragments={"snapshot": snapshot.table})
-    return np.asarray(arrays["word"], dtype=np.uint64)
-
-
 def _coded_users(
     database: Database, window: Window, columns: Mapping[str, str]
 ) -> tuple[pl.DataFrame, int, str]:
-    """Codes and word of every user with an observation in the window; visits; digest."""
+    """Codes of every user with an observation in the window; visits; digest."""
     visits = _visits(database, window)
     if not len(visits.ids):
         raise UndecidableError(
@@ -156,10 +157,7 @@ def _coded_users(
     for column_codes in codes.values():
         seen |= column_codes != ABSENT
     content = content[seen]
-    frame = pl.DataFrame(
-        {"word": _user_words(content)}
-        | {column: column_codes[seen] for column, column_codes in codes.items()}
-    )
+    frame = pl.DataFrame({column: column_codes[seen] for column, column_codes in codes.items()})
     return frame, len(visits.ids), digest_of_sums(len(content), multiset_sums(content))
 
 
@@ -240,16 +238,4 @@ def value_words(database: Database, api_id: int) -> NDArray[np.uint64]:
     arrays = database.arrays("snapshot/value_words", api=api_id)
     words = np.zeros(int(np.max(arrays["value_id"], initial=0)) + 1, dtype=np.uint64)
     words[np.asarray(arrays["value_id"], dtype=np.int64)] = arrays["word"]
-    return words
-
-
-def _user_words(content: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """One word per user from the sum of the words of its values; equal users are counted apart."""
-    order = np.argsort(content, kind="stable")
-    ordered = content[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    lengths = np.diff(np.append(starts, len(ordered)))
-    occurrence = np.arange(len(ordered)) - np.repeat(starts, lengths)
-    words = np.empty_like(content)
-    words[order] = splitmix64(splitmix64(ordered) + occurrence.astype(np.uint64) * GOLDEN)
     return words

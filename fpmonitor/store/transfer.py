@@ -50,6 +50,7 @@ TABLES = (
     "watched_file",
     "watched_decision",
     "notice",
+    "question",
 )
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _BLOCK = 1 << 22
@@ -76,6 +77,7 @@ _MERGE_REST = (
     "transfer/add_checked_lists",
     "transfer/add_checked_windows",
     "transfer/add_answers",
+    "transfer/add_questions",
 )
 _SCRATCH = (
     "batch_number",

@@ -9,14 +9,21 @@ Logs that arrive in the order of time are read fastest: a window is then a stret
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.store.snapshot import ABSENT, Visits, Window, latest_values, order_in_time
+from fpmonitor.store.snapshot import (
+    ABSENT,
+    Visits,
+    Window,
+    latest_values,
+    naive_utc,
+    order_in_time,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,8 +101,8 @@ def list_spans(
         )
     return tuple(
         Span(
-            since=max(since, _naive(window.since) or since),
-            until=min(_end(since, period), _naive(window.until) or datetime.max),  # noqa: DTZ901
+            since=max(since, naive_utc(window.since) or since),
+            until=min(_end(since, period), naive_utc(window.until) or datetime.max),  # noqa: DTZ901
             source=window.source,
             visits=visits,
             first=first,
@@ -133,8 +140,8 @@ def whole_windows(
     InputError, UndecidableError
         As of `list_spans`.
     """
-    since = _naive(window.since) or datetime.min  # noqa: DTZ901
-    until = _naive(window.until) or datetime.max  # noqa: DTZ901
+    since = naive_utc(window.since) or datetime.min  # noqa: DTZ901
+    until = naive_utc(window.until) or datetime.max  # noqa: DTZ901
     for span in reversed(list_spans(database, period, Window(source=window.source))):
         if span.until <= since or span.since >= until:
             continue
@@ -242,10 +249,3 @@ def _end(since: datetime, period: Period) -> datetime:
     if period == "month":
         return (since.replace(day=1) + timedelta(days=32)).replace(day=1)
     return since + timedelta(days=7 if period == "week" else 1)
-
-
-def _naive(moment: datetime | None) -> datetime | None:
-    """UTC without its zone, as the store keeps times."""
-    if moment is None or moment.tzinfo is None:
-        return moment
-    return moment.astimezone(UTC).replace(tzinfo=None)

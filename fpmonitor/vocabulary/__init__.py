@@ -31,6 +31,8 @@ FAMILIES = ("brave", "chromium", "firefox", "safari")
 _PUNCTUATION = re.compile(r"[\W_]+")
 _SEVERAL_WORDS = re.compile(r"[A-Za-z].*([A-Z]|\W)")
 _HEADER = re.compile(r"(?:http|headers?)[.:_-](?P<named>.+)|(?P<bare>.+-.+)", re.IGNORECASE)
+# What libraries and pages put around the name of a value.
+_WRAPPINGS = frozenset({"components", "fingerprint", "navigator", "value", "window"})
 # Features of a policy, and not what a table has in its columns.
 _NO_COLUMNS = frozenset({"reporting"})
 # Of media features only these cannot be mistaken for something else without their prefix.
@@ -171,12 +173,16 @@ def meanings(name: str) -> tuple[str, ...]:
         return (name,)
     if name.startswith("x:"):
         return ()
+    instrumented = api_of_instrumented("any", name)
+    if is_known(instrumented):
+        return (instrumented,)
     header = _HEADER.fullmatch(name)
     if header:
         api = f"http:{(header['named'] or header['bare']).lower().replace('_', '-')}"
         if api in known_apis():
             return (api,)
-    return _columns().get(_folded(name), ())
+    bare = ".".join(part for part in name.split(".") if part.casefold() not in _WRAPPINGS)
+    return _columns().get(_folded(name)) or _columns().get(_folded(bare), ())
 
 
 def meaning(name: str, said: Mapping[str, str]) -> str:
@@ -220,6 +226,25 @@ def api_named(name: str) -> str:
     if not found:
         raise UnknownNameError("API", name, known_apis())
     return found[0]
+
+
+def columns_of(api: str, means: Mapping[str, str]) -> list[str]:
+    """Find the columns that hold an API, by any name that means nothing else; none if unknown.
+
+    Parameters
+    ----------
+    api
+        Its name.
+    means
+        Column -> the API that it holds.
+
+    Raises
+    ------
+    InputError
+        The name may mean several APIs.
+    """
+    wanted = api_named(api) if meanings(api) else None
+    return [column for column, held in means.items() if held == wanted]
 
 
 @cache

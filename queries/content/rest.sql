@@ -20,6 +20,8 @@ WITH line AS (
     SELECT 'checked_window', json_array(series, label, terms, within, above) FROM checked_window
     UNION ALL
     SELECT 'answered_query', json_array(reader, query) FROM answered_query
+    UNION ALL
+    SELECT 'registered_question', json_array(question) FROM question WHERE answer IS NULL
 )
 SELECT what, count(*), sum(('0x' || sha256(text::VARCHAR)[:16])::UBIGINT)::VARCHAR FROM line GROUP BY what
 UNION ALL

@@ -1,9 +1,5 @@
--- How many tuples of each cohort have how many users, and how many of those users are not left out.
-SELECT {cohort}, users, kept, count(*) AS tuples
-FROM (
-    SELECT {cohort}, count(*) AS users, count(*) - count(dropped.position) AS kept
-    FROM {snapshot} LEFT JOIN dropped ON dropped.position = {snapshot}.rowid
-    GROUP BY {columns}
-)
-GROUP BY {cohort}, users, kept
+-- How many tuples of each cohort have how many users.
+SELECT {cohort}, users, count(*) AS tuples
+FROM (SELECT {cohort}, count(*) AS users FROM {snapshot} GROUP BY {columns})
+GROUP BY {cohort}, users
 ORDER BY ALL

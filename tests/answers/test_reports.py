@@ -13,6 +13,7 @@ import pytest
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
@@ -247,7 +248,40 @@ def test_ranking_for_a_population_above_the_users_uses_the_upper_limit(monitor: 
     assert ranking.basis == "upper"
     reports = monitor.exposure([["rare"], ["colour"]], k=K, population=100 * USERS)
     limits = {report.apis: report.upper for report in reports}
-    assert {line.apis: line.exposure for line in ranking.sets} == limits
+    together = exposure_limits(
+        users=ranking.users, k=K, population=100 * USERS, delta=0.05, universe=1000
+    )
+    for line in ranking.sets:
+        assert line.exposure == together.of(monitor.population().spectrum(line.apis))[1]
+        assert line.exposure > limits[line.apis], "the choice after looking is paid for"
+
+
+def test_the_share_of_one_population_has_limits_of_its_own(
+    path: Path, monitor: Monitor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [plain] = monitor.exposure([["rare"]], k=K, population=500)
+    asked = ("exposure", "--apis", "rare", "--k", str(K), "--population", "500", "--db", str(path))
+    [told] = json.loads(printed(capsys, *asked, "--realised"))
+    assert (told["lower"], told["upper"]) == (plain.lower, plain.upper)
+    assert told["realised_lower"] < plain.lower
+    assert told["realised_upper"] > plain.upper
+    assert {told[f"realised_{side}"] * 500 % 1 for side in ("lower", "upper")} == {0}
+    assert "realised_lower" not in plain.to_json()
+    table = printed(capsys, *asked, "--realised", "--format", "table")
+    assert "one population of 500" in " ".join(table.split())
+    assert "which varies about the average" in " ".join(table.split())
+
+
+def test_asking_again_and_asking_a_little_otherwise_tell_the_same(monitor: Monitor) -> None:
+    """A draw by a seed of the question gave other limits for another tenth digit of delta."""
+    limits = {
+        (report.lower, report.upper)
+        for delta in (0.05, 0.05 + 1e-10, 0.05 + 2e-10)
+        for [report] in [monitor.exposure([["rare"]], k=K, delta=delta)]
+    }
+    lowers, uppers = zip(*limits, strict=True)
+    assert max(lowers) - min(lowers) < 1e-6
+    assert max(uppers) - min(uppers) < 1e-6
 
 
 def test_ranking_takes_all_sets_up_to_a_size(monitor: Monitor) -> None:

@@ -110,6 +110,12 @@ CHANGES: list[Callable[[dict[str, Any]], None]] = [
     lambda listed: listed["proof"]["allow"]["limits"].__setitem__(1, 6_000.0),
     lambda listed: listed["proof"].update(allow=listed["proof"]["block"]),
     lambda listed: listed.update(universe=None),
+    lambda listed: listed["proof"]["block"].update(limits=[6_000.0, 6_000.0]),
+    lambda listed: listed["proof"]["allow"].update(delta="x"),
+    lambda listed: listed["proof"]["allow"].pop("clock"),
+    lambda listed: listed.update(level=listed["level"] * 1.01),
+    lambda listed: listed.update(view_weight=0.9, level=listed["policy"]["delta"] * 0.9),
+    lambda listed: listed.update(registered=True, view_weight=None, level=0.02),
 ]
 
 

@@ -197,8 +197,12 @@ def test_the_command_covers_any_choice_unless_the_question_was_fixed(
     arguments = ["decide", "--budget", "0.05", "--population", "20000", "--db", str(database)]
     arguments += ["--candidates", ",".join(CANDIDATES), "-o", str(made)]
     for option, universe, words in (
-        ([], 1000, "whichever APIs are chosen after looking"),
-        (["--fixed-question"], None, "provided that this question was fixed"),
+        ([], 1000, "whichever APIs and view of the users are chosen after looking"),
+        (
+            ["--fixed-question"],
+            None,
+            "provided that this question and its view of the users were fixed",
+        ),
     ):
         assert run([*arguments, *option]) == 0
         decision = read_decision(made)

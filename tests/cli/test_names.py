@@ -13,7 +13,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin
 from fpmonitor.store.names import say_names
@@ -236,6 +236,16 @@ def test_a_decision_is_asked_by_either_name_and_on_logs_with_other_names(
     there = shown(capsys, "check d.json --db b.duckdb -q --format json")
     assert [row["verdict"] for row in own] == [row["verdict"] for row in there]
     assert {api for row in there for api in row["apis"]} == {AGENT, "Screen.width"}
+
+
+def test_an_index_takes_either_name() -> None:
+    with Monitor("a.duckdb", create=True) as monitor:
+        monitor.ingest(pl.DataFrame(foreign.user_agents()))
+        index = monitor.index(["userAgent", "Screen.width"], k=10)
+        assert index.apis == ("screenWidth", "userAgent")
+        assert index.explore([AGENT]) == index.explore(["userAgent"])
+        with pytest.raises(UnknownNameError):
+            index.explore(["Navigator.platform"])
 
 
 def test_a_decision_is_not_checked_on_a_column_of_the_same_name_that_is_something_else(

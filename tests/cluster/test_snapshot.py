@@ -15,7 +15,6 @@ from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.snapshot import take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.thinning import dropped_positions
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.memory import MemorySource
@@ -281,15 +280,10 @@ def test_engine_counts_what_rows_in_memory_say(
     queries = there.queries(recodings[1], present)
     assert queries.users == rows.users
     sets = [[], *([api] for api in here.apis), [CANVAS, AGENT], [SECRET, HEIGHT, LANGUAGE]]
-    hashes = here.user_hashes()[keep]
-    dropped = dropped_positions(hashes, mean=0.7 * rows.users, seed=11)
-    thinned = queries.thinned(mean=0.7 * rows.users, seed=11)
-    for source, expected in ((queries, rows), (thinned, rows.without(dropped))):
-        for apis, spectrum in zip(sets, source.spectra(sets), strict=True):
-            wanted = expected.spectrum(apis)
-            assert spectrum.counts.tolist() == wanted.counts.tolist(), apis
-            assert spectrum.values.tolist() == wanted.values.tolist(), apis
-    cohorts = thinned.cohorts([LANGUAGE], [HEIGHT, LANGUAGE])
+    for apis, spectrum in zip(sets, queries.spectra(sets), strict=True):
+        wanted = rows.spectrum(apis)
+        assert spectrum.counts.tolist() == wanted.counts.tolist(), apis
+        assert spectrum.values.tolist() == wanted.values.tolist(), apis
+    cohorts = queries.cohorts([LANGUAGE], [HEIGHT, LANGUAGE])
     assert sum(cohort.spectrum.users for cohort in cohorts) == rows.users
-    assert sum(c.kept.users for c in cohorts if c.kept is not None) == thinned.users
     assert [c.codes for c in cohorts] == sorted((int(i),) for i in np.unique(shown[LANGUAGE][keep]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import pytest
 from fpmonitor.decide.deciding import decide, recheck
 from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 
@@ -64,6 +66,22 @@ def test_naming_other_candidates_changes_no_verdict() -> None:
     assert whole.allow
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_allowed_by_itself_is_allowed_with_all_its_subsets(seed: int) -> None:
+    users = columns(seed)
+    tests = decision_criteria(users=USERS, k=10, population=USERS, budget=0.05, delta=0.05)
+    source = MemorySource(list(users), list(users.values()))
+    allowed = {
+        apis: tests.allow.holds(source.spectrum(apis), len(apis))
+        for size in range(len(users) + 1)
+        for apis in itertools.combinations(sorted(users), size)
+    }
+    assert 1 < sum(allowed.values()) < len(allowed)
+    for apis, holds in allowed.items():
+        for less in itertools.combinations(apis, len(apis) - 1) if apis else ():
+            assert allowed[less] or not holds
+
+
 def test_order_names_of_users_batches_and_a_tenth_digit_change_nothing() -> None:
     users = columns()
     first = decision_on(users)
@@ -80,8 +98,9 @@ def test_a_question_fixed_beforehand_decides_more_and_says_so() -> None:
     chosen, fixed = decision_on(users), decision_on(users, universe=None)
     for apis in chosen.allow:
         assert fixed.verdict(apis)[0] == "allow"
-    assert "whichever APIs are chosen after looking" in chosen.guarantee
-    assert "this question was fixed before the data were seen" in fixed.guarantee
+    assert "whichever APIs and view of the users are chosen after looking" in chosen.guarantee
+    assert "k, population and budget were fixed before the data were seen" in chosen.guarantee
+    assert "this question and its view of the users were fixed before" in fixed.guarantee
     assert (chosen.universe, fixed.universe) == (1000, None)
 
 

@@ -22,7 +22,11 @@ def test_the_sentence_bounds_an_average_over_populations() -> None:
     assert "on average over populations of 1,000" in said
     exact = Policy(k=10, population=USERS, budget=0.05, delta=None, candidates=("A",))
     assert "average" not in guarantee(Terms(policy=exact, setting="sample", users=USERS))
-    assert "average over populations of 1,000" in limits(population=1000, users=USERS, delta=0.05)
+    for together, promise in ((False, "a set named before looking"), (True, "hold together")):
+        said = limits(population=1000, users=USERS, delta=0.05, together=together)
+        assert promise in said
+        assert "average over populations of 1,000" in said
+        assert "however often" in said
 
 
 def test_a_decision_says_which_candidates_many_users_lack(tmp_path: Path) -> None:

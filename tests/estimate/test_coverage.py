@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from fpmonitor.estimate.certificate import certificate
+from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.spectrum import CountSpectrum
 
@@ -37,7 +37,7 @@ def test_each_limit_misses_rarely_for_every_law(population: int) -> None:
 
 
 def test_simulation_finds_the_misses_that_a_large_delta_permits() -> None:
-    limits = certificate(users=USERS, k=5, population=USERS, delta=0.9)
+    limits = exposure_limits(users=USERS, k=5, population=USERS, delta=0.9)
     law = SIMULATION["with_rest"](SIMULATION["uniform"](5 / USERS), 0.3)
     truth = SIMULATION["true_exposure"](law, USERS)
     row = SIMULATION["misses"](limits, law, truth, 300, np.random.default_rng(3))

@@ -16,8 +16,6 @@ from fpmonitor.estimate.drift import (
     compare_laws,
     compare_spectra,
 )
-from fpmonitor.estimate.thinning import thinned_spectrum
-from fpmonitor.spectrum import CountSpectrum
 
 
 @pytest.mark.parametrize("users", [(30, 30), (40, 12)])
@@ -129,32 +127,3 @@ def test_adjusted_p_values_are_those_of_holm() -> None:
     )
     assert adjust_p_values([0.9, 0.8]).tolist() == [1.0, 1.0]
     assert adjust_p_values([]).tolist() == []
-
-
-def test_thinning_a_spectrum_keeps_each_user_with_the_same_chance() -> None:
-    spectrum = CountSpectrum.from_mapping({1: 2, 3: 1, 7: 1})
-    kept = np.zeros(8)
-    for seed in range(4000):
-        thinned = thinned_spectrum(spectrum, mean=6.0, most=12, seed=seed)
-        if thinned is not None:
-            assert thinned.users <= 12
-            for count, values in zip(thinned.counts, thinned.values, strict=True):
-                kept[count] += values
-    users = np.arange(8) @ kept / 4000
-    assert users == pytest.approx(
-        np.minimum(stats.poisson(6).rvs(10**5, random_state=1), 12).mean(), rel=0.02
-    )
-    # Exact law of the largest group: hypergeometric given the number of kept users.
-    kept_numbers = np.arange(13)
-    weights = stats.poisson(6).pmf(kept_numbers)
-    weights[12] += stats.poisson(6).sf(12)
-    whole = sum(
-        w * stats.hypergeom(12, 7, n).pmf(7) for n, w in zip(kept_numbers, weights, strict=True)
-    )
-    assert kept[7] / 4000 == pytest.approx(whole, abs=5 * np.sqrt(whole / 4000))
-
-
-def test_thinning_that_keeps_nobody_says_so() -> None:
-    spectrum = CountSpectrum.from_mapping({5: 1})
-    outcomes = [thinned_spectrum(spectrum, mean=0.01, most=5, seed=seed) for seed in range(20)]
-    assert None in outcomes

@@ -10,7 +10,8 @@ import scipy
 
 from fpmonitor.decide.deciding import _tests
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.realised import _price_of_fixed_size, average_budget, average_budgets
+from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.estimate.realised import _price_of_fixed_size, average_budget, realised_limits
 from fpmonitor.policy import Policy
 from fpmonitor.spectrum import CountSpectrum
 
@@ -41,7 +42,7 @@ def test_the_share_of_a_population_exceeds_the_budget_where_the_average_does_not
 @pytest.mark.parametrize("delta", [0.2, 0.025])
 def test_within_the_average_few_populations_exceed_the_budget(delta: float) -> None:
     rng = np.random.default_rng(2)
-    average = float(average_budgets(k=K, population=N, budget=BUDGET, log_terms=-math.log(delta)))
+    average = average_budget(k=K, population=N, budget=BUDGET, delta=delta, candidates=1)
     assert 0.001 < average < BUDGET
     for group in (0.2, 0.7, 1.0, 1.2, 1.4):
         law = law_of(average, group)
@@ -51,13 +52,60 @@ def test_within_the_average_few_populations_exceed_the_budget(delta: float) -> N
 
 def test_averages_fall_with_the_level_and_approach_the_budget() -> None:
     for k, population in ((2, 1000), (10, 10**6), (500, 1000), (2, 10**10), (500, 10**10)):
-        averages = average_budgets(
-            k=k, population=population, budget=0.05, log_terms=[1.0, 3.0, 10.0]
+        averages = np.array(
+            [
+                average_budget(k=k, population=population, budget=0.05, delta=delta, candidates=1)
+                for delta in (0.4, 0.05, 5e-5)
+            ]
         )
         assert (np.diff(averages) <= 0).all()
         assert (averages <= 0.05).all()
         if population == 10**10:
             assert averages[-1] > 0.045, (k, averages)
+
+
+def realised_shares(law: np.ndarray, runs: int, rng: np.random.Generator) -> np.ndarray:
+    counts = rng.multinomial(N, law, size=runs)
+    return np.where(counts < K, counts, 0).sum(axis=1) / N
+
+
+@pytest.mark.parametrize("delta", [0.2, 0.025])
+def test_few_populations_are_outside_the_limits_of_their_average(delta: float) -> None:
+    rng = np.random.default_rng(4)
+    for exposure in (0.02, 0.1, 0.4):
+        for group in (0.2, 1.0, 1.4):
+            law = law_of(exposure, group)
+            if law[-1] < 0.02:
+                continue
+            truth = float(law @ exposure_probability(law, k=K, population=N))
+            lower, upper = realised_limits(truth, truth, k=K, population=N, delta=delta)
+            assert lower <= truth <= upper < truth + 0.2
+            shares = realised_shares(law, RUNS, rng)
+            most = delta + 3 * math.sqrt(delta / RUNS)
+            assert (shares > upper + 1e-12).mean() <= most, (exposure, group)
+            assert (shares < lower - 1e-12).mean() <= most, (exposure, group)
+
+
+def test_limits_of_the_average_are_broken_by_populations_and_realised_ones_are_not() -> None:
+    """Many observed users tell the average well, and one population differs from it."""
+    rng, users = np.random.default_rng(5), 50_000
+    law = law_of(0.1, 1.0)
+    shares = realised_shares(law, RUNS, rng)
+    spectrum = CountSpectrum.from_counts(rng.multinomial(users, law))
+    lower, upper = exposure_limits(users=users, k=K, population=N, delta=DELTA).of(spectrum)
+    assert ((shares < lower) | (shares > upper)).mean() > 0.5
+    average = exposure_limits(users=users, k=K, population=N, delta=DELTA / 2).of(spectrum)
+    lower, upper = realised_limits(*average, k=K, population=N, delta=DELTA / 2)
+    assert (shares < lower).mean() <= DELTA
+    assert (shares > upper).mean() <= DELTA
+
+
+def test_limits_of_realised_shares_are_shares_at_every_size() -> None:
+    for k, population in ((2, 2), (10, 10), (500, 1000), (10**5, 10**6), (10, 10**7)):
+        for average in (0.0, 1e-6, 0.3, 1.0):
+            lower, upper = realised_limits(average, average, k=k, population=population, delta=1e-3)
+            assert 0 <= lower <= average + 1e-9
+            assert average - 1e-9 <= upper <= 1
 
 
 def test_a_fixed_number_of_users_costs_no_less_than_it_must() -> None:
@@ -87,7 +135,7 @@ def test_no_decision_allows_what_a_population_breaks_more_often_than_delta() -> 
         policy = Policy(
             k=K, population=N, budget=BUDGET, delta=DELTA, candidates=("a",), realised=realised
         )
-        tests = _tests(policy, "population", users, None)
+        tests = _tests(policy, "population", users, None, DELTA)
         failures = []
         for law in laws:
             allowed = []

@@ -230,7 +230,7 @@ def test_an_unknown_variant_lists_the_known() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_control_has_an_effect_and_names_apis_as_the_vocabulary_does(family: str) -> None:
-    name = re.compile(r"[A-Z]\w*(\.[A-Z]\w*)*\.\w+(#[\w-]+)?|(http|css):[a-z][a-z0-9-]*")
+    name = re.compile(r"[A-Z]\w*(\.[A-Z]\w*)*\.\w+(#[\w.-]+)?|(http|css):[a-z][a-z0-9-]*")
     for control in controls_of([family]):
         assert control.effects, control.name
         for api in control.effects:

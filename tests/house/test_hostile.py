@@ -324,8 +324,7 @@ def test_huge_numbers_and_repeated_members_are_stored_as_they_stand(tmp_path: Pa
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"user": "u", "a": 1}\n'.encode("utf-16"), "UTF-16"),
-        ("user,a\nu,1\n".encode("utf-16-le"), "UTF-16"),
+        ('{"user": "u", "a": 1}\n'.encode("utf-16")[:-1], "cannot be read as utf-16"),
         (b"PK\x03\x04" + b"\0" * 60, "binary data"),
         (gzip.compress(gzip.compress(RECORD, mtime=0), mtime=0), "packed twice"),
     ],

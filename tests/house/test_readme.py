@@ -16,6 +16,14 @@ from fpmonitor.cli import command_tree, run
 from fpmonitor.cli.commands import DATABASE
 
 ROOT = Path(__file__).parents[2]
+DRAWN = (
+    "Navigator.userAgent",
+    "Screen.height,Screen.width",
+    "Navigator.maxTouchPoints,Screen.height",
+    "Navigator.hardwareConcurrency,Navigator.maxTouchPoints",
+    "Navigator.hardwareConcurrency,Screen.height",
+    "Navigator.userAgent,Screen.height",
+)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -37,6 +45,8 @@ def test_readme_commands_run_and_print_what_is_shown(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
+    assert "pip install . && fpmonitor quickstart" in README
+    assert run(["quickstart", "--quiet"]) == 0
     assert len(commands()) >= 8, "examples went missing"
     for command, shown in commands():
         program, *arguments = shlex.split(command)
@@ -46,6 +56,19 @@ def test_readme_commands_run_and_print_what_is_shown(
             assert run(arguments) == 0, command
         if shown:
             assert printed.getvalue() == shown, command
+
+
+def test_the_picture_shows_what_quickstart_stored(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    if not Path("quickstart").exists():
+        assert run(["quickstart", "--quiet"]) == 0
+    arguments = [word for apis in DRAWN for word in ("--apis", apis)]
+    options = ["--db", "quickstart/fpmonitor.duckdb", "--budget", "5%", "-o", "drawn.svg"]
+    assert run(["plot", "exposure", *arguments, *options]) == 0
+    drawn = ROOT / "docs" / "exposure.svg"
+    assert Path("drawn.svg").read_bytes() == drawn.read_bytes(), f"copy it to {drawn}"
 
 
 def test_readme_python_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,6 +193,37 @@ def test_plan_picks_a_mechanism_for_each_api(
     assert "accuracy" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "chosen", "protocol"), [(0.5, "matrix", "oue"), (2.0, "grr", "grr")]
+)
+def test_plan_at_an_epsilon_chooses_what_tells_most(
+    epsilon: float,
+    chosen: str,
+    protocol: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log, db = tmp_path / "log.csv", str(tmp_path / "log.duckdb")
+    lines = [f"u{number},{number % 8},{number % 12}" for number in range(600)]
+    log.write_text("\n".join(["user,Screen.height,Screen.width", *lines]) + "\n")
+    assert run(["ingest", str(log), "--db", db, "--quiet"]) == 0
+    capsys.readouterr()
+    level = ["--epsilon", str(epsilon)]
+    assert run(["ldp", "plan", "--db", db, *level, "--format", "json"]) == 0
+    rows = {row["api"]: row for row in json.loads(capsys.readouterr().out)}
+    assert run(["ldp", "compare", "--values", "8", "--users", "1", *level]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert run(["ldp", "optimal", "--values", "8", *level, "--format", "json"]) == 0
+    best = json.loads(capsys.readouterr().out)["mechanisms"][0]
+    height = rows["Screen.height"]
+    assert (height["mechanism"], height["epsilon"], height["accuracy"]) == (chosen, epsilon, None)
+    assert height["participation"] >= max(row["participation"] for row in compared) * (1 - 1e-9)
+    assert height["participation"] == pytest.approx(best["participation"], rel=1e-3)
+    assert rows["Screen.width"]["mechanism"] == protocol  # 12 values: no best matrix
+    assert run(["ldp", "plan", "--db", db, *level, "--accuracy", "0.1"]) == 2
+    assert run(["ldp", "plan", "--db", db]) == 2
+
+
 def test_settings_may_hold_a_table_for_the_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,19 +64,6 @@ def test_merging_rows_changes_no_spectrum(rows: list[tuple[int, ...]]) -> None:
     assert len(merged.weights) == len({row[: len(kept)] for row in rows})
 
 
-@settings(deadline=None, max_examples=40)
-@given(tables, st.sets(st.integers(0, 39)))
-def test_dropped_rows_are_those_at_the_positions(
-    rows: list[tuple[int, ...]], dropped: set[int]
-) -> None:
-    dropped = {place for place in dropped if place < len(rows) - 1}
-    source = source_of(rows).without(sorted(dropped))
-    left = [row for place, row in enumerate(rows) if place not in dropped]
-    assert source.users == sum(row[-1] for row in left)
-    everything = tuple(range(len(rows[0]) - 1))
-    assert as_dict(source.spectrum(source.apis)) == spectrum_by_hand(left, everything)
-
-
 def test_key_that_passes_63_bits_is_not_wrapped() -> None:
     """Two tuples whose mixed-radix numbers agree modulo 2^64 must stay two groups."""
     rows, columns = 300, 12
@@ -158,11 +145,7 @@ def test_unusable_input_is_refused(
         MemorySource(apis, codes, weights)
 
 
-def test_unknown_api_and_row_are_named() -> None:
+def test_unknown_api_is_named() -> None:
     source = MemorySource(["canvas"], [[1, 2]])
     with pytest.raises(UnknownNameError, match="canvas"):
         source.spectrum(["canvass"])
-    with pytest.raises(InputError, match="row 2 of 2"):
-        source.without([2])
-    with pytest.raises(InputError, match="no user is left"):
-        source.without([0, 1])

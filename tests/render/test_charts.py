@@ -115,6 +115,12 @@ def test_ranges_are_ordered_and_end_before_the_edge() -> None:
     assert float(narrow.attrib["x2"]) > float(narrow.attrib["x1"]), "seen, though it is empty"
 
 
+def test_names_of_ranges_are_whole_where_they_fit() -> None:
+    name = "Navigator.hardwareConcurrency + Screen.height"
+    root = ET.fromstring(range_chart([(name, 0.1, 0.2, None)], title="t", x_label="x"))
+    assert name in [text.text for text in root.findall(".//{*}text")]
+
+
 def test_scattered_dots_stand_out_if_they_should() -> None:
     dots = [(1.0, 0.1, "a", True), (2.0, 0.2, "b", False), (0.0, 0.0, "c", False)]
     root = ET.fromstring(scatter_chart(dots, title="t", x_label="x", y_label="y"))

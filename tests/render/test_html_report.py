@@ -223,6 +223,10 @@ def test_plot_says_what_it_cannot_do(
     assert run(["plot", "exposure", *db, "-o", str(tmp_path / "a.pdf")]) == 2
     assert "not an .svg or .png file" in capsys.readouterr().err
     assert run(["plot", "curve", *db, "-o", str(tmp_path / "a.svg")]) == 2
+    drawn = ["plot", "exposure", *db, "-o", str(tmp_path / "a.svg"), "--budget"]
+    assert run([*drawn, "5"]) == 2
+    assert run([*drawn, "5%"]) == 0
+    assert "budget" in (tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
 def test_compare_tells_what_changed_for_sure(

@@ -76,6 +76,34 @@ def test_no_number_is_cut_however_narrow_the_terminal(
         assert max(len(re.sub("\x1b\\[[0-9;]*m", "", line)) for line in text.splitlines()) <= width
 
 
+@pytest.mark.parametrize("width", [30, 45, 60, 80, 110])
+def test_wide_tables_go_on_below_and_no_header_is_broken_within_a_word(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    wide = Table(
+        title="Title",
+        caption="Caption",
+        columns=[
+            *columns("text", "API set"),
+            *columns("count", "values"),
+            *columns("share", "observed", "plug-in", "unbiased", "lower", "upper"),
+            *columns("right", "off by", "worst 5 %", "worst 1 %"),
+        ],
+        rows=[
+            ("Navigator.userAgent", 1_234_567, *[0.123456] * 5, "1,234×", "12×", "374×"),
+            ("more",),
+        ],
+    )
+    text = re.sub("\x1b\\[[0-9;]*m", "", drawn(monkeypatch, wide, width))
+    assert all(len(line) <= width for line in text.splitlines())
+    for word in ("values", "observed", "plug-in", "unbiased", "lower", "upper", "5 %", "1 %"):
+        assert word in text
+    assert text.count("12.35 %") == 5
+    assert text.count("Title") == text.count("Caption") == 1
+    assert all(number in text for number in ("1,234,567", "1,234×", "374×"))
+
+
 def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in terminal(table())
     assert "\x1b[32mallow" in drawn(monkeypatch, table(), 100)

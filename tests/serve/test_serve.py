@@ -666,6 +666,22 @@ def test_a_record_that_cannot_be_stored_leaves_the_others_of_its_segment(tmp_pat
     assert (found.count("Screen.width"), len(found)) == (60, 60 + 3999)
 
 
+def test_a_temporary_folder_that_is_gone_loses_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = {"user": "f", "components": {"fonts": {"value": ["A"], "duration": 1}}}
+    with client_of(config_of(tmp_path)) as client:
+        assert client.post("/v1/observations", json=result).status_code == 202
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+        with pytest.raises(OSError, match="gone"):
+            asyncio.run(service_of(client).move())
+        assert client.get("/healthz").json()["status"] == "waiting"
+        monkeypatch.undo()
+        asyncio.run(service_of(client).move())
+        assert client.get("/healthz").json()["status"] == "ok"
+    assert len(stored(tmp_path)) == 1
+
+
 def test_what_the_database_refuses_counts_towards_the_limit(tmp_path: Path) -> None:
     refused = tmp_path / "s.duckdb.spool" / "refused"
     refused.mkdir(parents=True)

@@ -35,6 +35,7 @@ def test_names_of_libraries_and_tables_are_understood() -> None:
         "window.navigator.userAgent": "Navigator.userAgent",
         "navigator.useragent": "Navigator.userAgent",
         "getUserAgent": "Navigator.userAgent",
+        "Navigator.prototype.userAgent": "Navigator.userAgent",
         "system.useragent": "Navigator.userAgent",
         "screenWidth": "Screen.width",
         "screen.width": "Screen.width",
@@ -49,6 +50,9 @@ def test_names_of_libraries_and_tables_are_understood() -> None:
         ),
         "canvas.text": "HTMLCanvasElement.toDataURL#fingerprintjs.text",
         "prefersColorScheme": "css:prefers-color-scheme",
+        "components.platform.value": "Navigator.platform",
+        "canvas.value.text": "HTMLCanvasElement.toDataURL#fingerprintjs.text",
+        "navigator.userAgentData.bitness": "NavigatorUAData.getHighEntropyValues#bitness",
         "User-Agent": "http:user-agent",
         "HTTP_ACCEPT_LANGUAGE": "http:accept-language",
         "Sec-CH-UA-Model": "http:sec-ch-ua-model",
@@ -78,7 +82,16 @@ def test_names_on_which_sources_disagree_are_asked_back(name: str, apis: set[str
     [
         *("id", "name", "deviceId", "groupId", "product", "address", "level", "length", "memory"),
         *("date", "country", "weight", "deviceCategory", "serial", "storage", "type", "label"),
-        *("http:x-mine", "x:fingerprintjs:userAgent", "", ".", "é"),
+        *(
+            "http:x-mine",
+            "x:fingerprintjs:userAgent",
+            "",
+            ".",
+            "é",
+            "navigator",
+            "value.",
+            "window.id",
+        ),
     ],
 )
 def test_words_that_mean_other_things_elsewhere_are_left_alone(name: str) -> None:

@@ -27,7 +27,7 @@ from fpmonitor.cli.options import (
 from fpmonitor.cli.output import emit, note, show
 from fpmonitor.cli.questions import read_weights
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.estimate.thinning import seed_of
+from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import CURATOR_STORE, EPOCH, STUDY

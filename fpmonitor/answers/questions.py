@@ -1,0 +1,78 @@
+"""The list of questions of a database: registered before its first user, and asked since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.answers.decide import asked_question, decide_sets
+from fpmonitor.decide.questions import AnswerSummary, AskedQuestion, ListedQuestion
+from fpmonitor.errors import StoreError
+from fpmonitor.safe_files import typed, untyped
+from fpmonitor.store import questions as store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.population.population import Population
+    from fpmonitor.question import Question
+    from fpmonitor.store.database import Database
+
+
+def register_questions(database: Database, questions: Iterable[AskedQuestion]) -> None:
+    """Register questions before the first user is stored, all or none.
+
+    They have half of delta, evenly, at every look; see `decide.questions.level_of`. A question that
+    is registered already adds nothing.
+
+    Raises
+    ------
+    StoreError
+        One is new, but users have been stored.
+    """
+    store.register(database, map(untyped, questions))
+
+
+def list_questions(database: Database) -> list[ListedQuestion]:
+    """List the registered questions, then those that were decided, each in the order of asking."""
+    return [
+        ListedQuestion(
+            asked_at=asked_at,
+            question=typed(question, AskedQuestion, "a question"),
+            answer=answer and typed(answer, AnswerSummary, "an answer"),
+        )
+        for asked_at, question, answer in store.list_questions(database)
+    ]
+
+
+def decide_and_list(
+    database: Database | None,
+    population: Population,
+    question: Question,
+    *,
+    note: Callable[[str], None] = lambda _text: None,
+    **options: Any,
+) -> Decision:
+    """Decide as `decide_sets` does, and list the question.
+
+    Parameters
+    ----------
+    database
+        Of the population; null for users that no database holds, whose questions are not listed.
+    population, question, options
+        As of `decide_sets`.
+    note
+        Told why a question could not be listed; the decision is as good without.
+    """
+    if database is None:
+        return decide_sets(population, question, **options)
+    registered = [listed.question for listed in list_questions(database) if listed.answer is None]
+    decision = decide_sets(population, question, registered=registered, **options)
+    asked = asked_question(
+        population, decision.policy, setting=decision.setting, missing=decision.missing
+    )
+    try:
+        store.add_asked(database, untyped(asked), untyped(AnswerSummary.of(decision)))
+    except StoreError as error:
+        note(f"the question is not listed: {error}")
+    return decision

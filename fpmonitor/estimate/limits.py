@@ -1,0 +1,216 @@
+"""Confidence limits of the exposure of API sets, at every look and without a draw.
+
+A score is sharp near the exposure that it was designed for, so several scores stand for exposures
+of different size; each has its share of delta, and the narrowest of their limits holds. Upper
+limits do not fall where groups are split: with more APIs, redacted values or values that turn out
+not to be random. Theorems and measurements: docs/certificate.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.averaging import averaged, design_base
+from fpmonitor.estimate.looks import BASES, base_cells, base_of
+from fpmonitor.policy import check_sample, check_share, check_threshold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.estimate.averaging import AveragedScore, Base
+    from fpmonitor.estimate.margins import Sign
+    from fpmonitor.spectrum import CountSpectrum
+
+DESIGNS = (0.003, 0.03, 0.3)  # exposures that the scores are sharpest for
+_LARGEST_COUNT = 1500  # of a value at the threshold among the users of a base
+_SIGNS: tuple[Sign, Sign] = (-1, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Limits:
+    """Confidence limits of the statistical exposure `Q(n, k)`, for one number of observed users.
+
+    Lower and upper limits each have an error probability of their own.
+
+    Attributes
+    ----------
+    users
+        `m`, observed users.
+    delta
+        Tolerated probability that the upper limit is ever wrong, and that the lower one is.
+    universe
+        `D`, number of APIs the limits of all of whose sets hold together, whichever are named after
+        looking; None for one set that was fixed before the users were seen.
+    scores
+        What the limits come from; empty for users too few for any base.
+    weights
+        float64, shape (number of scores, C): their weights by count.
+    """
+
+    users: int
+    delta: float
+    universe: int | None
+    scores: tuple[AveragedScore, ...]
+    weights: NDArray[np.float64]
+
+    def of(self, spectrum: CountSpectrum, size: int = 1, *, hidden: int = 0) -> tuple[float, float]:
+        """Lower and upper limit of the exposure of a set of `size` APIs, shares.
+
+        Parameters
+        ----------
+        spectrum
+            Of all observed users.
+        size
+            Number of APIs in the set.
+        hidden
+            The limits hold as well where fewer users than this number are in groups smaller than
+            it, and not in the largest group, to which they are counted; any number above all users
+            stands for nothing known.
+
+        Raises
+        ------
+        InputError
+            The spectrum is not of so many users.
+        """
+        if spectrum.users != self.users:
+            raise InputError(
+                f"spectrum: has {spectrum.users} users, the limits are for {self.users}"
+            )
+        log_term = _log_term(self.delta, size, self.universe)
+        return self.of_part(spectrum, log_term, hidden=hidden)
+
+    def of_part(
+        self,
+        spectrum: CountSpectrum,
+        log_term: float,
+        shares: Sequence[float] = (1.0,),
+        *,
+        hidden: int = 0,
+    ) -> tuple[float, float]:
+        """Lower and upper limit of the exposure within a part of the population, shares.
+
+        Parameters
+        ----------
+        spectrum
+            Of the observed users in the part.
+        log_term
+            `ln(1 / level)` of each score, nats, where the part is all of the population.
+        shares
+            Ends of an interval that holds the probability of the part; the level is that share of
+            the level above, and the limits hold for every share of the interval.
+        hidden
+            As in `of`.
+        """
+        if hidden > spectrum.users:
+            return 0.0, 1.0
+        points = self._weights_of(spectrum.counts) @ (spectrum.counts * spectrum.values)
+        if hidden > 1:
+            points += self._worst_change(int(spectrum.counts[-1]), hidden)
+        lower, upper = 0.0, 1.0
+        for certified, number in zip(self.scores, points.tolist(), strict=True):
+            found = [certified.limit(number, log_term - math.log(share), share) for share in shares]
+            if certified.base.sign < 0:
+                upper = min(upper, max(found))
+            else:
+                lower = max(lower, min(found))
+        return min(lower, upper), upper
+
+    def _weights_of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self.weights[:, np.minimum(counts, self.weights.shape[1] - 1)]
+
+    def _worst_change(self, largest: int, hidden: int) -> NDArray[np.float64]:
+        """Return what moving users out of the largest group changes, at worst for each score.
+
+        Any partition of them into groups has at most the score of the worst weight for all.
+        """
+        moved = np.arange(hidden)
+        small = self._weights_of(np.arange(1, min(hidden, self.weights.shape[1])))
+        change = self._weights_of(largest - moved) * (largest - moved)
+        change -= change[:, :1].copy()
+        above = np.array([certified.base.sign < 0 for certified in self.scores], dtype=np.bool_)
+        worst = np.where(above, small.max(axis=1), small.min(axis=1))
+        change += worst[:, np.newaxis] * moved
+        extreme: NDArray[np.float64] = np.where(above, change.max(axis=1), change.min(axis=1))
+        return extreme
+
+
+@lru_cache(maxsize=256)
+def exposure_limits(
+    *,
+    users: int,
+    k: int,
+    population: int,
+    delta: float,
+    universe: int | None = None,
+) -> Limits:
+    """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
+
+    Parameters
+    ----------
+    users
+        `m`, observed users, at least 2.
+    k, population
+        Anonymity threshold and `n`, users.
+    delta, universe
+        Tolerated probability of error, in (0, 1), and of which sets: see `Limits`.
+
+    Raises
+    ------
+    PolicyError
+        An argument is out of its range; the error names it.
+
+    Notes
+    -----
+    Together by a union bound: of the level of one set, each set of `s` of `D` APIs has the share
+    `1 / (s (s + 1) C(D, s))`, and these add up to less than 1.
+    """
+    check_sample(users)
+    check_threshold(k, population)
+    check_share("delta", delta)
+    position = base_of(users)
+    bases = () if position is None else _bases(position, k, population, delta, universe)
+    scores = tuple(averaged(base, users=users) for base in bases)
+    weights = np.array([certified.weights for certified in scores] or np.zeros((0, 2)))
+    return Limits(users=users, delta=delta, universe=universe, scores=scores, weights=weights)
+
+
+@lru_cache(maxsize=64)
+def _bases(
+    position: int, k: int, population: int, delta: float, universe: int | None
+) -> tuple[Base, ...]:
+    """Design the scores of one base; they follow from the question alone."""
+    cells, share = base_cells(position, k, population, min(DESIGNS), _LARGEST_COUNT)
+    return tuple(
+        design_base(
+            cells,
+            sign=sign,
+            budget=budget,
+            log_term=_log_term(delta, 1, universe),
+            share=share,
+            # Free weights may lose where the population is smaller than the sample.
+            monotone=sign < 0 or population < cells.laws.mean,
+        )
+        for sign in _SIGNS
+        for budget in DESIGNS
+    )
+
+
+def part_of_delta(delta: float) -> float:
+    """Level of one score of one base in the limits of one set."""
+    return delta / (BASES * len(DESIGNS))
+
+
+def _log_term(delta: float, size: int, universe: int | None) -> float:
+    """`ln(1 / level)` of each score for a set of so many APIs."""
+    first = -math.log(part_of_delta(delta))
+    if universe is None or not size:
+        return first
+    return first + math.log(size * (size + 1) * math.comb(universe, size))

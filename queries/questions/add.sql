@@ -1,0 +1,1 @@
+INSERT INTO question VALUES ($asked_at, $question, $answer)

@@ -1,1 +1,0 @@
-SELECT word FROM {snapshot} ORDER BY rowid

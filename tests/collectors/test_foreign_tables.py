@@ -1,0 +1,247 @@
+"""Tables as strangers have them are read whole, or refused with a reason."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from fpmonitor import ColumnMap, InputError, Monitor
+from fpmonitor.cli import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORDS: list[dict[str, Any]] = [
+    {"user": f"u{i}", "screenWidth": (1920, 1280)[i % 2], "ua": f'Mözilla "{i % 3}"\n, x'}
+    for i in range(60)
+]
+
+
+def told(log: Any, tmp_path: Path, **options: Any) -> Any:
+    """Batches, and all that is stored of a log."""
+    database = tmp_path / f"{len(list(tmp_path.iterdir()))}.duckdb"
+    with Monitor(database, create=True) as monitor:
+        [batch] = monitor.ingest(log, **options)
+        rows = monitor.database._connection.execute(
+            "SELECT api.name, value.status, value.text, count(*) FROM observation "
+            "JOIN api USING (api_id) JOIN value USING (api_id, value_id) GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+    return (batch.read, batch.stored, batch.rejected, batch.users), rows
+
+
+def as_lines(records: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(record) + "\n" for record in records).encode()
+
+
+def as_csv(delimiter: str = ",", end: str = "\r\n") -> str:
+    rows = [[str(value).replace('"', '""') for value in record.values()] for record in RECORDS]
+    return "".join(
+        delimiter.join(f'"{cell}"' for cell in row) + end for row in [list(RECORDS[0]), *rows]
+    )
+
+
+JSON_FORMS = {
+    "array": json.dumps(RECORDS).encode(),
+    "array over several lines": json.dumps(RECORDS, indent=1).encode(),
+    "objects over several lines": "\n".join(json.dumps(r, indent=2) for r in RECORDS).encode(),
+    "array behind a byte order mark": json.dumps(RECORDS).encode("utf-8-sig"),
+    "array in UTF-16": json.dumps(RECORDS).encode("utf-16"),
+}
+CSV_FORMS = {
+    "semicolons, CR LF, byte order mark": as_csv(";").encode("utf-8-sig"),
+    "tabs in UTF-16": as_csv("\t").encode("utf-16"),
+    "UTF-16 without a mark": as_csv(";").encode("utf-16-le"),
+    "UTF-16, large end first": as_csv(";").encode("utf-16-be"),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("form", [*JSON_FORMS, *CSV_FORMS])
+def test_every_form_of_a_table_holds_the_same(form: str, packed: bool, tmp_path: Path) -> None:
+    content = JSON_FORMS.get(form) or CSV_FORMS[form]
+    (tmp_path / "log").write_bytes(gzip.compress(content) if packed else content)
+    (tmp_path / "plain").write_bytes(as_lines(RECORDS))
+    expected = told(tmp_path / "plain", tmp_path)
+    assert expected[0] == (60, 60, 0, 60)
+    assert told(tmp_path / "log", tmp_path) == expected
+
+
+def test_an_array_is_counted_and_located_by_its_elements(tmp_path: Path) -> None:
+    records = [*RECORDS[:5], {"user": ""}, *RECORDS[5:], 7]
+    (tmp_path / "a.json").write_text(json.dumps(records, indent=1))
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(tmp_path / "a.json")
+        assert (batch.read, batch.stored, batch.rejected) == (62, 60, 2)
+        assert [(reject.line, reject.reason) for reject in monitor.rejects()] == [
+            (6, "user is missing"),
+            (62, "not a JSON object"),
+        ]
+
+
+@pytest.mark.parametrize("content", ['[{"user": "u", "a": 1},', "[1, 2]", "[[1]]"])
+def test_an_array_that_is_no_table_is_refused_as_such(content: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(InputError, match="a JSON array that is broken"):
+        told(tmp_path / "a.json", tmp_path)
+
+
+def test_a_wide_log_with_one_header_keeps_its_other_columns(tmp_path: Path) -> None:
+    records = [
+        {"user": f"u{i}", "time": "2026-01-01T00:00:00Z", "http:user-agent": "x", "Screen.width": i}
+        for i in range(5)
+    ]
+    (tmp_path / "a.jsonl").write_bytes(as_lines(records))
+    numbers = [{"user": "u", "http:user-agent": "x", "http:dnt": 1}]
+    (tmp_path / "b.jsonl").write_bytes(as_lines(numbers))
+    apis = [{row[0] for row in told(tmp_path / f"{name}.jsonl", tmp_path)[1]} for name in "ab"]
+    assert apis == [{"http:user-agent", "Screen.width"}, {"http:user-agent", "http:dnt"}]
+
+
+def har(agent: str, started: str) -> str:
+    headers = [{"name": "User-Agent", "value": agent}]
+    entry = {"startedDateTime": started, "request": {"headers": headers}}
+    return json.dumps({"log": {"version": "1.2", "entries": [entry]}})
+
+
+def test_two_har_files_of_one_name_are_two_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, agent, started in (("a", "x", "10:00:01"), ("b", "y", "11:30:00")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "session.har").write_text(har(agent, f"2026-01-01T{started}Z"))
+        monkeypatch.chdir(tmp_path / folder)
+        with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+            monitor.ingest("session.har")
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert monitor.exposure([["http:user-agent"]], k=2)[0].to_json()["users"] == 2
+
+
+def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, log: object) -> str:
+    assert run(["ingest", str(log), "--db", str(tmp_path / "x.duckdb")]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["https://example.org/a.csv", "s3://bucket/a//b.parquet"])
+def test_an_address_is_refused_as_written(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    err = refused(capsys, tmp_path, address)
+    assert address in err
+    assert "curl" in err
+
+
+def test_a_log_whose_records_are_all_rejected_is_refused_with_the_commonest_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [{"user": "", "a": 1}] * 5 + [{"user": "u", "time": "soon", "a": 1}] * 3
+    (tmp_path / "a.jsonl").write_bytes(as_lines(records))
+    (tmp_path / "a.csv").write_text("user,a\nu\nu,1,2\nu,1,2\n")
+    for name, number, reason in (("a.jsonl", 8, "user is missing"), ("a.csv", 3, "too many field")):
+        err = refused(capsys, tmp_path, tmp_path / name)
+        assert f"every record ({number}) was rejected" in err
+        assert reason in err
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert monitor.batches() == []
+
+
+def test_columns_are_shown_where_the_user_must_be_picked_but_no_first_record(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "a.csv"
+    log.write_text('"visitor id";screenWidth;"userAgent"\nv1;1920;Firefox\n')
+    with pytest.raises(InputError, match="columns visitor id, screenWidth, userAgent"):
+        told(log, tmp_path)
+    log.write_text("alice,Linux,Firefox\nbob,Windows,Firefox\n")
+    with pytest.raises(InputError) as caught:
+        told(log, tmp_path)
+    assert "alice" not in str(caught.value)
+    assert "Linux" not in str(caught.value)
+    assert told(log, tmp_path, column_map=ColumnMap({"user": "alice"}))[0] == (1, 1, 0, 1)
+
+
+NESTED: list[dict[str, Any]] = [
+    {
+        "user": f"u{i}",
+        "connection": {"rtt": 50 * (i % 3), "effectiveType": "4g"} if i % 4 else None,
+        "screen": {"size": {"width": 1920 + i % 2}, "depths": [24, 30]},
+        "v": {"w": 1} if i % 2 else 5,
+    }
+    for i in range(40)
+]
+
+
+def test_nested_members_are_an_api_a_leaf_in_json_parquet_and_frames(tmp_path: Path) -> None:
+    records = [{**record, "v": 1} for record in NESTED]
+    frame = pl.DataFrame(records)
+    frame.write_parquet(tmp_path / "a.parquet")
+    (tmp_path / "a.jsonl").write_bytes(as_lines(records))
+    (tmp_path / "later.jsonl").write_bytes(
+        as_lines([{"user": "w", "v": 1, "screen": 7}, *records[1:]]).replace(b"7}", b"null}", 1)
+    )
+    counts, rows = told(tmp_path / "a.jsonl", tmp_path)
+    assert counts == (40, 40, 0, 40)
+    assert ("connection.rtt", "value", "50", 10) in rows
+    apis = {row[0]: sum(r[3] for r in rows if r[0] == row[0]) for row in rows}
+    # Where the whole object is null its leaves are absent.
+    assert apis == {
+        "connection.rtt": 30, "connection.effectiveType": 30, "screen.size.width": 40,
+        "screen.depths": 40, "v": 40,
+    }  # fmt: skip
+    assert told(tmp_path / "a.parquet", tmp_path) == (counts, rows)
+    assert told(frame, tmp_path) == (counts, rows)
+    assert {row[0] for row in told(tmp_path / "later.jsonl", tmp_path)[1]} == set(apis)
+
+
+def test_members_that_are_no_objects_everywhere_stay_whole(tmp_path: Path) -> None:
+    records = [
+        {"user": f"u{i}", "ids": {f"k{i}": 1}, "deep": {"a": {"b": {"c": {"d": 1}}}}}
+        for i in range(150)
+    ]
+    (tmp_path / "a.jsonl").write_bytes(as_lines([*NESTED, *records]))
+    apis = {row[0] for row in told(tmp_path / "a.jsonl", tmp_path)[1]}
+    assert {"v", "ids", "deep.a.b.c", "connection.rtt"} <= apis
+    assert not any(api.startswith(("v.", "ids.", "deep.a.b.c.")) for api in apis)
+
+
+def test_nested_members_stay_whole_where_the_map_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(as_lines(NESTED))
+    pl.DataFrame([{**record, "v": 1} for record in NESTED]).write_parquet(tmp_path / "a.parquet")
+    whole = ColumnMap(flatten=False)
+    for name in ("a.jsonl", "a.parquet"):
+        rows = told(tmp_path / name, tmp_path, column_map=whole)[1]
+        assert {row[0] for row in rows} == {"connection", "screen", "v"}
+    (tmp_path / "map.toml").write_text("flatten = false")
+    assert ColumnMap.from_toml(tmp_path / "map.toml") == whole
+
+
+def test_objects_far_down_a_log_are_nested_as_those_in_its_first_lines(tmp_path: Path) -> None:
+    plain = [{"user": f"u{i}", "a": i % 3, "c": None} for i in range(9_000)]
+    (tmp_path / "a.jsonl").write_bytes(
+        as_lines([*plain, {"user": "w", "a": 1, "c": {"x": 1}}, *plain])
+    )
+    assert (tmp_path / "a.jsonl").stat().st_size > 1 << 18  # bytes that collectors look at first
+    assert {row[0] for row in told(tmp_path / "a.jsonl", tmp_path)[1]} == {"a", "c.x"}
+
+
+def test_the_user_may_be_nested_and_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(as_lines([{"id": {"device": "u"}, "a": 1}]))
+    columns = ColumnMap({"user": "id.device"})
+    assert told(tmp_path / "a.jsonl", tmp_path, column_map=columns)[0] == (1, 1, 0, 1)
+    (tmp_path / "a.jsonl").write_bytes(as_lines([{"user": "u", "a.b": 1, "a": {"b": 2}}]))
+    with pytest.raises(InputError, match=r"two columns are called 'a\.b'"):
+        told(tmp_path / "a.jsonl", tmp_path)
+
+
+def test_the_command_leaves_columns_out_and_nested_ones_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(as_lines(NESTED))
+    options = ["--no-flatten", "--ignore", "screen", "--ignore", "v", "--db"]
+    assert run(["ingest", str(tmp_path / "a.jsonl"), *options, str(tmp_path / "x.duckdb")]) == 0
+    capsys.readouterr()
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert [api.api for api in monitor.apis(k=2)] == ["connection"]
