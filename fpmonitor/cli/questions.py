@@ -178,9 +178,7 @@ def decide(
     forecast: Annotated[
         bool,
         typer.Option(
-            "--forecast",
-            help="Estimate how many users would decide each undecided set, at one look and if you "
-            "stop at the first look that does (slow).",
+            "--forecast", help="Estimate how many users would decide each undecided set (slow)."
         ),
     ] = False,
     max_size: Annotated[

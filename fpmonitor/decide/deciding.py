@@ -18,13 +18,13 @@ from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.criterion import Criterion, Refutation
 from fpmonitor.estimate.looks import base_of, blocking_tests, decision_criteria
 from fpmonitor.estimate.realised import average_budget
-from fpmonitor.estimate.sample_size import users_needed, users_until_decided
+from fpmonitor.estimate.sample_size import users_needed
 from fpmonitor.population.views import View
 
 _LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import ApiSet, Proof, Setting, Verdict
     from fpmonitor.policy import Policy
@@ -147,12 +147,6 @@ def decide(
         universe=universe,
         registered=level.registered,
     )
-    needed, until = (
-        tuple(_forecast(of, undecided, source, policy, universe=universe, level=level))
-        if forecast
-        else None
-        for of in (users_needed, users_until_decided)
-    )
     return Decision(
         policy=policy,
         setting=setting,
@@ -176,8 +170,7 @@ def decide(
         else _utility_bound(borders, policy, weights, must=must, never=never),
         complete=borders.complete,
         evaluated=borders.evaluated,
-        users_needed=needed,
-        users_until_decided=until,
+        users_needed=_forecast(source, policy, universe, level, undecided) if forecast else None,
         seconds=round(time.perf_counter() - started, 3),
         view=view or View(),
         masked=tuple(masked),
@@ -250,17 +243,17 @@ def _utility_bound(
 
 
 def _forecast(
-    of: Callable[..., Any],
-    undecided: Iterable[ApiSet],
     source: SpectrumSource,
     policy: Policy,
-    *,
     universe: int | None,
     level: Level,
-) -> Iterator[Any]:
-    """Forecast users for each set; nothing is undecided where nothing is estimated."""
-    for apis in undecided if level.level is not None else ():
-        yield of(
+    undecided: Iterable[ApiSet],
+) -> tuple[int | None, ...]:
+    """Users that would decide each set; nothing is undecided where nothing is estimated."""
+    if level.level is None:
+        return ()
+    return tuple(
+        users_needed(
             source.spectrum(apis),
             len(apis),
             users=source.users,
@@ -270,6 +263,8 @@ def _forecast(
             delta=level.level,
             universe=universe or len(policy.candidates),
         )
+        for apis in undecided
+    )
 
 
 def recheck(

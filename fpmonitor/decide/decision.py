@@ -64,9 +64,6 @@ class Decision(Result):
     users_needed
         For each undecided set a forecast of the observed users that would decide it, null where
         100 million would not; null as a whole when it was not asked for.
-    users_until_decided
-        The same for who looks again and again while users come in, and stops at the first answer:
-        the users on average, and those that suffice in nine of ten cases.
     view, source
         How the users were looked at, and the one source whose observations counted, null for all.
     masked
@@ -109,7 +106,6 @@ class Decision(Result):
     block: tuple[ApiSet, ...]
     undecided: tuple[ApiSet, ...]
     users_needed: tuple[_Count | None, ...] | None = None
-    users_until_decided: tuple[tuple[_Count, _Count] | None, ...] | None = None
     recommended: ApiSet
     utility: _Amount | None = None
     utility_bound: _Amount | None = None
@@ -182,7 +178,7 @@ class Decision(Result):
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it stands in a decision file."""
         content = untyped(self)
-        for name in ("users_needed", "users_until_decided", "coverage"):
+        for name in ("users_needed", "coverage"):
             if content[name] is None:
                 del content[name]
         if not self.names:
@@ -214,10 +210,9 @@ class Decision(Result):
         strangers = sorted(set().union(*sets) - set(decision.policy.candidates))
         if strangers:
             raise InputError(f"not {_NAME}: {strangers[0]!r} is not a candidate")
-        for name in ("users_needed", "users_until_decided"):
-            forecast = getattr(decision, name)
-            if forecast is not None and len(forecast) != len(decision.undecided):
-                raise InputError(f"not {_NAME}: `{name}` is not as long as `undecided`")
+        needed = decision.users_needed
+        if needed is not None and len(needed) != len(decision.undecided):
+            raise InputError(f"not {_NAME}: `users_needed` is not as long as `undecided`")
         if parts.proof and len(parts.proof) != 2:
             raise InputError(f"not {_NAME}: `proof` lacks a side")
         return decision

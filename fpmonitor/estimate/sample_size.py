@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 
 MOST_USERS = 10**8
 _GROWTH = 2  # between the sample sizes that are tried
-_LOOK = 1.15  # between the looks of somebody who stops when the set is decided
-_SURELY, _MOST = 0.99, 0.9
 _LARGEST_UNCERTAIN_COUNT = 200
 _GRID_POINTS = 150
 _ITERATIONS = 200
 
-_criteria = lru_cache(maxsize=256)(decision_criteria)  # the same for all sets of a policy
+_criteria = lru_cache(maxsize=64)(decision_criteria)  # the same for all sets of a policy
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -137,63 +135,6 @@ def users_needed(
         if _decides(criteria, law, size, users):
             return users
     return None
-
-
-def users_until_decided(
-    spectrum: CountSpectrum,
-    size: int,
-    *,
-    users: int,
-    k: int,
-    population: int,
-    budget: float,
-    delta: float,
-    universe: int,
-) -> tuple[int, int] | None:
-    """Forecast the users at which an undecided set is decided, if one looks while they come in.
-
-    The probability to have stopped is taken for the largest probability that a look decides, which
-    is a little too small; scores are taken for normal. Arguments and errors as of `users_needed`.
-
-    Returns
-    -------
-    tuple or None
-        Observed users on average, and those that suffice in nine of ten cases; None where 100
-        million do not.
-    """
-    law = fit_law(spectrum, population=population)
-    stopped, before, mean, most = 0.0, users, float(users), None
-    for look in range(1, math.floor(math.log(MOST_USERS / users) / math.log(_LOOK)) + 1):
-        now = math.ceil(users * _LOOK**look)
-        mean += (1 - stopped) * (now - before)
-        criteria = _criteria(
-            users=now,
-            k=k,
-            population=population,
-            budget=budget,
-            delta=delta,
-            universe=universe,
-        )
-        stopped = max(stopped, _chance(criteria, law, size, now))
-        before = now
-        if most is None and stopped >= _MOST:
-            most = now
-        if stopped >= _SURELY:
-            break
-    return None if most is None else (round(mean), most)
-
-
-def _chance(criteria: Criteria, law: FittedDistribution, size: int, users: int) -> float:
-    """Probability that a sample is decided, its score taken for normal."""
-    chance = 0.0
-    for weights, limit, sign in (
-        (criteria.allow.weights, criteria.allow.limits[size], 1),
-        (criteria.refute.weights, criteria.refute.limits[size], -1),
-    ):
-        mean, variance = _score_moments(weights, users, law)
-        spread = math.sqrt(max(variance, 1e-300))
-        chance += float(scipy.special.ndtr(sign * (limit - mean) / spread))
-    return min(chance, 1.0)
 
 
 def _decides(criteria: Criteria, law: FittedDistribution, size: int, users: int) -> bool:

@@ -100,20 +100,9 @@ def _undecided_lines(decided: Decision) -> list[str]:
     lines = [", ".join(apis) for apis in decided.undecided]
     if decided.users_needed is not None:
         needed = ["above 100,000,000" if n is None else f"{n:,}" for n in decided.users_needed]
-        until = decided.users_until_decided or (None,) * len(needed)
-        lines = [
-            f"{line} (users needed: {n}{_while_looking(stop)})"
-            for line, n, stop in zip(lines, needed, until, strict=True)
-        ]
+        lines = [f"{line} (users needed: {n})" for line, n in zip(lines, needed, strict=True)]
     order = sorted(range(len(lines)), key=lambda i: len(decided.undecided[i]))
     return [lines[i] for i in order]
-
-
-def _while_looking(stop: tuple[int, int] | None) -> str:
-    """Say when somebody is done who looks again and again, which every answer allows."""
-    if stop is None:
-        return ""
-    return f"; {stop[0]:,} on average, {stop[1]:,} in 9 of 10 cases, if you stop when it is decided"
 
 
 def _borders_caption(decided: Decision) -> str:

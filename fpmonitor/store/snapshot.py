@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import digest_of_sums, multiset_sums
 from fpmonitor.sql import quote_name
 from fpmonitor.store.database import Database
@@ -30,6 +30,13 @@ class Window:
     since: datetime | None = None
     until: datetime | None = None
     source: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a name that is no text."""
+        try:
+            (self.source or "").encode()
+        except UnicodeEncodeError as error:
+            raise InputError("source: not a text in UTF-8") from error
 
     @property
     def bounds(self) -> dict[str, Any]:

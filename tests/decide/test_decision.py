@@ -138,10 +138,6 @@ def test_forecast_names_more_users_for_every_undecided_set(database: Path) -> No
     assert decision.users_needed is not None
     assert len(decision.users_needed) == len(decision.undecided) > 0
     assert all(needed is None or needed > 20_000 for needed in decision.users_needed)
-    assert decision.users_until_decided is not None
-    for needed, stop in zip(decision.users_needed, decision.users_until_decided, strict=True):
-        if needed is not None and stop is not None:
-            assert 20_000 < stop[0] < stop[1] <= 4 * needed
     assert Decision.from_json(decision.to_json()) == decision
 
 
