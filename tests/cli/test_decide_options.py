@@ -75,7 +75,8 @@ def test_a_list_says_what_was_left_out_on_request(database: Path) -> None:
 def test_a_source_that_is_no_text_is_refused(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["exposure", "--db", str(database), "--source", "\udcff"]) == 2
+    apis = ["--apis", "Screen.height"]
+    assert run(["exposure", *apis, "--db", str(database), "--source", "\udcff"]) == 2
     assert "not a text" in capsys.readouterr().err
 
 
