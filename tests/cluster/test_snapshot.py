@@ -15,6 +15,7 @@ from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.snapshot import take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.errors import InputError
+from fpmonitor.logs import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.memory import MemorySource
@@ -111,7 +112,8 @@ def test_values_become_the_text_that_ingest_stores(engine: SparkEngine, tmp_path
     flat.write_parquet(tmp_path / "flat.parquet")
     nested.write_parquet(tmp_path / "nested.parquet")
     with Monitor(tmp_path / "d", create=True) as monitor:
-        monitor.ingest([str(tmp_path / "flat.parquet")])
+        times = ColumnMap(apis={"deep.when": ""})
+        monitor.ingest([str(tmp_path / "flat.parquet")], column_map=times)
         here = monitor.population().snapshot
         stored = monitor.observations()
     taken = take_snapshot(engine, str(tmp_path / "nested.parquet"), str(tmp_path / "snapshots"))

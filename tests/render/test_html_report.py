@@ -234,7 +234,7 @@ def test_compare_tells_what_changed_for_sure(
 ) -> None:
     def database(name: str, unique: int) -> str:
         rows = [
-            {"user": f"u{i}", "A.a": str(i) if i < unique else "x", "B.b": str(i % 3)}
+            {"user": f"u{i}", "A.a": f"v{i}" if i < unique else "x", "B.b": str(i % 3)}
             for i in range(3000)
         ]
         log = tmp_path / f"{name}.jsonl"
