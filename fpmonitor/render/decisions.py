@@ -112,6 +112,11 @@ def _borders_caption(decided: Decision) -> str:
             f" The recommended set weighs {decided.utility:.6g}; no allowed set weighs more than "
             f"{decided.utility_bound:.6g}. --resume goes on."
         )
+    if decided.users_needed:
+        ending += (
+            " Users needed: at one look at the end. Looking while users come in is covered, so one "
+            "may stop at the first decision that suits."
+        )
     return (
         f"{decided.evaluated:,} tests of sets of {len(decided.policy.candidates)} candidates in "
         f"{decided.seconds:.1f} s{_COUNTERS.get(decided.engine or '', '')}.{ending}"

@@ -309,12 +309,19 @@ def _all_rejected(log: LogFile, records: int, rejects: Sequence[Reject]) -> Inpu
 
 def _staged(database: Database, scan: Scan) -> Scan:
     """Stage the records of a log; give the way in which they could be read."""
+    _forget_refused(database)
     try:
         with database.transaction():
             _stage(database, scan)
     except InexactReadingError:
         return _staged(database, _exact(scan))
     return scan
+
+
+def _forget_refused(database: Database) -> None:
+    """Forget which records of an earlier log, stored or not, the reader refused."""
+    if database.has_table("reject_errors"):
+        database.run("ingest/forget_refused")
 
 
 def _exact(scan: Scan) -> Scan:
@@ -355,7 +362,6 @@ def _rejects(database: Database, log: LogFile, collector: Collector) -> tuple[li
     if database.has_table("reject_errors"):
         found = database.rows("ingest/refused_records", listed=_LISTED_REJECTS)
         refused = [Refused(*row) for row in found]
-        database.run("ingest/forget_refused")
     rows = dict(database.rows("ingest/problem_rows", most=_LISTED_REJECTS))
     listed = collector.locate(log, rows, refused) if rows or refused else []
     return sorted(listed, key=lambda reject: reject.line)[:_LISTED_REJECTS], len(refused)

@@ -16,6 +16,7 @@ from fpmonitor.errors import InputError, PolicyError, UndecidableError, UnknownN
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
+from fpmonitor.render.decisions import decision as decision_output
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -139,6 +140,8 @@ def test_forecast_names_more_users_for_every_undecided_set(database: Path) -> No
     assert len(decision.users_needed) == len(decision.undecided) > 0
     assert all(needed is None or needed > 20_000 for needed in decision.users_needed)
     assert Decision.from_json(decision.to_json()) == decision
+    shown = " ".join(decision_output(decision).text("table").split())
+    assert "one may stop at the first decision" in shown
 
 
 def test_two_users_cannot_decide(tmp_path: Path) -> None:

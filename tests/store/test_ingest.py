@@ -320,6 +320,18 @@ def test_a_late_value_is_read_as_exactly_as_an_early_one(
     assert seen["late"] == seen["early"]
 
 
+def test_broken_records_of_a_refused_log_are_not_those_of_the_next(
+    tmp_path: Path, database: Database
+) -> None:
+    path = tmp_path / "a.csv"
+    for records in ('u,"x"y\n' * 3, ",1,2\nu,1,2,3,4\n"):
+        path.write_text(f"user,a\n{records}", encoding="utf-8")
+        with pytest.raises(InputError, match="every record"):
+            add(database, path)
+    path.write_text("user,a\nu,1\nv,2,3\n", encoding="utf-8")
+    assert counts(add(database, path)) == (2, 1, 0, 1)
+
+
 @pytest.mark.parametrize("broken", [['w,"x"y'], ["w,1,2"] * 100_001], ids=["one", "many"])
 def test_a_long_narrow_csv_is_refused_for_many_broken_records_only(
     tmp_path: Path, database: Database, broken: list[str]
