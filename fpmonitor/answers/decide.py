@@ -16,7 +16,7 @@ from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Engine
 from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
-from fpmonitor.vocabulary import meaning, meanings
+from fpmonitor.vocabulary import columns_of, meaning, meanings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -103,7 +103,7 @@ def decide_sets(
     universe = None if fixed_question or exact else universe_of(len(population.apis))
     level = level_of(
         asked_question(population, policy, setting=setting, missing=question.missing),
-        [_as_in_log(population, question) for question in registered],
+        _registered_in_log(population, registered),
         universe=universe,
     )
     source = asked.source(policy.candidates, engine)
@@ -152,17 +152,29 @@ def asked_question(
         view=population.view,
         window=population.window,
     )
-    return _as_in_log(population, asked)
+    return _as_in_log(asked, population, population.means)
 
 
-def _as_in_log(population: Population, question: AskedQuestion) -> AskedQuestion:
+def _registered_in_log(
+    population: Population, registered: Collection[AskedQuestion]
+) -> list[AskedQuestion]:
+    """Return registered questions with their APIs called as in the log.
+
+    What the user said that columns are does not count: it may have been said after a look at them.
+    """
+    means = {name: meaning(name, {}) for name in population.apis} if registered else {}
+    return [_as_in_log(question, population, means) for question in registered]
+
+
+def _as_in_log(
+    question: AskedQuestion, population: Population, means: Mapping[str, str]
+) -> AskedQuestion:
     """Return a question with its APIs called as in the log of a population, where it has them."""
 
     def columns(api: str) -> Sequence[str]:
-        try:
-            return population.named([api])
-        except UnknownNameError:
+        if api in population.apis or len(meanings(api)) != 1:
             return (api,)
+        return columns_of(api, means) or (api,)
 
     policy, view = question.policy, question.view
     candidates = tuple(name for api in policy.candidates for name in columns(api))
@@ -239,14 +251,13 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     population
         The current users, seen as the decision saw its own.
     decision
-        The decision.
+        The decision, with its APIs called as in their log: see `called_as`.
 
     Raises
     ------
     PolicyError, UnknownNameError, UndecidableError
         The current data lack a candidate, or hold too few users.
     """
-    decision = called_as(decision, population)
     candidates = decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
     source = asked.source(candidates)

@@ -249,6 +249,23 @@ def test_a_question_registered_before_the_first_user_is_decided_as_registered(
     assert kinds(db)[:3] == [("registered", None)] * 2 + [("asked", DELTA / 4)]
 
 
+def test_a_column_that_is_said_to_be_an_api_after_a_look_was_not_registered(
+    tmp_path: Path,
+) -> None:
+    policy, db, made = tmp_path / "policy.toml", tmp_path / "new.duckdb", tmp_path / "made.json"
+    policy.write_text(TOML.replace('"A.a", "B.b"', '"Navigator.userAgent"'), encoding="utf-8")
+    log = write_log(tmp_path / "log.jsonl")
+    assert run(["ingest", log, "--register", str(policy), "--db", str(db), "-q"]) == 0
+    columns = {"A.a": "", "B.b": "Navigator.userAgent"}
+    said = [word for column, api in columns.items() for word in ("--set", f"{column}={api}")]
+    assert run(["apis", *said, "--db", str(db), "--format", "json"]) == 0
+    ask = ["decide", "--db", str(db), "--population", "2000", "--budget", "0.05", "-q"]
+    assert run([*ask, "--candidates", "Navigator.userAgent", "-o", str(made)]) == 0
+    decision = read_decision(made)
+    assert decision.policy.candidates == ("B.b",)
+    assert (decision.registered, decision.level) == (False, DELTA / 4)
+
+
 def test_names_of_the_vocabulary_are_those_of_foreign_columns(tmp_path: Path) -> None:
     policy, coarse = tmp_path / "policy.toml", tmp_path / "coarse.toml"
     db, made, log = tmp_path / "new.duckdb", tmp_path / "made.json", tmp_path / "log.jsonl"
