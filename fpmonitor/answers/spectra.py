@@ -98,6 +98,6 @@ def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:
     hint = "write them with `fpmonitor audit certificate ... --write-spectra FILE`"
     spectra = typed(read_json(path, "spectra", hint=hint), DecisionSpectra, "spectra", hint=hint)
     listed = {*decision.allow, *decision.block, *decision.undecided}
-    if spectra.digest != decision.digest or listed > {one.apis for one in spectra.spectra}:
+    if spectra.digest != decision.digest or listed - {one.apis for one in spectra.spectra}:
         raise InputError(f"spectra {path}: of another decision", hint=hint)
     return spectra

@@ -153,10 +153,17 @@ def test_other_users_other_spectra_and_exact_decisions_are_errors(
     asked = ["--db", str(other), "--k", "10", "--budget", "0.1", "--setting", "sample"]
     assert run(["decide", *asked, "-q", "-o", str(exact)]) == 0
     empty.write_text(json.dumps({"digest": "", "spectra": []}), encoding="utf-8")
+    partly = tmp_path / "partly.json"
+    users = ("--db", folder / "x.duckdb", "--write-spectra", partly)
+    assert audit(decision, *users) in {0, 3}
+    content = json.loads(partly.read_text(encoding="utf-8"))
+    content["spectra"][0]["apis"] = ["another"]
+    partly.write_text(json.dumps(content), encoding="utf-8")
     capsys.readouterr()
     for arguments, said in (
         ((decision, "--db", other), "made of other users"),
         ((decision, "--spectra", empty), "of another decision"),
+        ((decision, "--spectra", partly), "of another decision"),
         ((decision, "--write-spectra", tmp_path / "x.json"), "of which users"),
         ((exact,), "holds no proof"),
     ):
