@@ -50,7 +50,8 @@ def _action(decision: Decision, api: str) -> ApiAction:
         return ApiAction(api, "block", "above the budget alone", means)
     if verdict == "undecided":
         listed = set(chain(*decision.allow, *decision.block, *decision.undecided))
-        never = decision.complete and api not in listed
+        # Beside an allowed set, each API that was searched is listed with it or its parts.
+        never = decision.complete and decision.allow and api not in listed
         return ApiAction(api, "block", _NEVER if never else "not certified alone", means)
     together, because = decision.verdict([*decision.recommended, api])
     if together == "block":

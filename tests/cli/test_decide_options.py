@@ -72,6 +72,14 @@ def test_a_list_says_what_was_left_out_on_request(database: Path) -> None:
     assert [api for api, reason in reasons.items() if "--never" in reason] == ["Screen.height"]
 
 
+def test_a_must_that_is_blocked_leaves_nothing_out_on_request(database: Path) -> None:
+    candidates = ["FontFaceSet.check", "Screen.height"]
+    decision = decide(database, candidates=candidates, must=["FontFaceSet.check"])
+    assert decision.block == (("FontFaceSet.check",),)
+    reasons = [entry.reason for entry in api_actions(decision)]
+    assert reasons == ["above the budget alone", "not certified alone"]
+
+
 def test_a_source_that_is_no_text_is_refused(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
