@@ -18,8 +18,7 @@ import numpy as np
 
 from fpmonitor.estimate.averaging import averaged, design_base
 from fpmonitor.estimate.criterion import score
-from fpmonitor.estimate.margins import Cells
-from fpmonitor.estimate.poisson import poisson_laws, useful_mean
+from fpmonitor.estimate.looks import design_cells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +31,6 @@ LEAST_USERS = 23  # fewer say nothing
 _FIRST_MEAN, _RATIO = 20.0, 1.1  # of the designs, so that windows of similar size share one
 _LARGEST_SHARE = 0.9  # of the users, that a design keeps
 _FREE_FROM = 2.0  # times the mean: free weights refute larger populations far better
-_LARGEST_COUNT = 3000  # of a value at the threshold among the users of a design
 _SHARES_TOTAL = 2.11  # above the sum of 1 / (s ln(s)^2) over s from 2
 _ROUNDING = 1e-9
 _NO_EVIDENCE = -1e9  # nats
@@ -112,11 +110,10 @@ def _design(
     monotone: bool,
 ) -> Base:
     full = _FIRST_MEAN * _RATIO**position
-    mean = useful_mean(
-        full, k=k, population=population, budget=budget, largest_count=_LARGEST_COUNT
-    )
+    cells = design_cells(full, k, population, budget)
+    mean = cells.laws.mean
     return design_base(
-        Cells.of(poisson_laws(mean=mean, k=k, population=population, budget=budget)),
+        cells,
         sign=sign,
         budget=budget,
         log_term=log_term,

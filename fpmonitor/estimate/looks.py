@@ -230,9 +230,16 @@ def base_cells(
     The share is that in the middle of its use. Both follow from the question alone.
     """
     full = _FIRST_MEAN * _RATIO**position
+    cells = design_cells(full, k, population, budget, largest_count)
+    return cells, _MIDDLE_SHARE * cells.laws.mean / full
+
+
+def design_cells(
+    full: float, k: int, population: int, budget: float, largest_count: float = _LARGEST_COUNT
+) -> Cells:
+    """Return the counts that a design of `full` users sees, or of as few as say the same."""
     mean = useful_mean(full, k=k, population=population, budget=budget, largest_count=largest_count)
-    laws = poisson_laws(mean=mean, k=k, population=population, budget=budget)
-    return Cells.of(laws), _MIDDLE_SHARE * mean / full
+    return Cells.of(poisson_laws(mean=mean, k=k, population=population, budget=budget))
 
 
 @lru_cache(maxsize=64)
