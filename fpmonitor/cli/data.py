@@ -12,7 +12,7 @@ import typer
 from fpmonitor import vocabulary
 from fpmonitor.answers.apis import list_apis
 from fpmonitor.answers.questions import register_questions
-from fpmonitor.cli.context import INVOCATION, open_monitor
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import (
     COLLECTOR,
     COLUMNS,
@@ -138,7 +138,7 @@ def ingest(
                 "--user COLUMN names one",
                 quiet=quiet,
             )
-    if after != before and INVOCATION.get().audience is Audience.OWNER:
+    if after != before and monitor.audience is Audience.OWNER:
         # Others are not told of an API that only a few users have.
         note_names({name: api for name, api in after.items() if before.get(name) != api}, quiet)
     for name in said.keys() - after.keys():

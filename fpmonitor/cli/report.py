@@ -22,6 +22,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
+from fpmonitor.policy import check_share
 from fpmonitor.render import answers
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.html import write_html
@@ -158,8 +159,10 @@ def figure_of(
     budget: float | None = None,
 ) -> Figure:
     """Draw one figure of some API sets; curve and trust need one set, exposure takes a budget."""
-    if budget is not None and (kind != "exposure" or not 0 < budget < 1):
-        raise InputError(f"plot {kind}: a budget between 0 and 1 is drawn by `plot exposure` only")
+    if budget is not None:
+        check_share("budget", budget)
+        if kind != "exposure":
+            raise InputError(f"plot {kind}: --budget is drawn by `plot exposure` only")
     sets = [split_names(names) for names in apis or ()]
     users, question = monitor.population(), asked.question
     if kind == "entropy":

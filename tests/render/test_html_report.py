@@ -224,7 +224,9 @@ def test_plot_says_what_it_cannot_do(
     assert "not an .svg or .png file" in capsys.readouterr().err
     assert run(["plot", "curve", *db, "-o", str(tmp_path / "a.svg")]) == 2
     drawn = ["plot", "exposure", *db, "-o", str(tmp_path / "a.svg"), "--budget"]
+    capsys.readouterr()
     assert run([*drawn, "5"]) == 2
+    assert "budget: must lie strictly between 0 and 1" in capsys.readouterr().err
     assert run([*drawn, "5%"]) == 0
     assert "budget" in (tmp_path / "a.svg").read_text(encoding="utf-8")
 
