@@ -228,8 +228,8 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         )
     if report.alarm is not None and report.alarm.raised:
         yield (
-            "alarm: the windows so far, together, are hardly within the budget; while they are, "
-            f"there is no alarm for {report.alarm.run_length:,} windows on average"
+            "alarm: the windows so far are hardly all within the budget; while all are, the first "
+            f"alarm comes after {report.alarm.run_length:,} windows on average, or later"
         )
     if report.place is not None and report.place.horizon is None:
         yield report.guarantee

@@ -374,7 +374,7 @@ def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
     if base_of(users) is None:
         return UndecidableError(
             f"{users} users are too few to decide anything",
-            hint="even of 23 who are all alike, no budget below 60 % would be met",
+            hint="23 are the fewest, and even if all are alike, they meet large budgets only",
         )
     return UndecidableError(
         f"{policy.k:,} of {policy.population:,} users are as many as "
