@@ -106,6 +106,13 @@ def ingest(
             help="Store keyed digests instead of values; only for a new database, and permanent.",
         ),
     ] = False,
+    allow_network: Annotated[
+        bool,
+        typer.Option(
+            "--allow-network",
+            help="Let DuckDB fetch addresses (https://, s3://) with its extension httpfs.",
+        ),
+    ] = False,
     register: REGISTER = None,
     shown: Shown,
     quiet: QUIET = False,
@@ -127,6 +134,7 @@ def ingest(
             collector=collector,
             column_map=column_map,
             digest_values=digest_values,
+            allow_network=allow_network,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
         after = known_names(monitor.database)
