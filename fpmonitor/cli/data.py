@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,14 +53,55 @@ TIME_COLUMN = Annotated[
 ]
 
 
+WEIGHT_COLUMN = Annotated[
+    str | None,
+    typer.Option(
+        "--weight",
+        help="Column with the number of users that a record stands for.",
+        metavar="COLUMN",
+    ),
+]
+NAMES = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as",
+        help="A column, or an API of a long log, is this API; repeat for further ones.",
+        metavar="NAME=API",
+    ),
+]
+IGNORED = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
+    ),
+]
+FLATTEN = Annotated[
+    bool,
+    typer.Option("--flatten/--no-flatten", help="Whether each leaf of a nested column is an API."),
+]
+
+
 def column_map_of(
-    columns: Path | None, user: str | None, time: str | None, weight: str | None = None
+    columns: Path | None,
+    user: str | None,
+    time: str | None,
+    weight: str | None,
+    names: Sequence[str] | None,
+    ignore: Sequence[str] | None,
+    *,
+    flatten: bool,
 ) -> ColumnMap:
-    """Return the column map of a file, with the names of the options in place of its own."""
+    """Return the column map of a file, with what the options say in place of its own."""
     column_map = ColumnMap.from_toml(columns) if columns else ColumnMap()
     options = {"user": user, "time": time, "weight": weight}
     named = {field: name for field, name in options.items() if name is not None}
-    return replace(column_map, columns={**column_map.columns, **named})
+    return ColumnMap(
+        columns={**column_map.columns, **named},
+        ignore=column_map.ignore | set(ignore or ()),
+        null=column_map.null,
+        apis={**column_map.apis, **assigned(names or ())},
+        flatten=column_map.flatten and flatten,
+    )
 
 
 def ingest(
@@ -71,34 +112,10 @@ def ingest(
     columns: COLUMNS = None,
     user: USER_COLUMN = None,
     time: TIME_COLUMN = None,
-    weight: Annotated[
-        str | None,
-        typer.Option(
-            "--weight",
-            help="Column with the number of users that a record stands for.",
-            metavar="COLUMN",
-        ),
-    ] = None,
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--as",
-            help="A column, or an API of a long log, is this API; repeat for further ones.",
-            metavar="NAME=API",
-        ),
-    ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
-        ),
-    ] = None,
-    flatten: Annotated[
-        bool,
-        typer.Option(
-            "--flatten/--no-flatten", help="Whether each leaf of a nested column is an API."
-        ),
-    ] = True,
+    weight: WEIGHT_COLUMN = None,
+    names: NAMES = None,
+    ignore: IGNORED = None,
+    flatten: FLATTEN = True,
     digest_values: Annotated[
         bool,
         typer.Option(
@@ -118,14 +135,8 @@ def ingest(
     quiet: QUIET = False,
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
-    column_map, said = column_map_of(columns, user, time, weight), assigned(names or ())
+    column_map = column_map_of(columns, user, time, weight, names, ignore, flatten=flatten)
     questions = [read_policy(path) for path in register or ()]
-    column_map = replace(
-        column_map,
-        apis={**column_map.apis, **said},
-        ignore=column_map.ignore | set(ignore or ()),
-        flatten=column_map.flatten and flatten,
-    )
     with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
         register_questions(monitor.database, questions)
         before = known_names(monitor.database)
@@ -149,7 +160,7 @@ def ingest(
     if after != before and monitor.audience is Audience.OWNER:
         # Others are not told of an API that only a few users have.
         note_names({name: api for name, api in after.items() if before.get(name) != api}, quiet)
-    for name in said.keys() - after.keys():
+    for name in assigned(names or ()).keys() - after.keys():
         note(f"--as {name}: no log has this name", quiet=quiet)
     for report in reports:
         if report.rejected:

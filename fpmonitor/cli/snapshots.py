@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.data import LOGS, TIME_COLUMN, USER_COLUMN, column_map_of
+from fpmonitor.cli.data import (
+    FLATTEN,
+    IGNORED,
+    LOGS,
+    NAMES,
+    TIME_COLUMN,
+    USER_COLUMN,
+    WEIGHT_COLUMN,
+    column_map_of,
+)
 from fpmonitor.cli.options import COLLECTOR, COLUMNS, ENGINE, FORMAT, QUIET, Exposure
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.cluster.snapshot import take_snapshot
@@ -32,6 +41,10 @@ def convert_logs(
     columns: COLUMNS = None,
     user: USER_COLUMN = None,
     time: TIME_COLUMN = None,
+    weight: WEIGHT_COLUMN = None,
+    names: NAMES = None,
+    ignore: IGNORED = None,
+    flatten: FLATTEN = True,
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
@@ -41,7 +54,7 @@ def convert_logs(
             paths,
             output,
             collector=collector,
-            column_map=column_map_of(columns, user, time),
+            column_map=column_map_of(columns, user, time, weight, names, ignore, flatten=flatten),
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
     show(store.batches(reports), output_format, None)
