@@ -60,7 +60,15 @@ def build(folder: Path, moment: int) -> dict[str, bytes]:
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True)
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
         tar.extractall(source, filter="data")
-    command = [sys.executable, "-m", "build", "--outdir", str(folder / "dist"), str(source)]
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--outdir",
+        str(folder / "dist"),
+        str(source),
+    ]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(moment)}
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
     if done.returncode:
