@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,87 +41,84 @@ _NOTED_NAMES = 8
 LOGS = Annotated[
     list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input.")
 ]
-USER_COLUMN = Annotated[
-    str | None,
-    typer.Option(
-        "--user", help="Column with the user id; row: each record is a user.", metavar="COLUMN"
-    ),
-]
-TIME_COLUMN = Annotated[
-    str | None, typer.Option("--time", help="Column with the time.", metavar="COLUMN")
-]
 
 
-WEIGHT_COLUMN = Annotated[
-    str | None,
-    typer.Option(
-        "--weight",
-        help="Column with the number of users that a record stands for.",
-        metavar="COLUMN",
-    ),
-]
-NAMES = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--as",
-        help="A column, or an API of a long log, is this API; repeat for further ones.",
-        metavar="NAME=API",
-    ),
-]
-IGNORED = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
-    ),
-]
-FLATTEN = Annotated[
-    bool,
-    typer.Option("--flatten/--no-flatten", help="Whether each leaf of a nested column is an API."),
-]
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Options for how logs are read."""
+
+    collector: COLLECTOR = None
+    columns: COLUMNS = None
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user", help="Column with the user id; row: each record is a user.", metavar="COLUMN"
+        ),
+    ] = None
+    time: Annotated[
+        str | None, typer.Option("--time", help="Column with the time.", metavar="COLUMN")
+    ] = None
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            "--weight",
+            help="Column with the number of users that a record stands for.",
+            metavar="COLUMN",
+        ),
+    ] = None
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as",
+            help="A column, or an API of a long log, is this API; repeat for further ones.",
+            metavar="NAME=API",
+        ),
+    ] = None
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
+        ),
+    ] = None
+    flatten: Annotated[
+        bool,
+        typer.Option(
+            "--flatten/--no-flatten", help="Whether each leaf of a nested column is an API."
+        ),
+    ] = True
+
+    def column_map(self) -> ColumnMap:
+        """Read the column map as it is now, with what the options say in place of its own."""
+        column_map = ColumnMap.from_toml(self.columns) if self.columns else ColumnMap()
+        options = {"user": self.user, "time": self.time, "weight": self.weight}
+        named = {field: name for field, name in options.items() if name is not None}
+        return replace(
+            column_map,
+            columns={**column_map.columns, **named},
+            apis={**column_map.apis, **assigned(self.names or ())},
+            ignore=column_map.ignore | set(self.ignore or ()),
+            flatten=column_map.flatten and self.flatten,
+        )
 
 
-def column_map_of(
-    columns: Path | None,
-    user: str | None,
-    time: str | None,
-    weight: str | None,
-    names: Sequence[str] | None,
-    ignore: Sequence[str] | None,
-    *,
-    flatten: bool,
-) -> ColumnMap:
-    """Return the column map of a file, with what the options say in place of its own."""
-    column_map = ColumnMap.from_toml(columns) if columns else ColumnMap()
-    options = {"user": user, "time": time, "weight": weight}
-    named = {field: name for field, name in options.items() if name is not None}
-    return ColumnMap(
-        columns={**column_map.columns, **named},
-        ignore=column_map.ignore | set(ignore or ()),
-        null=column_map.null,
-        apis={**column_map.apis, **assigned(names or ())},
-        flatten=column_map.flatten and flatten,
-    )
+@dataclass(frozen=True, kw_only=True)
+class Storing(Reading):
+    """Options for how logs are read and stored."""
 
-
-def ingest(
-    *,
-    paths: LOGS,
-    db: DB = DEFAULT_DB,
-    collector: COLLECTOR = None,
-    columns: COLUMNS = None,
-    user: USER_COLUMN = None,
-    time: TIME_COLUMN = None,
-    weight: WEIGHT_COLUMN = None,
-    names: NAMES = None,
-    ignore: IGNORED = None,
-    flatten: FLATTEN = True,
     digest_values: Annotated[
         bool,
         typer.Option(
             "--digest-values",
             help="Store keyed digests instead of values; only for a new database, and permanent.",
         ),
-    ] = False,
+    ] = False
+
+
+def ingest(
+    *,
+    paths: LOGS,
+    db: DB = DEFAULT_DB,
+    reading: Storing,
     allow_network: Annotated[
         bool,
         typer.Option(
@@ -135,16 +131,16 @@ def ingest(
     quiet: QUIET = False,
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
-    column_map = column_map_of(columns, user, time, weight, names, ignore, flatten=flatten)
+    column_map = reading.column_map()
     questions = [read_policy(path) for path in register or ()]
     with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
         register_questions(monitor.database, questions)
         before = known_names(monitor.database)
         reports = monitor.ingest(
             paths,
-            collector=collector,
+            collector=reading.collector,
             column_map=column_map,
-            digest_values=digest_values,
+            digest_values=reading.digest_values,
             allow_network=allow_network,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
@@ -160,7 +156,7 @@ def ingest(
     if after != before and monitor.audience is Audience.OWNER:
         # Others are not told of an API that only a few users have.
         note_names({name: api for name, api in after.items() if before.get(name) != api}, quiet)
-    for name in assigned(names or ()).keys() - after.keys():
+    for name in assigned(reading.names or ()).keys() - after.keys():
         note(f"--as {name}: no log has this name", quiet=quiet)
     for report in reports:
         if report.rejected:
