@@ -245,8 +245,8 @@ class _Ask:
         want = _names(request, "want")
         if not want:
             return refused(400, "want: name at least one API")
-        verdict, because = self._service.decision.verdict([*_names(request, "have"), *want])
-        return JSONResponse({"verdict": verdict, "because": list(because)}, headers=HEADERS)
+        answer = self._service.decision.answer([*_names(request, "have"), *want])
+        return JSONResponse(answer, headers=HEADERS)
 
     async def exposure(self, request: Request) -> Response:
         apis = _names(request, "apis")
