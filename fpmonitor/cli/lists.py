@@ -112,7 +112,7 @@ def _check_names(result: ExportResult) -> None:
     """
     blocked = [verdict for verdict in result.verdicts if verdict.action == "block"]
     unknown = [verdict for verdict in blocked if verdict.verdict == "unknown"]
-    if unknown and not any(verdict.enforced for verdict in blocked):
+    if unknown and not any(verdict.enforced or verdict.controls for verdict in blocked):
         listed = [f"{verdict.api} ({verdict.note})" for verdict in unknown[:_SHOWN_NAMES]]
         more = len(unknown) - len(listed)
         raise InputError(

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from fpmonitor.export.controls import Control, Effect
     from fpmonitor.export.lists import ApiAction
 
-Enforcement = Literal["exact", "over-blocking", "header-only", "impossible", "unknown"]
+Enforcement = Literal[
+    "exact", "over-blocking", "by-passable", "header-only", "impossible", "unknown"
+]
 _SITE = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]"
 )
@@ -74,8 +76,9 @@ class ApiVerdict:
         What was decided.
     verdict
         `exact`; `over-blocking`: a block that changes other APIs as well, or an allowed API that
-        is changed; `header-only`: scripts still read the value; `impossible`: still readable;
-        `unknown`: nobody knows what surface this name is, and nothing is done about it.
+        is changed; `by-passable`: hidden from scripts that do not try to get round it, and `note`
+        says how others read it; `header-only`: scripts still read the value; `impossible`: still
+        readable; `unknown`: nobody knows what surface this name is, and nothing is done about it.
     effect
         What becomes of the API, or null for nothing.
     controls
