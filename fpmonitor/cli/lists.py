@@ -59,6 +59,13 @@ def export(
             "--report-to", help="Address that reports go to (https), for --variant report-only."
         ),
     ] = "",
+    by_information: Annotated[
+        bool,
+        typer.Option(
+            "--by-information",
+            help="Also block APIs that are no candidates and tell what a blocked one tells.",
+        ),
+    ] = False,
     strict: Annotated[
         bool,
         typer.Option(
@@ -85,7 +92,13 @@ def export(
         raise InputError(
             "export: no format given", hint=f"--to {', '.join(plugin_names(EXPORTERS))}"
         )
-    options = ExportOptions(site=site, variant=variant, targets=table, report_to=report_to)
+    options = ExportOptions(
+        site=site,
+        variant=variant,
+        targets=table,
+        by_information=by_information,
+        report_to=report_to,
+    )
     exporter: Exporter = load_plugin(EXPORTERS, to)
     result = exporter.export(decided, options)
     _check_names(result)

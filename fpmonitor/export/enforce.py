@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import EFFECTS, HIDING, absent_apis, controls_of, effect_of
+from fpmonitor.export.effect import readable
 from fpmonitor.export.exporter import (
     ApiVerdict,
     ExportResult,
@@ -14,7 +15,7 @@ from fpmonitor.export.exporter import (
     other_name,
     printable,
 )
-from fpmonitor.export.lists import api_actions
+from fpmonitor.export.lists import api_actions, told_elsewhere
 from fpmonitor.vocabulary import is_known, meanings, nearest
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ class ControlExporter:
 
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list that carries out `api_actions` as well as the format can."""
-        chosen = choose(api_actions(decision), self.controls(options), self.absent)
+        actions = api_actions(decision, by_information=options.by_information)
+        chosen = choose(actions, self.controls(options), self.absent)
         return self.export_plan(decision, chosen, options)
 
     def export_plan(
@@ -129,7 +131,7 @@ class ControlExporter:
         RuntimeError
             The list does not read back as what was meant: a bug.
         """
-        actions = api_actions(decision)
+        actions = api_actions(decision, by_information=options.by_information)
         verdicts = tuple(judge(action, actions, chosen, self.absent) for action in actions)
         text = self.write(
             ListSpec(
@@ -142,7 +144,16 @@ class ControlExporter:
         )
         if problems := self.validate(text):
             raise RuntimeError(f"{self.name}: wrote a list with problems: {problems}")
-        return ExportResult(text=text, verdicts=verdicts, controls=tuple(chosen), notes=self.notes)
+        notes = (*self.notes, *self._told(decision, chosen))
+        return ExportResult(text=text, verdicts=verdicts, controls=tuple(chosen), notes=notes)
+
+    def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:
+        """Say where the list leaves open, outside the candidates, what it blocks."""
+        told = told_elsewhere(decision)
+        return [
+            f"{name} tells what {', '.join(told[name])} tells, and stays readable"
+            for name in readable(told, chosen, self.absent)
+        ]
 
     def validate(self, text: str) -> list[str]:
         """Problems of a list, the ones that the product would pass over silently included."""

@@ -38,6 +38,8 @@ class ExportOptions:
         Name of one of the exporter's variants, or the empty string for the first.
     targets
         Firefox: a version that fpmonitor knows, or a file that `fpmonitor targets` wrote.
+    by_information
+        Whether to block APIs as well that are no candidates and tell what a blocked one tells.
     report_to
         Permissions-Policy, report only: the https address that reports go to.
 
@@ -51,6 +53,7 @@ class ExportOptions:
     site: str | None = None
     variant: str = ""
     targets: str | Path = "153"
+    by_information: bool = False
     report_to: str = ""
 
     def __post_init__(self) -> None:
@@ -159,6 +162,10 @@ class PlainExporter:
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list; every verdict is `exact`."""
         check_options(self.name, options, variants=(), sites=False)
+        if options.by_information:
+            raise InputError(
+                f"{self.name} lists the candidates of the decision", hint="omit --by-information"
+            )
         return ExportResult(
             text=self.write(decision),
             verdicts=tuple(

@@ -135,6 +135,19 @@ def entry_of(api: str) -> Api:
     return entry
 
 
+@cache
+def same_information(api: str) -> tuple[str, ...]:
+    """APIs that tell by another name what an API or one of its selectors tells, sorted."""
+    groups: Iterable[list[str]] = _content()["information"].values()
+    told = {name for names in groups if any(_is_part(api, one) for one in names) for name in names}
+    return tuple(sorted(name for name in told if not _is_part(api, name)))
+
+
+def _is_part(api: str, other: str) -> bool:
+    """Whether two names are the same, or one of them a selector of the other."""
+    return other in {api, base_of(api)} or base_of(other) == api
+
+
 def randomised_in(api: str) -> dict[str, Randomised]:
     """Browser families that randomise this very API, selector included, by design."""
     return {

@@ -281,7 +281,10 @@ def test_verdicts_say_what_was_seen_in_products(name: str, api: str, expected: s
 
 def test_collateral_names_what_else_is_lost() -> None:
     found = verdict("firefox-policies", "Date.getTimezoneOffset")
-    assert found.collateral == ("Intl.DateTimeFormat.resolvedOptions#timeZone",)
+    assert found.collateral == (
+        "Intl.DateTimeFormat.formatToParts#timeZoneName",
+        "Intl.DateTimeFormat.resolvedOptions#timeZone",
+    )
 
 
 def test_an_allowed_api_that_a_control_changes_is_told() -> None:
@@ -301,6 +304,22 @@ def test_the_control_with_the_least_collateral_is_taken() -> None:
     assert "+EfficientCanvasRandomization" in text
     both = decision_of([], ["HTMLCanvasElement.toDataURL", "CanvasRenderingContext2D.getImageData"])
     assert "EfficientCanvasRandomization" not in exported("firefox-policies", both)
+
+
+def test_a_list_by_information_blocks_the_other_names_of_what_is_blocked() -> None:
+    decision = decision_of(["css:device-height"], ["Window.devicePixelRatio", "Screen.height"])
+    plain = PRODUCTS["firefox-policies"].export(decision, ExportOptions())
+    assert "css:resolution" not in {entry.api for entry in plain.verdicts}
+    assert any(note.startswith("css:resolution tells what Window.") for note in plain.notes)
+    options = ExportOptions(by_information=True)
+    result = PRODUCTS["firefox-policies"].export(decision, options)
+    verdicts = {entry.api: entry for entry in result.verdicts}
+    assert verdicts["css:resolution"].verdict == "exact"
+    assert "CSSResolution" in result.text
+    assert "css:device-height" not in {e.api for e in result.verdicts if e.action == "block"}
+    assert not any("tells what" in note for note in result.notes)
+    with pytest.raises(InputError, match="candidates"):
+        exported("csv", decision, by_information=True)
 
 
 def test_coverage_finds_the_fewest_formats_and_what_all_miss() -> None:

@@ -61,6 +61,9 @@ def decision_of(allow: Sequence[Sequence[str]], candidates: Sequence[str] = APIS
     )
 
 
+APIS_OF_SCREEN = ("Screen.height", "Screen.width")
+
+
 def control(name: str, **effects: Any) -> Control:
     return Control(family="test", name=name, effects=effects)
 
@@ -93,6 +96,28 @@ def test_leaving_an_api_out_is_giving_all_users_one_value(
     constant = [np.zeros_like(c) if api in hidden else c for api, c in codes.items()]
     as_constant = MemorySource(list(codes), constant).spectrum("abcd")
     assert empirical_exposure(as_left_out, 3) == empirical_exposure(as_constant, 3)
+
+
+def test_what_is_readable_by_another_name_is_not_hidden() -> None:
+    hidden = [control("one", **{"Screen.width": "constant"})]
+    assert left_readable(["Screen.width", "Screen.height"], hidden) == APIS_OF_SCREEN
+    both = [*hidden, control("two", **{"css:device-width": "constant"})]
+    assert left_readable(["Screen.width", "Screen.height"], both) == ("Screen.height",)
+    assert left_readable(["Screen.width"], hidden, frozenset({"css:device-width"})) == ()
+    candidates = ["Screen.width", "css:device-width"]
+    assert left_readable(candidates, hidden) == ("css:device-width",), "each counts for itself"
+
+
+def test_a_plan_also_hides_the_other_names_of_what_it_hides() -> None:
+    decision = decision_of([["Navigator.userAgent"]], ["Navigator.userAgent", "Screen.width"])
+    by_name, by_style = (
+        control(api, **{api: "removed"}) for api in ("Screen.width", "css:device-width")
+    )
+    assert cheapest_plan(decision, [by_name], frozenset()) is None
+    found = cheapest_plan(decision, [by_name, by_style], frozenset())
+    assert found is not None
+    assert found.controls == (by_name, by_style)
+    assert found.left == ("Navigator.userAgent",)
 
 
 # ---- Plans --------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from fpmonitor.vocabulary import (
     known_apis,
     randomised_in,
     resolve,
+    same_information,
 )
 
 CONTENT: dict[str, Any] = json.loads(
@@ -129,6 +130,17 @@ def test_randomised_is_what_the_vocabulary_names_with_browser_version_and_source
             assert family in FAMILIES
             assert 0 < entry.since <= (entry.until or entry.since)
             assert entry.source.startswith("https://")
+
+
+def test_names_of_one_information_are_known_and_know_each_other() -> None:
+    for names in CONTENT["information"].values():
+        assert len(names) > 1
+        for name in names:
+            assert name in known_apis()
+            assert set(names) <= {name, *same_information(name)}
+    assert same_information("Screen.width#fingerprintjs.screenResolution") == ("css:device-width",)
+    assert "http:sec-ch-ua-model" in same_information("NavigatorUAData.getHighEntropyValues")
+    assert same_information("Navigator.webdriver") == same_information("x:mine:y") == ()
 
 
 def test_a_selector_does_not_inherit_the_randomness_of_its_api() -> None:
