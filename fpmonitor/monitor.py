@@ -513,7 +513,14 @@ class Monitor(Closing):
             report = replace(report, new_users=None)
         return replace(report, period=by, left_out=left_out)
 
-    def findings(self, decision: Decision, *, coverage: Coverage, pairs: bool = True) -> Findings:
+    def findings(
+        self,
+        decision: Decision,
+        *,
+        coverage: Coverage,
+        pairs: bool = True,
+        progress: Callable[[str], None] = lambda _stage: None,
+    ) -> Findings:
         """Gather all that a report on a decision tells to others, from the users of now.
 
         Parameters
@@ -524,6 +531,8 @@ class Monitor(Closing):
             What export formats can carry out.
         pairs
             Rank pairs of candidates besides the candidates.
+        progress
+            Called with what is being measured.
 
         Raises
         ------
@@ -541,7 +550,13 @@ class Monitor(Closing):
             read = read_demand(self.database, "script", most=50)
             demand = report_demand(users, question_of(decision), read)
         return gather_findings(
-            users, decision, coverage=coverage, pairs=pairs, demand=demand, windows=windows
+            users,
+            decision,
+            coverage=coverage,
+            pairs=pairs,
+            demand=demand,
+            windows=windows,
+            progress=progress,
         )
 
 

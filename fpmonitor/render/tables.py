@@ -307,6 +307,9 @@ def _html_cell(cell: Marked) -> str:
 
 
 def _html_text(text: str) -> str:
-    """Return text whose lines are kept, and whose names of APIs may be broken at their dots."""
-    broken = _IN_NAME.sub("\\g<0><wbr/>", escape(text))
-    return broken.replace("\n", "<br/>")
+    return broken_at_dots(text).replace("\n", "<br/>")
+
+
+def broken_at_dots(text: str) -> str:
+    """Return text as HTML in which names of APIs may be broken at their dots."""
+    return _IN_NAME.sub("\\g<0><wbr/>", escape(text))
