@@ -38,8 +38,8 @@ _ESTIMATES = (
     "average, and only for populations up to the observed users; `bits`: entropy."
 )
 _OFF_BY = (
-    "`off by`: how far it overstates the group of the median user, of the worst 5 % of the users, "
-    "of the worst 1 %."
+    "`off by`: how far that overstates the group of the median user, of the worst 5 % of the "
+    "users, of the worst 1 %."
 )
 # Members of an exposure that CSV can hold one of, and the options that ask for them.
 _DETAILS = {"bounds": "bounds", "trust": "trust", "entropies": "entropies", "cohorts": "given"}
@@ -82,6 +82,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
         ),
         caption=(
             f"{limits(population=first.population, users=first.users, delta=first.delta)} "
+            f"`observed`: share of the observed users. {_ESTIMATES} "
             f"`n/2^H`: group size by the entropy reading. {_OFF_BY}"
             f"{masked_note(api for r in reports for api in r.masked)}"
         ),
@@ -335,6 +336,10 @@ def overview(lines: Sequence[ApiOverview], k: int) -> Output:
     table = Table.of(
         lines,
         title=f"APIs, by the share of observed users in groups of fewer than {k}",
+        caption=(
+            "`coverage`: share of the users who have a value. `changes between visits`: share of "
+            "the users who came back with another value."
+        ),
         columns=[
             *names(lines),
             *columns("count", "users"),
@@ -406,6 +411,8 @@ def trend(report: TrendReport) -> Output:
 def _trend_summary(report: TrendReport) -> str:
     """Say how many windows there are, and in which the users changed."""
     first, last = report.windows[0].name, report.windows[-1].name
+    if len(report.windows) == 1:
+        return f"One window by {report.division}, {first}: there is none to compare it with."
     said = f"{len(report.windows):,} windows by {report.division}, {first} to {last}."
     against = f"against the {report.against} window"
     changed = list(dict.fromkeys(alarm.window for alarm in report.alarms))
@@ -544,8 +551,8 @@ def check(report: CheckReport) -> Output:
     what = "as counted" if report.exact else _LIMITS_OF_CHECK
     table = Table(
         title=(
-            f"{report.outcome}: share of users in groups of fewer than {policy.k}, "
-            f"budget {100 * policy.budget:.6g} %"
+            f"{report.outcome} (budget {100 * policy.budget:.6g} %): share of users in groups of "
+            f"fewer than {policy.k}"
         ),
         caption=(
             f"`at least`, `at most`: {what}.{_lacking_note(report)}{masked_note(report.masked)}"
