@@ -29,7 +29,7 @@ from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
-from fpmonitor.logs import ColumnMap
+from fpmonitor.logs import NOT_UTF_8, RECODE, ColumnMap
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
@@ -154,9 +154,14 @@ def ingest(
         note_names({name: api for name, api in after.items() if before.get(name) != api}, quiet)
     for name in assigned(reading.names or ()).keys() - after.keys():
         note(f"--as {name}: no log has this name", quiet=quiet)
-    rejected = sum(report.rejected for report in reports)
-    if rejected:
-        note(f"{rejected:,} records were rejected: see `fpmonitor db rejects`", quiet=quiet)
+    for report in reports:
+        if report.rejected:
+            help_ = RECODE if report.reason == NOT_UTF_8 else "see `fpmonitor db rejects`"
+            note(
+                f"{report.source}: {report.rejected:,} of {report.read:,} records were rejected, "
+                f"most often because: {report.reason}; {help_}",
+                quiet=quiet,
+            )
 
 
 def assigned(assignments: Iterable[str]) -> dict[str, str]:
@@ -190,7 +195,7 @@ def note_names(names: Mapping[str, str], quiet: bool) -> None:
     columns_of = defaultdict(list)
     for name, api in told.items():
         columns_of[api].append(name)
-    twice = [f"{' and '.join(cs)} are {api}" for api, cs in columns_of.items() if api and cs[1:]]
+    twice = [f"{_few(cs)} are {api}" for api, cs in columns_of.items() if api and cs[1:]]
     if twice:
         note(f"one API, allowed only if all its columns are: {_some(twice)}", quiet=quiet)
     if unclear:
@@ -208,6 +213,10 @@ def _may_be(name: str) -> str:
 def _near(name: str) -> str:
     near = ", ".join(vocabulary.nearest(name))
     return f"{name} (nearest: {near})" if near else name
+
+
+def _few(names: Sequence[str]) -> str:
+    return " and ".join([*names[:2], f"{len(names) - 2:,} more"] if names[3:] else names)
 
 
 def _some(texts: Sequence[str], written: Callable[[str], str] = str) -> str:
