@@ -123,7 +123,7 @@ def test_wide_tables_go_on_below_and_no_header_is_broken_within_a_word(
 
 def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in terminal(table())
-    assert "\x1b[32mallow" in drawn(monkeypatch, table(), 100)
+    assert "\x1b[32mexpose" in drawn(monkeypatch, table(), 100)
     assert "\x1b[" not in terminal(table(), to_file=True)
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[32m" not in drawn(monkeypatch, table(), 100)
