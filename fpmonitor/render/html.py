@@ -116,7 +116,12 @@ def _recommended(findings: Findings) -> str:
     return _table(
         Table(
             title="An action for each API",
-            columns=[Column("API"), Column("action", "verdict"), Column("why"), Column("alone")],
+            columns=[
+                Column("API"),
+                Column("action", "action"),
+                Column("why"),
+                Column("alone", "verdict"),
+            ],
             rows=rows,
         )
     )
@@ -254,7 +259,7 @@ def _coverage(coverage: Coverage) -> str:
         + _table(
             Table(
                 title="What each export format does",
-                columns=[Column("API"), Column("action", "verdict"), *columns("text", *formats)],
+                columns=[Column("API"), Column("action", "action"), *columns("text", *formats)],
                 rows=rows,
             )
         )
