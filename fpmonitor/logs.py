@@ -319,23 +319,32 @@ class LogFile:
             raise self._unreadable(error) from error
 
     def check_expansion(self) -> None:
-        """Check that a packed log does not unpack to far more than logs do.
+        """Check that a packed log or Parquet file does not hold far more than its size lets expect.
 
         Raises
         ------
         InputError
             It does, or its packing is broken.
         """
+        packed = self.path.stat().st_size
+        times = _most_expansion()
+        most = max(_FREE_EXPANSION_BYTES, times * packed)
+        hint = "if that is intended, set FPMONITOR_MAX_EXPANSION to more"
+        if self.format == "parquet":
+            cells = self.parquet_rows * len(self.parquet_columns)
+            if cells > most:
+                raise InputError(
+                    f"{self.label}: more than {times} cells for each of its bytes ({cells:,})",
+                    hint=hint,
+                )
         if self.compression == "uncompressed":
             return
-        most = max(_FREE_EXPANSION_BYTES, MAX_EXPANSION * self.path.stat().st_size)
         try:
             with self.open() as file:
                 while file.read(_BUFFER_BYTES):
                     if file.tell() > most:
                         raise InputError(
-                            f"{self.label}: unpacks to more than {MAX_EXPANSION} times its size",
-                            hint="if that is intended, unpack it first",
+                            f"{self.label}: unpacks to more than {times} times its size", hint=hint
                         )
         except _BROKEN_FILE as error:
             raise self._unreadable(error) from error
@@ -373,6 +382,19 @@ class LogFile:
     def _unreadable(self, error: Exception) -> InputError:
         reason = excerpt(str(error).split("\n", 1)[0])
         return InputError(f"{self.label}: cannot be read ({reason})")
+
+    @property
+    def parquet_rows(self) -> int:
+        """Number of rows that the end of a Parquet file tells; errors as of `parquet_columns`."""
+        try:
+            with in_memory() as connection:
+                [(rows,)] = connection.execute(
+                    "SELECT num_rows FROM parquet_file_metadata($path)",
+                    {"path": escape(str(self.path))},
+                ).fetchall()
+        except (duckdb.Error, OSError) as error:
+            raise InputError(f"{self.label}: not a readable Parquet file") from error
+        return int(rows)
 
     @cached_property
     def parquet_columns(self) -> list[tuple[str, str]]:
@@ -707,6 +729,14 @@ def excerpt(text: str) -> str:
     """Return the beginning of a record, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= 80 else line[:79] + "…"
+
+
+def _most_expansion() -> int:
+    """How many times larger than packed a log may be: as the environment says, else 300."""
+    text = os.environ.get("FPMONITOR_MAX_EXPANSION", str(MAX_EXPANSION))
+    if not (text.isascii() and text.isdigit() and len(text) < 12):
+        raise InputError("FPMONITOR_MAX_EXPANSION: must be a whole number")
+    return int(text)
 
 
 def _parquet_names(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
