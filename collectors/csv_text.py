@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 from fpmonitor.collectors.tables import SAMPLE_ROWS, Column, Survey, Table, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, MAX_REFUSED, Reject, excerpt
+from fpmonitor.logs import (
+    LONG_LINE,
+    MAX_APIS,
+    MAX_RECORD_BYTES,
+    MAX_REFUSED,
+    NOT_UTF_8,
+    RECODE,
+    Reject,
+    excerpt,
+)
 from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
@@ -26,7 +35,7 @@ _HARMLESS_LINES = 1_000_000  # 800 MB if all are broken
 _REASONS = {
     "missing columns": "too few fields",
     "too many columns": "too many fields",
-    "invalid encoding": "not UTF-8",
+    "invalid encoding": NOT_UTF_8,
     "unquoted value": "quotes do not match",
     "line size over maximum": LONG_LINE,
 }
@@ -218,13 +227,15 @@ def header(log: LogFile) -> list[str]:
     Raises
     ------
     InputError
-        The first line is no header, or names too many columns, or one of them twice.
+        The first line is no header, or not UTF-8, or names too many columns, or one of them twice.
     """
     text = log.head.decode("utf-8-sig", "replace")
     try:
         names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(log)))
     except csv.Error as error:
         raise InputError(f"{log.label}: the first line is not a header ({error})") from error
+    if any("\ufffd" in name for name in names):
+        raise InputError(f"{log.label}: the names of its columns are {NOT_UTF_8}", hint=RECODE)
     if len(names) > MAX_APIS:
         raise too_many_apis(log)
     twice = sorted(name for name, times in Counter(names).items() if times > 1)

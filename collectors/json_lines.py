@@ -22,7 +22,7 @@ from fpmonitor.collectors.tables import (
     Table,
 )
 from fpmonitor.duckdb_connection import in_memory
-from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, excerpt
+from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, NOT_UTF_8, Reject, excerpt
 from fpmonitor.sql import quote_name, quote_path, quote_text
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ def _flaw(connection: duckdb.DuckDBPyConnection, line: bytes) -> str | None:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
-        return "not UTF-8"
+        return NOT_UTF_8
     if text.rstrip("\r\n") == LONG_LINE:
         return LONG_LINE
     kind = connection.execute(

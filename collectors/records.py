@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor import safe_files
 from fpmonitor.errors import InputError
-from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, Reject, Scan, excerpt
+from fpmonitor.logs import LONG_LINE, MAX_APIS, MAX_RECORD_BYTES, NOT_UTF_8, Reject, Scan, excerpt
 from fpmonitor.sql import quote_text
 from fpmonitor.vocabulary import aliases_of, api_of, known_apis
 
@@ -171,7 +171,7 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
     try:
         return strict_json(raw), None
     except UnicodeDecodeError:
-        return None, "not UTF-8"
+        return None, NOT_UTF_8
     except RecursionError:
         return None, "nested too deeply"
     except ValueError:

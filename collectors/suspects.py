@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from fpmonitor.logs import ColumnMap, LogFile
 
 _FEWEST = 20  # values of which a habit can be told
+_FEWEST_NAMED = 5  # where the name tells it, too: records of libraries are large, and few are seen
 _FEWEST_RISING = 500  # so many that an API does not return them in their order by chance
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
+_DATE_OF_SPREADSHEETS = re.compile(r"\d{1,2}([./-])\d{1,2}\1(19|20)\d\d([ ,T].*)?")
 _EPOCH = re.compile(r"[12]\d{9}(\.\d+|\d{3})?")  # seconds or milliseconds since 1970
 _NAME_OF_TIME = re.compile(r"time|date|stamp|(^|[_ ])(ts|at)$", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _NAME_OF_ID = re.compile(r"(?i:(^|[_. -])(id|uuid|guid|user|visitor|index|row)$)|[a-z](Id|ID)$")
 _NUMBER = re.compile(r"\d{1,15}")
+_SHARE = re.compile(r"\d*\.?\d+(e-?\d+)?", re.IGNORECASE)
 _NAMES_OF_WEIGHTS = {"weight", "weights", "users", "n_users", "count", "counts", "frequency"}
 
 
@@ -70,20 +73,28 @@ def refuse_suspects(
     )
 
 
-_LOOKS = {"time": "a time", "id": "an id", "weight": "a number of users"}
+_LOOKS = {
+    "time": "a time",
+    "date": "a date, in a form that --time does not read",
+    "id": "an id",
+    "weight": "a number of users",
+    "share": "a share of the users",
+}
 
 
 def _look(name: str, texts: Sequence[str]) -> str | None:
-    if name.casefold() in _NAMES_OF_WEIGHTS and texts and all(map(_NUMBER.fullmatch, texts)):
-        return "weight"
+    if name.casefold() in _NAMES_OF_WEIGHTS and texts and all(map(_SHARE.fullmatch, texts)):
+        return "weight" if all(map(_NUMBER.fullmatch, texts)) else "share"
     different = len(set(texts))
-    if different > 1 and all(map(_ISO.fullmatch, texts)):
-        return "time"
+    for look, form in (("time", _ISO), ("date", _DATE_OF_SPREADSHEETS)):
+        if different > 1 and all(map(form.fullmatch, texts)):
+            return look
     named = _NAME_OF_TIME.search(name)
     if different > 1 and named and all(map(_EPOCH.fullmatch, texts)):
         return "time"
-    if different < len(texts) or different < _FEWEST:
+    named = _NAME_OF_ID.search(name)
+    if different < len(texts) or different < (_FEWEST_NAMED if named else _FEWEST):
         return None
     is_number = different >= _FEWEST_RISING and all(map(_NUMBER.fullmatch, texts))
     rises = is_number and all(int(text) < int(after) for text, after in pairwise(texts))
-    return "id" if rises or _NAME_OF_ID.search(name) or all(map(_UUID.fullmatch, texts)) else None
+    return "id" if rises or named or all(map(_UUID.fullmatch, texts)) else None

@@ -1,4 +1,4 @@
-"""fpmonitor: which combinations of browser APIs stay k-anonymous, with a guarantee."""
+"""fpmonitor: which browser APIs a site may read together, with certified limits."""
 
 from __future__ import annotations
 

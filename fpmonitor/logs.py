@@ -43,6 +43,8 @@ _BUFFER_BYTES = 1 << 20
 MAX_RECORD_BYTES = 16_000_000
 MAX_REFUSED = 100_000
 MAX_APIS = 4000
+NOT_UTF_8 = "not UTF-8"
+RECODE = "a table of Excel is read by `iconv -f WINDOWS-1252 -t UTF-8 FILE | fpmonitor ingest -`"
 LONG_LINE = f"longer than {MAX_RECORD_BYTES // 1_000_000} MB"
 # Text that stands for a number in several ways: 1 is written 1.0, and 100000 is written 1e5.
 NUMBER_IN_DOUBT = re.compile(r"-?[0-9]+\.0|-?[0-9.]+[eE][-+]?[0-9]+")

@@ -17,7 +17,7 @@ from typing import Any
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.check import CheckReport, check_window, report_check, usable
 from fpmonitor.answers.curve import CurveReport, report_curve
-from fpmonitor.answers.decide import question_of
+from fpmonitor.answers.decide import question_of, with_all_candidates
 from fpmonitor.answers.demand import DemandLine, report_demand
 from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.findings import Findings, gather_findings
@@ -252,7 +252,7 @@ class Monitor(Closing):
         Parameters
         ----------
         decision
-            Its view and its source count.
+            Its view, its source and its candidates count: one that no log holds now is absent.
         window, audience
             As of `population`.
 
@@ -263,7 +263,8 @@ class Monitor(Closing):
         """
         window = window or self.window
         window = replace(window, source=decision.source or window.source)
-        return self.population(window=window, view=decision.view, audience=audience)
+        users = self.population(window=window, view=decision.view, audience=audience)
+        return with_all_candidates(users, decision)
 
     def _newest(
         self, decision: Decision, period: Period, window: Window | None = None

@@ -14,7 +14,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -32,6 +32,7 @@ from fpmonitor.store.watching import (
     last_verdict,
     mark_delivered,
     read_files,
+    reading_of,
     record_check,
     remember_file,
     stored_data,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from datetime import date
     from pathlib import Path
 
-    from fpmonitor.answers.check import Outcome
+    from fpmonitor.answers.check import CheckReport, Outcome
     from fpmonitor.decide.decision import Decision
     from fpmonitor.store.watching import Notice
     from fpmonitor.store.windows import Period
@@ -69,8 +70,10 @@ class WatchSettings:
         What is checked after every new log.
     horizon, by, new_users
         As in `Monitor.check`.
-    collector, column_map
+    collector, digest_values
         As in `Monitor.ingest`.
+    column_map
+        Reads the column map, which may change while the watch runs.
     settle
         Seconds for which a file must not have changed before it is read.
     key_file, patience
@@ -84,7 +87,8 @@ class WatchSettings:
     by: Period | None = None
     new_users: bool = False
     collector: str | None = None
-    column_map: ColumnMap = field(default_factory=ColumnMap)
+    column_map: Callable[[], ColumnMap] = ColumnMap
+    digest_values: bool = False
     settle: float = 2.0
     key_file: Path | None = None
     patience: Patience = NO_PATIENCE
@@ -120,6 +124,8 @@ class Watch:
         Deliver a notice, in this order; raise `DeliveryError` on failure.
     note
         Called with remarks: files read or refused, failed deliveries.
+    checked
+        Called with each check.
 
     Raises
     ------
@@ -133,15 +139,19 @@ class Watch:
         *,
         deliver: Iterable[Callable[[Notice], None]],
         note: Callable[[str], None] = lambda _text: None,
+        checked: Callable[[CheckReport], None] = lambda _report: None,
     ) -> None:
         if not settings.folder.is_dir():
             raise InputError(f"{settings.folder}: no such folder")
         self._settings = settings
         self._deliver = tuple(deliver)
         self._note = note
+        self._checked = checked
         self._watched = settings.watched
         self._seen: dict[str, tuple[FileState, float]] = {}
         self._known: dict[str, FileState] | None = None
+        self._column_map = ColumnMap()
+        self._reading = ""
         self._pending = True
         self._day: date | None = None
 
@@ -155,9 +165,7 @@ class Watch:
         FpmonitorError
             The check itself is not possible; the logs that have arrived are stored.
         """
-        if self._known is None:
-            with self._settings.open_database() as database:
-                self._known = read_files(database)
+        self._recall()
         fresh = [path for path in self._settled() if self._is_fresh(path)]
         today = datetime.now(UTC).date()
         if self._settings.by is not None and today != self._day:  # a window may have ended
@@ -205,6 +213,21 @@ class Watch:
         self._seen = present
         return settled
 
+    def _recall(self) -> None:
+        """Look up which files are done: refused ones are not once logs are read otherwise."""
+        settings, known = self._settings, self._known
+        column_map = settings.column_map()
+        if (
+            known is not None
+            and column_map == self._column_map
+            and not any(known[path].refused for path in self._seen if path in known)
+        ):
+            return
+        with settings.open_database() as database:
+            self._reading = reading_of(database, settings.collector, column_map)
+            self._known = read_files(database, self._reading)
+        self._column_map = column_map
+
     def _is_fresh(self, path: str) -> bool:
         return (self._known or {}).get(path) != self._seen[path][0]
 
@@ -214,15 +237,19 @@ class Watch:
         try:
             with settings.open_monitor() as monitor:
                 [report] = monitor.ingest(
-                    [path], collector=settings.collector, column_map=settings.column_map
+                    [path],
+                    collector=settings.collector,
+                    column_map=self._column_map,
+                    digest_values=settings.digest_values,
                 )
             self._note(f"{path}: {report.stored:,} stored, {report.rejected:,} rejected")
         except InputError as error:
             refusal = str(error)
-            self._note(f"{path}: not read, until it changes: {error}")
+            self._note(f"{path}: not read, until it or how logs are read changes: {error}")
         with settings.open_database() as database:
-            remember_file(database, path, state, refusal=refusal)
-        self._known = (self._known or {}) | {path: state}
+            remember_file(database, path, state, reading=self._reading, refusal=refusal)
+        known = replace(state, refused=refusal is not None)
+        self._known = (self._known or {}) | {path: known}
 
     def _check(self) -> None:
         settings = self._settings
@@ -241,8 +268,10 @@ class Watch:
                 by=settings.by,
                 new_users=settings.new_users,
             )
+        self._checked(report)
         content = report.to_json()
-        verdict = {"outcome": report.outcome, "sets": content["sets"]}
+        # Limits move with every log: they are told, and are no news.
+        verdict: dict[str, Any] = {"outcome": report.outcome, "sets": report.listed()}
         if report.alarm is not None and report.alarm.raised:
             verdict["alarm"] = True
         with settings.open_database() as database:

@@ -24,8 +24,11 @@ from fpmonitor.decide.horizon import (
 from fpmonitor.disclosure import Audience, publishable_count
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.evalues import LEAST_USERS, go_on, log_mean, window_test
+from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.population.population import Population
 from fpmonitor.population.told import ToldSource
+from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.safe_files import untyped
 from fpmonitor.store.checks import (
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
 
 Outcome = Literal["holds", "violated", "cannot tell"]
+_ANY = 0.05  # delta of a question that estimates nothing
 RUN_LENGTH = 3650  # windows without a false alarm, on average
 
 
@@ -81,6 +85,12 @@ class CheckReport(Result):
         The decision.
     verdicts
         Set on its allow list -> `allow` (still within the budget), `block` (above it), `undecided`.
+    limits
+        Set -> lower and upper limit of its exposure, shares; equal where the decision is exact.
+        They hold for all sets of this check together; its tests are sharper near the budget, and
+        stricter where checks share delta.
+    lacking
+        Candidates that fewer than k users have a value of: the others count as if they shared one.
     users
         Users of now; null where they are fewer than k.
     since, until
@@ -102,6 +112,8 @@ class CheckReport(Result):
 
     decision: Decision
     verdicts: Mapping[ApiSet, Verdict]
+    limits: Mapping[ApiSet, tuple[float, float]]
+    lacking: tuple[str, ...]
     users: int | None
     since: datetime | None
     until: datetime | None
@@ -146,17 +158,23 @@ class CheckReport(Result):
             f"{draws}{chosen}."
         )
 
+    def listed(self) -> list[dict[str, Any]]:
+        """Return the verdict on each set on the allow list."""
+        return [{"verdict": verdict, "apis": list(apis)} for apis, verdict in self.verdicts.items()]
+
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each set on the allow list."""
-        return [{"verdict": verdict, "apis": list(apis)} for apis, verdict in self.verdicts.items()]
+        return [
+            row | {"lower": lower, "upper": upper}
+            for row, (lower, upper) in zip(self.listed(), self.limits.values(), strict=True)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as `watch` posts it."""
         return {
             "outcome": self.outcome,
-            "sets": [
-                {"verdict": verdict, "apis": list(apis)} for apis, verdict in self.verdicts.items()
-            ],
+            "sets": self.rows(),
+            "lacking": list(self.lacking),
             "users": self.users,
             "since": None if self.since is None else self.since.isoformat(),
             "until": None if self.until is None else self.until.isoformat(),
@@ -283,7 +301,8 @@ def check_window(
         evidence = weigh(decision, most, least=least, new_users=new_users)
         term = -math.log(slot.delta)
         verdicts = evidence.verdicts(sets, (term, term))
-        return replace(_report(population, decision, verdicts, slot), new_users=new_users)
+        report = _report(population, decision, verdicts, slot, new_users=new_users)
+        return replace(report, new_users=new_users)
     delta = decision.policy.delta or 1.0
     label = _digest(population.digest, str(window.since), str(window.until))
     place = known.windows
@@ -318,7 +337,8 @@ def check_window(
         evidence = evidence.lowered(Evidence(within=before.within, above=before.above))
         lower_checked(database, series, label, within=evidence.within, above=evidence.above)
     slot = CheckSlot(check=before.number, horizon=None, turn=1, delta=math.exp(-before.terms[0]))
-    report = _report(population, decision, evidence.verdicts(sets, before.terms), slot)
+    verdicts = evidence.verdicts(sets, before.terms)
+    report = _report(population, decision, verdicts, slot, new_users=new_users)
     return replace(report, period=period, new_users=new_users, alarm=_alarm(before.run))
 
 
@@ -327,17 +347,54 @@ def _report(
     decision: Decision,
     verdicts: Mapping[ApiSet, Verdict],
     slot: CheckSlot | None,
+    *,
+    new_users: bool = False,
 ) -> CheckReport:
-    k = decision.policy.k
+    policy = decision.policy
+    coverage = population.coverage(policy.candidates, policy.k)
     return CheckReport(
         decision=decision,
         verdicts=verdicts,
-        users=publishable_count(population.snapshot.users, k, population.audience),
+        limits=_limits(population, decision, chosen=not new_users),
+        lacking=tuple(api for api, share in coverage.items() if share is None),
+        users=publishable_count(population.snapshot.users, policy.k, population.audience),
         since=population.window.since,
         until=population.window.until,
         place=slot,
-        masked=population.masked(decision.policy.candidates, k),
+        masked=population.masked(policy.candidates, policy.k),
     )
+
+
+def _limits(
+    population: Population, decision: Decision, *, chosen: bool
+) -> dict[ApiSet, tuple[float, float]]:
+    """Limits of all listed sets, by the users of this check alone."""
+    policy, sets = decision.policy, decision.allow
+    asked = population.asked(question_of(decision), policy.candidates)
+    if not sets or asked.users < policy.k:
+        return dict.fromkeys(sets, (0.0, 1.0))
+    delta = decision.level or policy.delta
+    question = Question(policy.k, policy.population, delta or _ANY)
+    sample = asked.sample(question, sets, chosen=chosen and decision.universe is not None)
+    sample.ask(sets)
+    found = {}
+    for apis in sets:
+        if delta is None:
+            told = sample.told(apis)
+            found[apis] = (
+                empirical_exposure(told.least, policy.k),
+                empirical_exposure(told.most, policy.k),
+            )
+        elif policy.realised:
+            found[apis] = realised_limits(
+                *sample.limits(apis, delta / 2),
+                k=policy.k,
+                population=policy.population,
+                delta=delta / 2,
+            )
+        else:
+            found[apis] = sample.limits(apis)
+    return found
 
 
 def _told(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.results import Result
 
 if TYPE_CHECKING:
     from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.decide.decision import Decision, Verdict
+
+Estimator = Literal["unbiased", "plug-in"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +22,10 @@ class ComparedSet(Result):
     ----------
     before, after
         Exposure in both, with limits.
-    difference
-        Of the unbiased estimates, after minus before; of the plug-in ones where those are null.
+    estimator
+        `unbiased`; `plug-in` where one of the populations is larger than its users.
+    estimates
+        Of both by this estimator, before and after, shares.
     lower, upper
         Limits of the difference of the exposures, each wrong with probability at most twice the
         delta of one limit.
@@ -29,9 +33,15 @@ class ComparedSet(Result):
 
     before: ExposureReport
     after: ExposureReport
-    difference: float
+    estimator: Estimator
+    estimates: tuple[float, float]
     lower: float
     upper: float
+
+    @property
+    def difference(self) -> float:
+        """After minus before, of the estimates."""
+        return self.estimates[1] - self.estimates[0]
 
     @property
     def change(self) -> str:
@@ -50,6 +60,9 @@ class ComparedSet(Result):
         return {
             "apis": list(self.before.apis),
             **sides,
+            "estimator": self.estimator,
+            "estimate_before": self.estimates[0],
+            "estimate_after": self.estimates[1],
             "difference": self.difference,
             "difference_lower": self.lower,
             "difference_upper": self.upper,
@@ -60,15 +73,15 @@ class ComparedSet(Result):
 
 def compare_sets(before: ExposureReport, after: ExposureReport) -> ComparedSet:
     """Compare one set in two populations that were asked the same question."""
-    estimates = (before.unbiased, after.unbiased)
-    if estimates[0] is None or estimates[1] is None:
-        difference = after.plug_in - before.plug_in
-    else:
-        difference = estimates[1] - estimates[0]
+    estimator: Estimator = "unbiased"
+    first, second = before.unbiased, after.unbiased
+    if first is None or second is None:
+        estimator, first, second = "plug-in", before.plug_in, after.plug_in
     return ComparedSet(
         before=before,
         after=after,
-        difference=difference,
+        estimator=estimator,
+        estimates=(first, second),
         lower=after.lower - before.upper,
         upper=after.upper - before.lower,
     )

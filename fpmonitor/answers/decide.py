@@ -192,6 +192,22 @@ def question_of(decision: Decision, *, delta: float = 0.05) -> Question:
     return Question(policy.k, policy.population, policy.delta or delta, decision.missing)
 
 
+def with_all_candidates(population: Population, decision: Decision) -> Population:
+    """Return users of whom nobody has a value of those candidates that their log lacks.
+
+    A browser that takes an API away leaves no trace of it. Where the log holds no candidate at all,
+    the users are as they were: it is the log of something else.
+    """
+    lacked = [
+        api
+        for api in decision.policy.candidates
+        if api not in population.apis and not columns_of(decision.means(api), population.means)
+    ]
+    if not lacked or len(lacked) == len(decision.policy.candidates):
+        return population
+    return population.with_unobserved(lacked)
+
+
 def called_as(decision: Decision, population: Population) -> Decision:
     """Return a decision with its candidates called as in the log of some users.
 

@@ -16,7 +16,7 @@ from fpmonitor.answers.preview import preview_sets
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.trend import TrendReport, report_trend
 from fpmonitor.decide.decision import Decision
-from fpmonitor.errors import UndecidableError
+from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.population.population import Population
 from fpmonitor.population.windows import Windows
@@ -138,11 +138,11 @@ def gather_findings(
 
 
 def _trend_of(windows: Windows, question: Question, apis: tuple[str, ...]) -> TrendReport | None:
-    """Follow a set by week; null without two weeks."""
+    """Follow a set by week; null without two weeks, or where no log holds one of its APIs."""
     if not apis:
         return None
     try:
         found = report_trend(windows, question, [apis])
-    except UndecidableError:
+    except (UndecidableError, UnknownNameError):
         return None
     return found if sum(bool(window.sets) for window in found.windows) > 1 else None

@@ -22,6 +22,20 @@ if TYPE_CHECKING:
 
 
 _WORDS = {bool: "", datetime: "TIME", float: "NUMBER", int: "N", Path: "FILE", str: "TEXT"}
+_WORDS_BY_NAME = {
+    **dict.fromkeys(
+        ["--apis", "--candidates", "--given", "--have", "--must", "--never", "--want"], "A,B,..."
+    ),
+    **dict.fromkeys(["--every", "--settle", "--time-limit"], "SECONDS"),
+    **dict.fromkeys(["--accuracy", "--alpha", "--false-alarms", "--suspicion"], "SHARE"),
+    **dict.fromkeys(["--from", "--to"], "FORMAT"),
+    "--address": "URL",
+    "--host": "ADDRESS",
+    "--report-to": "URL",
+    "--site": "SITE",
+    "name": "NAME",
+    "paths": "LOG",
+}
 _ANYWHERE = re.MULTILINE | re.DOTALL
 
 
@@ -194,8 +208,11 @@ def name_values(command: Any) -> Any:
     for parameter in command.params:
         kind = parameter.type_descriptor.annotation
         kind = get_args(kind)[0] if get_origin(kind) is list else kind
-        if parameter.metavar is None and (kind is Path or parameter.param_type_name == "option"):
-            parameter.metavar = _WORDS.get(kind)
+        if parameter.metavar is None:
+            if kind in {float, str}:
+                parameter.metavar = _WORDS_BY_NAME.get(parameter.opts[0])
+            if kind is Path or parameter.param_type_name == "option":
+                parameter.metavar = parameter.metavar or _WORDS.get(kind)
     return command
 
 

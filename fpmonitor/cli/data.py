@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +29,7 @@ from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
-from fpmonitor.logs import ColumnMap
+from fpmonitor.logs import NOT_UTF_8, RECODE, ColumnMap
 from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
@@ -63,14 +63,14 @@ def column_map_of(
     return replace(column_map, columns={**column_map.columns, **named})
 
 
-def ingest(
-    *,
-    paths: LOGS,
-    db: DB = DEFAULT_DB,
-    collector: COLLECTOR = None,
-    columns: COLUMNS = None,
-    user: USER_COLUMN = None,
-    time: TIME_COLUMN = None,
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Options for how logs are read."""
+
+    collector: COLLECTOR = None
+    columns: COLUMNS = None
+    user: USER_COLUMN = None
+    time: TIME_COLUMN = None
     weight: Annotated[
         str | None,
         typer.Option(
@@ -78,7 +78,7 @@ def ingest(
             help="Column with the number of users that a record stands for.",
             metavar="COLUMN",
         ),
-    ] = None,
+    ] = None
     names: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,47 +86,58 @@ def ingest(
             help="A column, or an API of a long log, is this API; repeat for further ones.",
             metavar="NAME=API",
         ),
-    ] = None,
+    ] = None
     ignore: Annotated[
         list[str] | None,
         typer.Option(
             "--ignore", help="A column that is no API; repeat for further ones.", metavar="COLUMN"
         ),
-    ] = None,
+    ] = None
     flatten: Annotated[
         bool,
         typer.Option(
             "--flatten/--no-flatten", help="Whether each leaf of a nested column is an API."
         ),
-    ] = True,
+    ] = True
     digest_values: Annotated[
         bool,
         typer.Option(
             "--digest-values",
             help="Store keyed digests instead of values; only for a new database, and permanent.",
         ),
-    ] = False,
+    ] = False
+
+    def column_map(self) -> ColumnMap:
+        """Read the column map as it is now, with what the options say in place of its own."""
+        column_map = column_map_of(self.columns, self.user, self.time, self.weight)
+        return replace(
+            column_map,
+            apis={**column_map.apis, **assigned(self.names or ())},
+            ignore=column_map.ignore | set(self.ignore or ()),
+            flatten=column_map.flatten and self.flatten,
+        )
+
+
+def ingest(
+    *,
+    paths: LOGS,
+    db: DB = DEFAULT_DB,
+    reading: Reading,
     register: REGISTER = None,
     shown: Shown,
     quiet: QUIET = False,
 ) -> None:
     """Store logs in the database; a file that is already stored adds nothing."""
-    column_map, said = column_map_of(columns, user, time, weight), assigned(names or ())
+    column_map = reading.column_map()
     questions = [read_policy(path) for path in register or ()]
-    column_map = replace(
-        column_map,
-        apis={**column_map.apis, **said},
-        ignore=column_map.ignore | set(ignore or ()),
-        flatten=column_map.flatten and flatten,
-    )
     with open_monitor(db, create=True) as monitor, progress_line(quiet) as progress:
         register_questions(monitor.database, questions)
         before = known_names(monitor.database)
         reports = monitor.ingest(
             paths,
-            collector=collector,
+            collector=reading.collector,
             column_map=column_map,
-            digest_values=digest_values,
+            digest_values=reading.digest_values,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
         after = known_names(monitor.database)
@@ -141,11 +152,16 @@ def ingest(
     if after != before and monitor.audience is Audience.OWNER:
         # Others are not told of an API that only a few users have.
         note_names({name: api for name, api in after.items() if before.get(name) != api}, quiet)
-    for name in said.keys() - after.keys():
+    for name in assigned(reading.names or ()).keys() - after.keys():
         note(f"--as {name}: no log has this name", quiet=quiet)
-    rejected = sum(report.rejected for report in reports)
-    if rejected:
-        note(f"{rejected:,} records were rejected: see `fpmonitor db rejects`", quiet=quiet)
+    for report in reports:
+        if report.rejected:
+            help_ = RECODE if report.reason == NOT_UTF_8 else "see `fpmonitor db rejects`"
+            note(
+                f"{report.source}: {report.rejected:,} of {report.read:,} records were rejected, "
+                f"most often because: {report.reason}; {help_}",
+                quiet=quiet,
+            )
 
 
 def assigned(assignments: Iterable[str]) -> dict[str, str]:
@@ -179,7 +195,7 @@ def note_names(names: Mapping[str, str], quiet: bool) -> None:
     columns_of = defaultdict(list)
     for name, api in told.items():
         columns_of[api].append(name)
-    twice = [f"{' and '.join(cs)} are {api}" for api, cs in columns_of.items() if api and cs[1:]]
+    twice = [f"{_few(cs)} are {api}" for api, cs in columns_of.items() if api and cs[1:]]
     if twice:
         note(f"one API, allowed only if all its columns are: {_some(twice)}", quiet=quiet)
     if unclear:
@@ -197,6 +213,10 @@ def _may_be(name: str) -> str:
 def _near(name: str) -> str:
     near = ", ".join(vocabulary.nearest(name))
     return f"{name} (nearest: {near})" if near else name
+
+
+def _few(names: Sequence[str]) -> str:
+    return " and ".join([*names[:2], f"{len(names) - 2:,} more"] if names[3:] else names)
 
 
 def _some(texts: Sequence[str], written: Callable[[str], str] = str) -> str:

@@ -25,5 +25,5 @@ def gate(
     shown: Shown,
 ) -> None:
     """Answer whether a site that has read some APIs may read more."""
-    verdict, because = read_decision(decision).verdict([*split_names(have), *split_names(want)])
-    shown.show(decisions.verdict(verdict, because))
+    asked = [*split_names(have), *split_names(want)]
+    shown.show(decisions.gate(read_decision(decision).answer(asked)))

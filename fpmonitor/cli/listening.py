@@ -11,7 +11,9 @@ from fpmonitor.cli.output import note
 from fpmonitor.errors import InputError
 
 
-def run_application(application: Any, host: str, port: int) -> None:
+def run_application(
+    application: Any, host: str, port: int, *, most_connections: int | None = None
+) -> None:
     """Serve at an address, and print it; port 0 takes a free one.
 
     Raises
@@ -21,6 +23,8 @@ def run_application(application: Any, host: str, port: int) -> None:
     """
     try:
         import uvicorn  # noqa: PLC0415 -- an extra
+
+        from fpmonitor.serve import connections  # noqa: PLC0415 -- needs uvicorn
     except ImportError as error:
         raise InputError(
             "uvicorn is not installed", hint="pip install 'fpmonitor[serve]'"
@@ -34,12 +38,17 @@ def run_application(application: Any, host: str, port: int) -> None:
         ) from error
     settings = uvicorn.Config(
         application,
+        http=connections.bounded_connections(most_connections or connections.MAX_CONNECTIONS),
+        ws="none",
+        backlog=connections.BACKLOG,
         access_log=False,  # it would hold addresses and keys
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=10,
     )
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr, force=True)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(connections.OnceAMinute())
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     shown = f"[{host}]" if ":" in host else host
     note(f"http://{shown}:{listening.getsockname()[1]}/ (Ctrl-C stops)")

@@ -13,9 +13,8 @@ import typer
 
 from fpmonitor.answers.trend import Against
 from fpmonitor.cli.context import INVOCATION, open_monitor
+from fpmonitor.cli.data import Reading
 from fpmonitor.cli.options import (
-    COLLECTOR,
-    COLUMNS,
     DB,
     DEFAULT_DB,
     DELTA,
@@ -29,10 +28,9 @@ from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, PolicyError, StoreError
-from fpmonitor.logs import ColumnMap
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
-from fpmonitor.render.check_files import to_github, to_junit, to_sarif
+from fpmonitor.render.check_files import sentences, to_github, to_junit, to_sarif
 from fpmonitor.render.figures import of_trend
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Period
@@ -275,8 +273,7 @@ def watch(
             min=0,
         ),
     ] = 2,
-    collector: COLLECTOR = None,
-    columns: COLUMNS = None,
+    reading: Reading,
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,
 ) -> int:
@@ -295,23 +292,37 @@ def watch(
             horizon=_horizon(horizon),
             by=by,
             new_users=new_users,
-            collector=collector,
-            column_map=ColumnMap.from_toml(columns) if columns else ColumnMap(),
+            collector=reading.collector,
+            column_map=reading.column_map,
+            digest_values=reading.digest_values,
             settle=settle,
             key_file=invocation.key_file,
             patience=invocation.patience,
         ),
         deliver=deliver,
         note=lambda text: note(text, quiet=quiet),
+        checked=lambda report: _note_check(report, quiet=quiet),
     )
+    reading.column_map()  # what is wrong with the settings is said at once
     if once:
         watching.step()
         if watching.waiting:
             time.sleep(settle)
             watching.step()
+        if watching.outcome is None:
+            note("cannot tell: no log has been stored yet", quiet=quiet)
         return _EXITS[watching.outcome]
     _keep_watching(watching, every, quiet=quiet)
     return 0
+
+
+def _note_check(report: CheckReport, *, quiet: bool) -> None:
+    """Note why a check did not pass."""
+    open_sets = [text for _, verdict, text in sentences(report) if verdict != "allow"]
+    for text in open_sets[:_NAMED]:
+        note(f"{report.outcome}: {text}", quiet=quiet)
+    if len(open_sets) > _NAMED:
+        note(f"... and {len(open_sets) - _NAMED:,} sets more", quiet=quiet)
 
 
 def _keep_watching(watching: Watch, every: float, *, quiet: bool) -> None:

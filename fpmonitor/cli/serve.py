@@ -74,6 +74,7 @@ def serve(
         create_app(settings, key_file=invocation.key_file, patience=invocation.patience),
         settings.host,
         settings.port,
+        most_connections=settings.max_connections,
     )
 
 

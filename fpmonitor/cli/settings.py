@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SETTINGS_FILE = Path("fpmonitor.toml")
+_ALIKE: Mapping[tuple[str, ...], str] = {
+    ("watch",): "ingest"
+}  # a command that reads logs as another one does
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +107,12 @@ class Settings:
             _check_name(f"setting in {title}", name, known)
         for name in self.shared.keys() - known.keys() - _COMMON:
             self._check_shared(name)
-        shared = {name: value for name, value in self.shared.items() if name in known}
-        return _defaults(known, shared) | _defaults(known, own, f"{title} ")
+        alike = _ALIKE.get(path, "")
+        return (
+            _defaults(known, self.shared)
+            | _defaults(known, _by_option(self.tables.get(alike, {})), f"[{alike}] ")
+            | _defaults(known, own, f"{title} ")
+        )
 
     def _check_shared(self, name: str) -> None:
         """Refuse a setting at the top that no command has; all commands are loaded for that."""

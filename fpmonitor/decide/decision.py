@@ -167,6 +167,31 @@ class Decision(Result):
                 return "undecided", open_set
         return ("allow", ()) if not asked else ("undecided", ())
 
+    def answer(self, apis: Iterable[str]) -> dict[str, Any]:
+        """Return what a gate answers on reading `apis`: the verdict, the set that settles it, why.
+
+        Raises
+        ------
+        UnknownNameError
+            One of them is not a candidate of the policy.
+        """
+        verdict, because = self.verdict(apis)
+        reason = self._reason(verdict, because)
+        return {"verdict": verdict, "because": list(because), "reason": reason}
+
+    def _reason(self, verdict: Verdict, because: ApiSet) -> str:
+        names, budget = ", ".join(because), f"{100 * self.policy.budget:.6g} %"
+        if verdict == "allow":
+            return f"within the allowed set {names}" if because else "nothing is read"
+        if verdict == "block":
+            return f"{names}: more than {budget} of the users are exposed, whatever else is read"
+        if not because:
+            stopped = "the search was stopped before it came to this set; --resume goes on"
+            return "no listed set settles it" if self.complete else stopped
+        needed = dict(zip(self.undecided, self.users_needed or (), strict=False)).get(because)
+        more = "more would" if needed is None else f"about {needed:,} would"
+        return f"{names}: {self.users:,} users do not tell whether it exposes over {budget}; {more}"
+
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each listed set with its verdict, the recommended one first."""
         listed = (

@@ -71,6 +71,7 @@ class Population:
         self.window = window or Window()
         self.view = view or View()
         self.audience = audience
+        self._unobserved: tuple[str, ...] = ()
         self._present: tuple[str, ...] = ()
         self._absent_alone = False
 
@@ -79,13 +80,13 @@ class Population:
     @property
     def apis(self) -> tuple[str, ...]:
         """The APIs, sorted, as the log calls them."""
-        return self.snapshot.apis
+        return tuple(sorted({*self.snapshot.apis, *self._unobserved}))
 
     @cached_property
     def means(self) -> Mapping[str, str]:
         """What the log calls an API -> the API of the vocabulary, for those that are known."""
         said = self.snapshot.said
-        found = {name: meaning(name, said) for name in self.apis}
+        found = {name: meaning(name, said) for name in self.snapshot.apis}
         return {name: api for name, api in found.items() if api}
 
     def names(self, apis: Iterable[str]) -> dict[str, str]:
@@ -108,7 +109,7 @@ class Population:
         """
         found: dict[str, None] = {}
         for api in apis:
-            columns = [api] if api in self.snapshot.apis else columns_of(api, self.means)
+            columns = [api] if api in self.apis else columns_of(api, self.means)
             if not columns:
                 raise self._unknown(api)
             found |= dict.fromkeys(columns)
@@ -193,7 +194,8 @@ class Population:
 
     def seen_by(self, view: View) -> Population:
         """Return the same users as another view shows them."""
-        return Population(self.snapshot, window=self.window, view=view, audience=self.audience)
+        other = Population(self.snapshot, window=self.window, view=view, audience=self.audience)
+        return other.with_unobserved(self._unobserved)
 
     def with_all(self, apis: Sequence[str]) -> Self:
         """Return those users who have an observation of every one of some APIs.
@@ -213,6 +215,12 @@ class Population:
                 f"no user has an observation of all {len(apis)} APIs",
                 hint="leave --missing at `value`, or name fewer APIs",
             )
+        return other
+
+    def with_unobserved(self, apis: Iterable[str]) -> Self:
+        """Return the same users, of whom nobody has a value of some APIs that their log lacks."""
+        other = self._copied()
+        other._unobserved = tuple(apis)  # noqa: SLF001 -- its own class
         return other
 
     def with_absent_alone(self) -> Self:
@@ -246,7 +254,7 @@ class Population:
     def check_names(self, apis: Iterable[str]) -> None:
         """Refuse what the log does not call an API; errors as of `named`."""
         for api in apis:
-            if api not in self.snapshot.apis:
+            if api not in self.apis:
                 raise self._unknown(api)
 
     # ---- What they have
@@ -277,7 +285,7 @@ class Population:
             counts = {api: int(np.count_nonzero(self._shown(api) != ABSENT)) for api in wanted}
         else:
             counts = self.users_of_apis()
-        return {api: publishable_coverage(counts[api], self.users, k) for api in wanted}
+        return {api: publishable_coverage(counts.get(api, 0), self.users, k) for api in wanted}
 
     def publishable_apis(self, k: int) -> tuple[str, ...]:
         """Observed APIs whose names may be told: see `disclosure.may_name`."""
@@ -312,8 +320,14 @@ class Population:
 
     def _shown(self, api: str) -> NDArray[np.integer[Any]]:
         self.check_names([api])
-        shown = self._recoding.column(api, self.snapshot.codes([api])[0])
+        shown = self._codes(api)
         return shown if self._rows is None else shown[self._rows]
+
+    def _codes(self, api: str) -> NDArray[np.integer[Any]]:
+        """Return the codes of all rows, as the view changes them."""
+        if api in self._unobserved:
+            return np.full(self.snapshot.users, ABSENT, dtype=np.uint8)
+        return self._recoding.column(api, self.snapshot.codes([api])[0])
 
     def source(
         self, apis: Sequence[str], engine: Engine = "auto"
@@ -436,7 +450,7 @@ class Population:
         groups, dropped = self._groups.rows, self._recoding.dropped
         kept = None if groups is None or not dropped.any() else ~dropped[groups]
         for api in self._present:
-            present = self._recoding.column(api, self.snapshot.codes([api])[0]) != ABSENT
+            present = self._codes(api) != ABSENT
             kept = present if kept is None else kept & present
         return None if kept is None else np.flatnonzero(kept)
 

@@ -9,7 +9,7 @@ import asyncio
 import hmac
 import json
 import logging
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,10 +45,10 @@ except ImportError as error:
         f"the services need {error.name}", hint="pip install 'fpmonitor[private,serve]'"
     ) from error
 
-from fpmonitor.serve.requests import HEADERS, RefusedRequestError, read_body, refused
+from fpmonitor.serve.requests import HEADERS, BodyBudget, RefusedRequestError, read_body, refused
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -65,11 +65,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("fpmonitor.private")
 CONFIGS_TYPE = "application/ppm-dap;message=hpke-config-list"
 MAX_UPLOADS_BYTES = 4_000_000
-# Of uploads that are being read, opened or written; more are put off.
-MAX_UNDER_WAY_BYTES = 64_000_000
-MAX_UNDER_WAY = 1000
-BODY_SECONDS = 60.0
-BUSY_SECONDS = 5
 FULL_SECONDS = 60
 GROUP_BYTES = 16_000_000
 
@@ -253,7 +248,7 @@ class _ShufflerService:
         self._shuffler = shuffler
         self._delivery = delivery
         self._intake = _Intake(shuffler, self._released)
-        self._room = _UploadBudget()
+        self._room = BodyBudget()
 
     def alive(self, app: Starlette) -> AbstractAsyncContextManager[None]:
         """Take uploads and deliver batches while the application runs."""
@@ -325,12 +320,12 @@ class _ShufflerService:
     async def uploads(self, request: Request) -> Response:
         with self._room.one() as grow:
             # A page that sends bytes names no type, so that the browser need not ask first.
-            body = await _body_in_time(request, (BYTES_TYPE, ""), grow)
+            body = await read_body(request, MAX_UPLOADS_BYTES, (BYTES_TYPE, ""), grow)
             return _json(await self._intake.take(body))
 
     async def ohttp(self, request: Request) -> Response:
         with self._room.one() as grow:
-            body = await _body_in_time(request, (REQUEST_TYPE,), grow)
+            body = await read_body(request, MAX_UPLOADS_BYTES, (REQUEST_TYPE,), grow)
             try:
                 inner, exchange = open_request(body, self._shuffler.ring.by_id())
             except UnknownKeyError:
@@ -361,45 +356,6 @@ class _ShufflerService:
         await asyncio.to_thread(self._shuffler.close_ask, ask_id)
         self._released()
         return _json(status_of(self._shuffler))
-
-
-class _UploadBudget:
-    """Limits the memory of uploads, from their first bytes to their answers."""
-
-    def __init__(self) -> None:
-        self._requests = 0
-        self._bytes = 0
-
-    @contextmanager
-    def one(self) -> Iterator[Callable[[int], None]]:
-        """Reserve memory for one request; call the result with the number of bytes received.
-
-        Raises
-        ------
-        RefusedRequestError
-            There is too much already, now or when it is called.
-        """
-        if self._requests >= MAX_UNDER_WAY:
-            raise _busy()
-        self._requests += 1
-        held = 0
-
-        def grow(size: int) -> None:
-            nonlocal held
-            if self._bytes + size > MAX_UNDER_WAY_BYTES:
-                raise _busy()
-            held += size
-            self._bytes += size
-
-        try:
-            yield grow
-        finally:
-            self._requests -= 1
-            self._bytes -= held
-
-
-def _busy() -> RefusedRequestError:
-    return RefusedRequestError(503, "too much at once", retry_after=BUSY_SECONDS)
 
 
 class _Intake:
@@ -437,17 +393,6 @@ class _Intake:
         if self._shuffler.release():
             self._released()
         return receipts
-
-
-async def _body_in_time(
-    request: Request, types: Sequence[str], grow: Callable[[int], None]
-) -> bytes:
-    """Read uploads, of anybody, in limited time and memory."""
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await read_body(request, MAX_UPLOADS_BYTES, types, grow)
-    except TimeoutError as error:
-        raise RefusedRequestError(408, "the body did not arrive in time") from error
 
 
 def _bytes(content: bytes, content_type: str, status: int = 200) -> Response:

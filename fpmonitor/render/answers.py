@@ -486,21 +486,52 @@ def _short(value: str | None) -> str:
 
 
 def check(report: CheckReport) -> Output:
-    """Return current verdicts on the allow list of a decision."""
+    """Return current verdicts on the allow list of a decision, with limits and the budget."""
+    policy = report.decision.policy
+    what = "as counted" if report.exact else _LIMITS_OF_CHECK
     table = Table(
-        caption=masked_note(report.masked).strip(),
-        columns=[Column("verdict now", "verdict"), Column("set on the allow list")],
-        rows=[(verdict, ", ".join(apis)) for apis, verdict in report.verdicts.items()],
+        title=(
+            f"{report.outcome}: share of users in groups of fewer than {policy.k}, "
+            f"budget {100 * policy.budget:.6g} %"
+        ),
+        caption=(
+            f"`at least`, `at most`: {what}.{_lacking_note(report)}{masked_note(report.masked)}"
+        ),
+        columns=[
+            Column("verdict now", "verdict"),
+            Column("set on the allow list"),
+            *columns("share", "at least", "at most"),
+        ],
+        rows=[
+            (verdict, ", ".join(apis), *report.limits[apis])
+            for apis, verdict in report.verdicts.items()
+        ],
     )
     return Output(tables=[table], rows=report.rows())
 
 
+_LIMITS_OF_CHECK = (
+    "limits of the average over populations, for all sets of this check together; the verdicts are "
+    "tests against the budget alone, sharper near it and stricter where checks share delta"
+)
+
+
+def _lacking_note(report: CheckReport) -> str:
+    few = ", ".join(report.lacking)
+    return few and f" Fewer than {report.decision.policy.k} users have a value of {few}."
+
+
 def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> Output:
     """Exposure before and after."""
+    used = " or ".join(sorted({line.estimator for line in compared}, reverse=True))
     table = Table(
         title=f"Share of users in groups of fewer than {k}, in a population of {population:,}",
-        caption="`more` and `less` are certain up to both deltas; what moved most comes first."
-        + masked_note(api for line in compared for api in line.to_json()["masked"]),
+        caption=(
+            f"`before` and `after`: {used} estimate, of the same kind in a line. `at least`, `at "
+            "most`: limits of the difference; `more` and `less` are certain up to both deltas. "
+            "What moved most comes first."
+            + masked_note(api for line in compared for api in line.to_json()["masked"])
+        ),
         columns=[
             *columns("text", "API set"),
             *columns("share", "before", "after"),
@@ -509,20 +540,20 @@ def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> O
         rows=[
             (
                 ", ".join(line.before.apis),
-                *(
-                    side.plug_in if side.unbiased is None else side.unbiased
-                    for side in (line.before, line.after)
-                ),
-                *(
-                    percent(share, 2, signed=True)
-                    for share in (line.difference, line.lower, line.upper)
-                ),
+                *line.estimates,
+                *(percent(share, 2, signed=True) for share in _differences(line)),
                 line.change,
             )
             for line in compared
         ],
     )
     return Output(tables=[table], rows=[line.to_json() for line in compared])
+
+
+def _differences(line: ComparedSet) -> tuple[float, float, float]:
+    """Return the difference of the estimates as they are shown, so that they add up; its limits."""
+    before, after = (round(share, 4) for share in line.estimates)
+    return after - before, line.lower, line.upper
 
 
 def compared_decisions(lines: Sequence[ComparedDecision]) -> Output:

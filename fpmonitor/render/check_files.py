@@ -10,6 +10,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 import fpmonitor
+from fpmonitor.render.numbers import between
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def to_junit(report: CheckReport, file: str) -> str:
     """Return JUnit XML with one case per set: a violated one is a failure, an open one an error."""
-    cases = list(_lines(report))
+    cases = list(sentences(report))
     verdicts = [verdict for _, verdict, _ in cases]
     counts = {
         "tests": str(len(cases)),
@@ -74,7 +75,7 @@ def to_sarif(report: CheckReport, file: str) -> str:
             ],
             "partialFingerprints": {"apiSet/v1": json.dumps(list(apis), ensure_ascii=False)},
         }
-        for apis, verdict, sentence in _lines(report)
+        for apis, verdict, sentence in sentences(report)
     ]
     driver = {"name": "fpmonitor", "version": fpmonitor.__version__, "rules": [rule]}
     document = {
@@ -91,24 +92,30 @@ def to_github(report: CheckReport, file: str) -> str:
     """Return workflow commands of GitHub Actions, one annotation per set."""
     return "".join(
         f"::{_GITHUB[verdict]} file={_property(file)},title=fpmonitor check::{_data(sentence)}\n"
-        for _, verdict, sentence in _lines(report)
+        for _, verdict, sentence in sentences(report)
     )
 
 
-def _lines(report: CheckReport) -> Iterator[tuple[ApiSet, Verdict, str]]:
-    """Each set, its verdict, and both in one sentence."""
+def sentences(report: CheckReport) -> Iterator[tuple[ApiSet, Verdict, str]]:
+    """Yield each set of a check, its verdict, and both in one sentence with limits and budget."""
     policy = report.decision.policy
+    most = f"{100 * policy.budget:.6g} %"
     budget, average = (
-        f"{100 * policy.budget:.6g} % of the users{how} to groups of fewer than {policy.k}"
+        f"{most} of the users{how} to groups of fewer than {policy.k}"
         for how in ("", "" if report.exact else " on average")
     )
     says = {
         "allow": f"exposes at most {budget if policy.realised else average}",
         "block": f"exposes more than {average}",
-        "undecided": f"may or may not expose more than {average}: more users would decide it",
+        "undecided": f"may or may not expose more than {average}",
     }
     for apis, verdict in report.verdicts.items():
-        yield apis, verdict, f"{', '.join(apis)} {says[verdict]}"
+        limits = f"({between(*report.limits[apis])}, budget {most})"
+        more = "; more users would decide it" if verdict == "undecided" else ""
+        lacking = sorted(set(apis) & set(report.lacking))
+        if lacking:
+            more += f"; fewer than {policy.k} users have a value of {', '.join(lacking)}"
+        yield apis, verdict, f"{', '.join(apis)} {says[verdict]} {limits}{more}"
 
 
 def _xml(text: str) -> str:

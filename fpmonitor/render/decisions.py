@@ -191,12 +191,11 @@ def _view_words(question: AskedQuestion) -> Cell:
     return [word for word, differs in words.items() if differs] or "base"
 
 
-def verdict(word: str, because: Sequence[str]) -> Output:
-    """Answer whether a site may read more."""
-    answer = {"verdict": word, "because": list(because)}
+def gate(answer: Mapping[str, Any]) -> Output:
+    """Answer whether a site may read more: see `Decision.answer`."""
     table = Table(
-        columns=columns("text", "verdict", "because of the set"),
-        rows=[(word, ", ".join(because) or None)],
+        columns=[Column("verdict", "verdict"), Column("why")],
+        rows=[(answer["verdict"], answer["reason"])],
     )
     return Output(tables=[table], rows=[answer], document=answer)
 

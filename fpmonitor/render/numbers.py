@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 
 DASH = "–"
@@ -19,6 +20,13 @@ def percent(share: float | None, decimals: int | None = None, *, signed: bool = 
         return f"{100 * share:{sign}.{decimals}f} %"
     # The format `g` alone writes small numbers with an exponent.
     return f"{Decimal(f'{100 * share:.3g}'):{sign}f} %"
+
+
+def between(lower: float, upper: float) -> str:
+    """Return two limits of a share, both per cent and as exact as each other; one if they agree."""
+    places = max(1, 1 - math.floor(math.log10(100 * upper))) if upper else 0
+    ends = [f"{100 * share:.{places}f}" for share in (lower, upper)]
+    return f"{' to '.join(dict.fromkeys(ends))} %"
 
 
 def count(number: int | None) -> str:

@@ -29,7 +29,15 @@ from fpmonitor.serve.records import (
     split_records,
     unpacked,
 )
-from fpmonitor.serve.requests import HEADERS, RefusedRequestError, read_body, refusal_of, refused
+from fpmonitor.serve.requests import (
+    HEADERS,
+    MAX_UNDER_WAY_BYTES,
+    BodyBudget,
+    RefusedRequestError,
+    read_body,
+    refusal_of,
+    refused,
+)
 from fpmonitor.serve.service import Service, log
 from fpmonitor.store.files import NO_PATIENCE, Patience
 
@@ -118,6 +126,8 @@ class _Collect:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        most = service.config.max_body_bytes
+        self._room = BodyBudget(max(MAX_UNDER_WAY_BYTES, 4 * most))
 
     async def observations(self, request: Request) -> Response:
         config = self._service.config
@@ -153,22 +163,33 @@ class _Collect:
         if source is None:
             return refused(401, "a write key is needed", ASK_FOR_TOKEN)
         try:
-            body = await read_body(request, service.config.max_body_bytes, _BODY_TYPES)
-            encoding = request.headers.get("content-encoding", "").strip().lower()
-            body = unpacked(body, encoding, service.config.max_body_bytes)
-            records = split_records(body, service.config.max_records)
-            found = lines(records, source)
+            with self._room.one() as grow:
+                return await self._kept(request, source, lines, grow)
         except RefusedRequestError as error:
-            return refused(error.status, str(error))
+            return refused(error.status, str(error), error.headers)
+
+    async def _kept(
+        self,
+        request: Request,
+        source: str,
+        lines: Callable[[list[bytes], str], Lines],
+        grow: Callable[[int], None],
+    ) -> Response:
+        service = self._service
+        body = await read_body(request, service.config.max_body_bytes, _BODY_TYPES, grow)
+        encoding = request.headers.get("content-encoding", "").strip().lower()
+        body = unpacked(body, encoding, service.config.max_body_bytes)
+        found = lines(split_records(body, service.config.max_records), source)
+        grow(sum(map(len, found.lines.values())))
         wait = service.seconds_to_wait(source, found.records)
         if wait:
-            return refused(429, "too much at once", {"Retry-After": str(wait)})
+            raise RefusedRequestError(429, "too much at once", retry_after=wait)
         try:
             for kind, data in found.lines.items():
                 await service.spool.append(kind, data)
-        except OSError:
+        except OSError as error:
             log("disk", reason="the spool cannot be written")
-            return refused(503, "records cannot be kept now", {"Retry-After": "60"})
+            raise RefusedRequestError(503, "records cannot be kept now", retry_after=60) from error
         for kind, data in found.lines.items():
             service.metrics.accepted.labels(kind).inc(data.count(b"\n"))
         answer = {"accepted": found.records, "refused": found.refused}
@@ -224,8 +245,8 @@ class _Ask:
         want = _names(request, "want")
         if not want:
             return refused(400, "want: name at least one API")
-        verdict, because = self._service.decision.verdict([*_names(request, "have"), *want])
-        return JSONResponse({"verdict": verdict, "because": list(because)}, headers=HEADERS)
+        answer = self._service.decision.answer([*_names(request, "have"), *want])
+        return JSONResponse(answer, headers=HEADERS)
 
     async def exposure(self, request: Request) -> Response:
         apis = _names(request, "apis")

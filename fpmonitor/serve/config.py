@@ -36,6 +36,8 @@ class ServeConfig:
         Origins of pages that may send records; `*` for any.
     headers
         Request headers that are stored with records, as `http:` APIs; none by default.
+    max_connections
+        At once; beyond them, those that have kept a request waiting longest give way.
     max_body_bytes
         Largest body, also after unpacking.
     max_records
@@ -60,6 +62,7 @@ class ServeConfig:
     port: _Count = 8017
     origins: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
+    max_connections: Annotated[int, msgspec.Meta(ge=1)] = 500
     max_body_bytes: _Count = 1_000_000
     max_records: _Count = 2_000
     records_per_minute: _Count = 600_000

@@ -22,7 +22,9 @@ from fpmonitor.disclosure import masked_quotes, masked_text
 from fpmonitor.errors import InputError
 from fpmonitor.logs import (
     MAX_APIS,
+    NOT_UTF_8,
     NUMBER_IN_DOUBT,
+    RECODE,
     ROW,
     CodedRows,
     Collector,
@@ -51,7 +53,8 @@ _NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}|")
 class BatchReport:
     """What became of the records of one log: read = stored + duplicates + rejected.
 
-    `rows_are_visits` where the log names no users, so that each record counts as one.
+    `rows_are_visits` where the log names no users, so that each record counts as one; `reason` is
+    the commonest one for which records were rejected.
     """
 
     source: str
@@ -64,11 +67,12 @@ class BatchReport:
     apis: int
     seconds: float
     rows_are_visits: bool = False
+    reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
         members = asdict(self)
-        del members["rows_are_visits"]
+        del members["rows_are_visits"], members["reason"]
         return members
 
 
@@ -285,6 +289,7 @@ def _store(
         apis=len(apis),
         seconds=_seconds_since(started),
         rows_are_visits=getattr(collector, "rows_are_visits", False),
+        reason=_commonest_reason(rejects)[0],
     )
     database.run(
         "ingest/add_batch",
@@ -297,13 +302,19 @@ def _store(
     return report
 
 
+def _commonest_reason(rejects: Sequence[Reject]) -> tuple[str, int]:
+    """Return why most records were rejected, and how many; none for no records."""
+    return next(iter(Counter(reject.reason for reject in rejects).most_common(1)), ("", 0))
+
+
 def _all_rejected(log: LogFile, records: int, rejects: Sequence[Reject]) -> InputError:
-    [(reason, times)] = Counter(reject.reason for reject in rejects).most_common(1)
+    reason, times = _commonest_reason(rejects)
     first = next(reject.line for reject in rejects if reject.reason == reason)
     share = "" if times == len(rejects) else "most often "
     return InputError(
         f"{log.label}: every record ({records:,}) was rejected, {share}because: {reason}",
-        hint=f"nothing of this file was stored; see its line {first}",
+        hint=f"nothing of this file was stored; see its line {first}"
+        + (f"; {RECODE}" if reason == NOT_UTF_8 else ""),
     )
 
 

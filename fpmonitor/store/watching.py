@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from fpmonitor.store.names import known_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fpmonitor.logs import ColumnMap
     from fpmonitor.store.database import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """A file as a watch saw it: bytes, and when it was changed last, nanoseconds."""
+    """A file as a watch saw it: bytes, and when it was changed last, nanoseconds.
+
+    `refused` where it was not read as it was.
+    """
 
     size: int
     modified: int
+    refused: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,22 +44,32 @@ class Notice:
     body: Mapping[str, Any]
 
 
-def read_files(database: Database) -> dict[str, FileState]:
-    """Files that were read or refused, by their paths."""
-    rows = database.rows("watch/files")
-    return {path: FileState(size=size, modified=modified) for path, size, modified in rows}
+def reading_of(database: Database, collector: str | None, column_map: ColumnMap) -> str:
+    """Digest of all that decides how a log is read: options, and what the database calls APIs."""
+    parts = [collector, asdict(column_map), known_names(database)]
+    content = json.dumps(parts, sort_keys=True, default=sorted)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def read_files(database: Database, reading: str) -> dict[str, FileState]:
+    """Files that were read, or refused while logs were read in this way, by their paths."""
+    rows = database.rows("watch/files", reading=reading)
+    return {
+        path: FileState(size=size, modified=modified, refused=refused)
+        for path, size, modified, refused in rows
+    }
 
 
 def remember_file(
-    database: Database, path: str, state: FileState, *, refusal: str | None = None
+    database: Database, path: str, state: FileState, *, reading: str, refusal: str | None = None
 ) -> None:
-    """Keep that a file was read as it was, or refused and why."""
+    """Keep that a file was read as it was; or refused, why, and how logs were read then."""
     database.run(
         "watch/remember_file",
         path=path,
         size=state.size,
         modified=state.modified,
-        refusal=refusal,
+        refusal=refusal and f"{reading} {refusal}",
     )
 
 

@@ -33,6 +33,8 @@ _SEVERAL_WORDS = re.compile(r"[A-Za-z].*([A-Z]|\W)")
 _HEADER = re.compile(r"(?:http|headers?)[.:_-](?P<named>.+)|(?P<bare>.+-.+)", re.IGNORECASE)
 # What libraries and pages put around the name of a value.
 _WRAPPINGS = frozenset({"components", "fingerprint", "navigator", "value", "window"})
+# Names whose values have members that libraries name by what they found: fonts, permissions.
+_WITH_MEMBERS = frozenset({"fontpreferences", "fonts", "permissions", "speech", "webrtc"})
 # Features of a policy, and not what a table has in its columns.
 _NO_COLUMNS = frozenset({"reporting"})
 # Of media features only these cannot be mistaken for something else without their prefix.
@@ -182,7 +184,11 @@ def meanings(name: str) -> tuple[str, ...]:
         if api in known_apis():
             return (api,)
     bare = ".".join(part for part in name.split(".") if part.casefold() not in _WRAPPINGS)
-    return _columns().get(_folded(name)) or _columns().get(_folded(bare), ())
+    found = _columns().get(_folded(name)) or _columns().get(_folded(bare))
+    whole, _, inner = bare.partition(".")
+    if not found and inner not in {"", "duration"} and whole.casefold() in _WITH_MEMBERS:
+        found = _columns().get(_folded(whole))
+    return found or ()
 
 
 def meaning(name: str, said: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -111,6 +112,24 @@ def test_the_newest_window_alone_can_violate(
     assert check(folder, "second", "--by", "day", "--until", "2026-03-03") == 0
 
 
+def test_an_api_that_vanished_counts_as_one_value(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a,b: 1%", "z"):
+        log = folder / "log.jsonl"
+        records = ({"user": f"u{i}", name: i % 3} for i in range(3000))
+        log.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+        with Monitor(folder / f"only {name[0]}", create=True) as monitor:
+            monitor.ingest([str(log)])
+    assert check(folder, "only a", "--format", "json") == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert (found["apis"], found["verdict"]) == (["a,b: 1%", "c\nd"], "allow")
+    assert 0 <= found["lower"] < found["upper"] < 0.05
+    assert check(folder, "only a", "--format", "github") == 0
+    assert "; fewer than 10 users have a value of c%0Ad" in capsys.readouterr().out
+    assert check(folder, "only z") == 2  # the log of something else
+
+
 def test_junit_counts_and_names_what_failed(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,9 +172,10 @@ def test_github_commands_are_one_escaped_line_a_set(
     assert check(folder, "second", "--by", "day", "--format", "github") == 1
     [line] = capsys.readouterr().out.splitlines()
     assert line.startswith("::error file=")
-    assert line.endswith(
-        "::a,b: 1%25, c%0Ad exposes more than 5 %25 of the users on average "
-        "to groups of fewer than 10"
+    assert re.search(
+        "::a,b: 1%25, c%0Ad exposes more than 5 %25 of the users on average to groups of fewer "
+        r"than 10 \([89]\d\.\d to 100\.0 %25, budget 5 %25\)$",
+        line,
     )
 
 

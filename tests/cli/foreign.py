@@ -58,18 +58,19 @@ def user_agents(count: int = 600) -> list[dict[str, Any]]:
 
 
 def nested_user_agents(count: int = 600) -> list[dict[str, Any]]:
-    """Rows of npm user-agents as the package has them: the connection is an object."""
+    """Rows of npm user-agents as the package has them: nested, weighted, and without a user."""
     rows = user_agents(count)
     for row in rows:
         row["connection"] = {"rtt": row.pop("connection.rtt"), "effectiveType": "4g"}
+        row["weight"] = (1 + row.pop("user")) / (count * (count + 1) / 2)
     return rows
 
 
 def screens(count: int = 600) -> list[dict[str, Any]]:
-    """Rows whose columns are the expressions that a page evaluates."""
+    """Rows whose columns are the expressions that a page evaluates, and how many users had them."""
     return [
         {
-            "user": i,
+            "count": 1 + i % 2,
             "navigator.userAgent": row["agent"],
             "screen.width": row["width"],
             "screen.height": row["height"],
@@ -97,27 +98,48 @@ def fingerprintjs(count: int = 600) -> list[dict[str, Any]]:
     ]
 
 
+def nested_fingerprintjs(count: int = 600) -> list[dict[str, Any]]:
+    """Values of the components as the library returns them, and its hash of them."""
+    return [
+        {
+            "visitorId": f"{i:032x}",
+            **{name: value for name, value in row.items() if name != "user"},
+            "screenResolution": [int(side) for side in row["screenResolution"].split("x")],
+            "languages": [[row["languages"]]],
+            "fonts": ["Arial"] * (i % 2),
+            "fontPreferences": {"apple": 149.312 + i % 2, "mono": 133.062},
+            "touchSupport": {"maxTouchPoints": 0, "touchEvent": False, "touchStart": False},
+        }
+        for i, row in enumerate(fingerprintjs(count))
+    ]
+
+
 def thumbmarkjs(count: int = 600) -> list[dict[str, Any]]:
-    """Components of ThumbmarkJS, flattened."""
+    """Components of ThumbmarkJS, without what the library puts around them."""
     return [
         {
             "user": i,
-            "system.useragent": row["agent"],
-            "system.platform": row["platform"],
-            "system.hardwareConcurrency": row["cores"],
-            "locales.timezone": row["zone"],
-            "screen.colorDepth": 24,
-            "hardware.videocard.rendererUnmasked": "Mesa",
+            "system": {
+                "useragent": row["agent"],
+                "platform": row["platform"],
+                "hardwareConcurrency": row["cores"],
+            },
+            "locales": {"timezone": row["zone"]},
+            "screen": {"colorDepth": 24},
+            "hardware": {"videocard": {"rendererUnmasked": "Mesa"}},
+            "permissions": {"camera": "prompt", "local-fonts": "prompt"},
+            "speech": {"details": {"voiceCount": i % 2}, "hash": "ab"},
         }
         for i, row in enumerate(people(count))
     ]
 
 
-def excel(count: int = 600) -> bytes:
-    """What a spreadsheet saves: a byte order mark, semicolons, CR LF."""
+def excel(count: int = 600, encoding: str = "utf-8-sig") -> bytes:
+    """What a spreadsheet saves: semicolons, CR LF, and a byte order mark or Windows-1252."""
     rows = [
         {
-            "user": i,
+            "Käufer": f"Müller {i}",
+            "Datum": f"{1 + i % 28:02}.11.2026 {i % 24:02}:00",
             "User Agent": row["agent"],
             "Screen Width": row["width"],
             "Screen Height": row["height"],
@@ -129,7 +151,7 @@ def excel(count: int = 600) -> bytes:
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), delimiter=";", lineterminator="\r\n")
     writer.writeheader()
     writer.writerows(rows)
-    return b"\xef\xbb\xbf" + text.getvalue().encode()
+    return text.getvalue().encode(encoding)
 
 
 def write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> Path:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -38,7 +39,7 @@ def decision(database: str) -> str:
     return str(path)
 
 
-def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> object:
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     capsys.readouterr()
     assert run(arguments) == 0
     captured = capsys.readouterr()
@@ -163,10 +164,21 @@ def test_gate_answers_from_the_decision_file(
     content = json.loads(Path(decision).read_text())
     allowed, blocked = content["allow"][0], content["block"][0]
     answer = output_of(capsys, "gate", decision, "--want", ",".join(allowed))
-    assert answer == {"verdict": "allow", "because": allowed}
+    assert (answer["verdict"], answer["because"]) == ("allow", allowed)
     have, want = ",".join(blocked[:-1]), blocked[-1]
     answer = output_of(capsys, "gate", decision, "--have", have, "--want", want)
-    assert answer == {"verdict": "block", "because": blocked}
+    assert (answer["verdict"], answer["because"]) == ("block", blocked)
+    assert answer["reason"].startswith(f"{', '.join(blocked)}: more than 5 % of the users")
+    # A search that was stopped leaves sets that nothing settles.
+    content |= {"block": [], "undecided": [allowed[:1]], "allow": [], "recommended": []}
+    open_file = Path(decision).with_name("open.json")
+    for complete, reason in ((True, "no listed set"), (False, "the search was stopped")):
+        open_file.write_text(json.dumps(content | {"complete": complete}))
+        answer = output_of(capsys, "gate", str(open_file), "--want", want)
+        assert (answer["verdict"], answer["because"]) == ("undecided", [])
+        assert answer["reason"].startswith(reason)
+    answer = output_of(capsys, "gate", str(open_file), "--want", allowed[0])
+    assert "users do not tell whether it exposes over 5 %" in answer["reason"]
 
 
 def test_check_holds_on_the_data_that_was_decided_on(

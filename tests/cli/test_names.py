@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 AGENT = "Navigator.userAgent"
+FONT_PREFERENCES = "Element.getBoundingClientRect#fingerprintjs.fontPreferences"
 
 
 @pytest.fixture(autouse=True)
@@ -56,24 +59,25 @@ def user_agents(database: str = "a.duckdb") -> str:
 
 # ---- Six tables, and no rename by hand ----------------------------------------------------------
 
-TABLES: dict[str, Callable[[], Sequence[dict[str, Any]]]] = {
-    "user-agents": foreign.nested_user_agents,
-    "screens": foreign.screens,
-    "fingerprintjs": foreign.fingerprintjs,
-    "thumbmarkjs": foreign.thumbmarkjs,
+TABLES: dict[str, tuple[Callable[[], Sequence[dict[str, Any]]], str]] = {
+    "user-agents": (foreign.nested_user_agents, "--user row --ignore weight"),
+    "screens": (foreign.screens, "--weight count"),
+    "fingerprintjs": (foreign.nested_fingerprintjs, "--user row --ignore visitorId"),
+    "thumbmarkjs": (foreign.thumbmarkjs, ""),
 }
 
 
 def stored(table: str) -> None:
     if table == "excel":
         Path("excel.csv").write_bytes(foreign.excel())
-        fpmonitor("ingest excel.csv -q -o batches.json")
+        fpmonitor("ingest excel.csv --user Käufer --ignore Datum -q -o batches.json")
     elif table == "polars":
         with Monitor("fpmonitor.duckdb", create=True) as monitor:
             monitor.ingest(pl.DataFrame(foreign.user_agents()))
     else:
-        Path("rows.json").write_text(json.dumps(TABLES[table]()))
-        fpmonitor("ingest rows.json -q -o batches.json")
+        rows, options = TABLES[table]
+        Path("rows.json").write_text(json.dumps(rows()))
+        fpmonitor(f"ingest rows.json {options} -q -o batches.json")
 
 
 @pytest.mark.parametrize("table", [*TABLES, "excel", "polars"])
@@ -85,8 +89,14 @@ def test_foreign_tables_become_lists_that_are_not_empty_and_true(
     decision = read_decision(Path("d.json"))
     agent = next(name for name in decision.policy.candidates if decision.means(name) == AGENT)
     assert agent != AGENT
-    if table == "user-agents":
-        assert decision.names["connection.rtt"] == "NetworkInformation.rtt"
+    nested = {
+        "user-agents": ("connection.rtt", "NetworkInformation.rtt"),
+        "fingerprintjs": ("fontPreferences.apple", FONT_PREFERENCES),
+        "thumbmarkjs": ("speech.details.voiceCount", "SpeechSynthesis.getVoices"),
+    }
+    if table in nested:
+        column, api = nested[table]
+        assert decision.names[column] == api
     assert agent not in decision.recommended
     assert decision.recommended
     for product in ("brave", "firefox-policies", "ublock"):
@@ -110,6 +120,29 @@ def test_foreign_tables_become_lists_that_are_not_empty_and_true(
             assert "user-agent" not in json.loads(text)[0]["exceptions"]
         if product == "firefox-policies":
             assert "+NavigatorUserAgent" in text
+
+
+def test_a_table_in_the_encoding_of_windows_is_refused_with_a_way_that_works(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = foreign.excel(encoding="cp1252")
+    Path("named.csv").write_bytes(table)
+    Path("values.csv").write_bytes(table.replace("Käufer".encode("cp1252"), b"id"))
+    some = foreign.excel(encoding="utf-8").replace("Käufer".encode(), b"id")
+    Path("some.csv").write_bytes(some.replace("Müller 7;".encode(), "Müller 7;".encode("cp1252")))
+    for name, code in (("named", 2), ("values", 2), ("some", 0)):
+        told = said(capsys, f"ingest {name}.csv --user id --ignore Datum", code)
+        assert "not UTF-8" in told
+        way = re.search(r"`(iconv [^`]+ ingest -)`", told)
+        assert way
+    recode = (
+        way[1].replace("FILE", "named.csv").replace("fpmonitor", f"{sys.executable} -m fpmonitor")
+    )
+    subprocess.run(
+        f"{recode} --user Käufer --ignore Datum --db b.duckdb -q", shell=True, check=True
+    )
+    batch = shown(capsys, "db batches --db b.duckdb")["batches"][-1]
+    assert (batch["stored"], batch["rejected"]) == (600, 0)
 
 
 def test_a_list_for_ublock_sets_what_the_vocabulary_names() -> None:

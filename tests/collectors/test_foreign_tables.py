@@ -318,6 +318,9 @@ LOOKS = {
     "numbers that rise": ("n", [str(i) for i in range(600)], "--ignore"),
     "an id": ("sessionId", [f"{i * 7919 % 1000}x" for i in range(30)], "--ignore"),
     "UUIDs": ("key", [f"{i:08x}-0000-4000-8000-{i:012x}" for i in range(30)], "--ignore"),
+    "an id of a few large records": ("visitorId", [f"{i:032x}" for i in range(8)], "--ignore"),
+    "a day of a spreadsheet": ("Datum", [f"{i + 1:02}.11.2026 9:30" for i in range(9)], "--ignore"),
+    "a share of the users": ("weight", [f"{1 / (i + 3):.9g}" for i in range(30)], "--ignore"),
     "a number of users": ("users", [str(i % 7) for i in range(30)], "--ignore"),
 }
 

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
-from fpmonitor.private import sending, services
+from fpmonitor.private import sending
 from fpmonitor.private.binary_http import Request, decode_response
 from fpmonitor.private.client import seal_answers
 from fpmonitor.private.keys import KeyRing, write_keys
@@ -23,6 +23,7 @@ from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import PoolFullError, Shuffler, upload_bytes
 from fpmonitor.private.study import Study, first_ask
 from fpmonitor.private.transport import Answer, UnreachableError, seconds_of
+from fpmonitor.serve import requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +105,7 @@ def test_bytes_under_way_are_bounded_and_what_was_put_off_is_taken_later(
     slow: tuple[SlowShuffler, TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shuffler, client = slow
-    monkeypatch.setattr(services, "MAX_UNDER_WAY_BYTES", 4 * ONE + 10)
+    monkeypatch.setattr(requests, "MAX_UNDER_WAY_BYTES", 4 * ONE + 10)
     bodies = [body(1) for _ in range(10)]
     answers = posted_at_once(client, bodies, shuffler)
     check_put_off(answers, kept=4)
@@ -119,7 +120,7 @@ def test_requests_under_way_are_bounded_before_they_are_read(
     slow: tuple[SlowShuffler, TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shuffler, client = slow
-    monkeypatch.setattr(services, "MAX_UNDER_WAY", 3)
+    monkeypatch.setattr(requests, "MAX_UNDER_WAY", 3)
     check_put_off(posted_at_once(client, [body(1) for _ in range(8)], shuffler), kept=3)
     assert client.post("/uploads", content=body(1)).json()["accepted"] == 1
 
@@ -129,8 +130,8 @@ def test_a_refused_request_gives_its_room_back(
 ) -> None:
     shuffler, client = slow
     shuffler.may_write.set()
-    monkeypatch.setattr(services, "MAX_UNDER_WAY", 1)
-    monkeypatch.setattr(services, "MAX_UNDER_WAY_BYTES", 2 * ONE)
+    monkeypatch.setattr(requests, "MAX_UNDER_WAY", 1)
+    monkeypatch.setattr(requests, "MAX_UNDER_WAY_BYTES", 2 * ONE)
     for content, kind, status in (
         (b"x" * (3 * ONE), "application/octet-stream", 503),
         (b"x", "text/html", 415),
@@ -149,7 +150,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(
 ) -> None:
     shuffler, client = slow
     shuffler.may_write.set()
-    monkeypatch.setattr(services, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(requests, "BODY_SECONDS", 0.05)
 
     async def trickle() -> dict[str, Any]:
         await asyncio.sleep(0.02)

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import shutil
+from decimal import Decimal
 from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -234,10 +235,10 @@ def test_plot_says_what_it_cannot_do(
 def test_compare_tells_what_changed_for_sure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def database(name: str, unique: int) -> str:
+    def database(name: str, unique: int, users: int = 3000) -> str:
         rows = [
             {"user": f"u{i}", "A.a": f"v{i}" if i < unique else "x", "B.b": str(i % 3)}
-            for i in range(3000)
+            for i in range(users)
         ]
         log = tmp_path / f"{name}.jsonl"
         log.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -255,7 +256,17 @@ def test_compare_tells_what_changed_for_sure(
     assert run(["compare", after, before, "--format", "json"]) == 0
     lines = {line["apis"][0]: line for line in json.loads(capsys.readouterr().out)}
     assert lines["A.a"]["change"] == "less"
-    assert run(["compare", before, after, "--format", "table"]) == 0
+    # A population above the users of one side has no unbiased estimate there.
+    few = database("few", 100, users=700)
+    capsys.readouterr()
+    assert run(["compare", after, few, "--format", "json"]) == 0
+    line = {line["apis"][0]: line for line in json.loads(capsys.readouterr().out)}["A.a"]
+    assert (line["estimator"], line["unbiased_after"]) == ("plug-in", None)
+    assert line["estimate_after"] - line["estimate_before"] == line["difference"]
+    assert run(["compare", after, few, "--format", "table"]) == 0
+    [shown] = [line for line in capsys.readouterr().out.splitlines() if "A.a" in line]
+    first, second, difference, *_ = re.findall(r"([+-]?[0-9.]+) %", shown)
+    assert Decimal(second) - Decimal(first) == Decimal(difference)
 
 
 def test_a_set_compared_with_itself_did_not_change(monitor: Monitor) -> None:

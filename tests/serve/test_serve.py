@@ -337,7 +337,11 @@ def with_decision(folder: Path, **settings: Any) -> ServeConfig:
 def test_gate_decision_and_exposure_answer_as_the_commands_do(tmp_path: Path) -> None:
     with client_of(with_decision(tmp_path)) as client:
         gate = client.get("/v1/gate", params={"want": "Navigator.vendor"}).json()
-        assert gate == {"verdict": "allow", "because": ["Navigator.vendor"]}
+        assert gate == {
+            "verdict": "allow",
+            "because": ["Navigator.vendor"],
+            "reason": "within the allowed set Navigator.vendor",
+        }
         both = client.get("/v1/gate?have=Navigator.vendor&want=Screen.width").json()
         assert both["verdict"] == "block"
         assert client.get("/v1/gate?want=Screen.depth").status_code == 404

@@ -19,6 +19,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError, StoreError
+from fpmonitor.logs import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
 
@@ -84,7 +85,7 @@ def test_a_changed_verdict_is_told_once_over_restarts(settings: WatchSettings) -
     watch.step()
     Watch(settings, deliver=[collect(told)]).step()
     assert [(body["was"], body["outcome"]) for body in told[1:]] == [("holds", "violated")]
-    assert told[1]["sets"] == [{"verdict": "block", "apis": ["a"]}]
+    assert told[1]["sets"] == [{"verdict": "block", "apis": ["a"], "lower": 0.25, "upper": 0.25}]
     assert [body["id"] for body in told] == [1, 2]
     assert watch.outcome == "violated"
 
@@ -149,6 +150,78 @@ def test_a_broken_file_is_refused_once_and_read_when_it_is_mended(settings: Watc
     log(settings.folder, "1.jsonl", range(100), "common")
     watch.step()
     assert watch.outcome == "holds"
+
+
+def test_a_refused_file_is_read_once_logs_are_read_in_another_way(
+    settings: WatchSettings,
+    decision: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(settings.folder.parent)
+    path = log(settings.folder, "1.jsonl", range(100), "common")
+    path.write_text(path.read_text(encoding="utf-8").replace("user", "uid"), encoding="utf-8")
+    database = ["--db", str(settings.database)]
+    once = ["watch", str(settings.folder), "--decision", str(decision), "--settle", "0", *database]
+
+    def watch(*options: str) -> tuple[int, str]:
+        code = run([*once, "--once", *options])
+        return code, capsys.readouterr().err
+
+    code, said = watch()
+    assert code == 3
+    assert "--user NAME" in said
+    assert "cannot tell: no log has been stored yet" in said
+    assert watch() == (3, "cannot tell: no log has been stored yet\n")  # and is not tried again
+    Path("fpmonitor.toml").write_text('[ingest]\nuser = "uid"\n', encoding="utf-8")
+    assert watch()[0] == 0
+    # A name that looks like an id, until the database knows it for an API.
+    session = json.dumps({"a": "x", "uid": "new", "sessionId": "s1"})
+    lines = [session.replace("new", f"n{i}").replace("s1", f"s{i}") for i in range(100)]
+    (settings.folder / "2.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    assert "looks like an id" in watch()[1]
+    Path("other.jsonl").write_text(lines[0], encoding="utf-8")
+    assert run(["ingest", "other.jsonl", "--as", "sessionId=", *database]) == 0
+    assert "99 stored" in watch()[1]
+    # What is said of names may change what is read: tried again, once.
+    (settings.folder / "3.jsonl").write_text("[1, 2]\n", encoding="utf-8")
+    assert "not read" in watch()[1]
+    assert run(["apis", "--set", "a=Navigator.userAgent", *database]) == 0
+    assert ["not read" in watch()[1] for _ in range(2)] == [True, False]
+
+
+def test_a_running_watch_sees_that_its_column_map_changed(
+    settings: WatchSettings, tmp_path: Path
+) -> None:
+    path, columns = log(settings.folder, "1.jsonl", range(100), "common"), tmp_path / "map.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace("user", "uid"), encoding="utf-8")
+    columns.write_text('[columns]\nuser = "id"\n', encoding="utf-8")
+    settings = replace(settings, column_map=lambda: ColumnMap.from_toml(columns))
+    watch = Watch(settings, deliver=[])
+    watch.step()
+    assert watch.outcome is None
+    columns.write_text('[columns]\nuser = "uid"\n', encoding="utf-8")
+    watch.step()
+    assert watch.outcome == "holds"
+
+
+def test_a_watch_says_why_it_cannot_tell(
+    settings: WatchSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Monitor(tmp_path / "first", create=True) as monitor:
+        monitor.ingest([str(log(tmp_path / "first-log", "log.jsonl", range(2000), "common"))])
+        decided = monitor.decide(k=5, population=10_000, budget=0.05)
+    path = tmp_path / "on-population.json"
+    path.write_text(json.dumps(decided.to_json()), encoding="utf-8")
+    log(settings.folder, "1.jsonl", range(60), "common")
+    arguments = ["watch", str(settings.folder), "--decision", str(path), "--once", "--settle", "0"]
+    assert run([*arguments, "--db", str(settings.database)]) == 3
+    printed = capsys.readouterr()
+    [found] = json.loads(printed.out)["sets"]
+    assert found["upper"] > 0.05
+    assert "cannot tell: a may or may not expose more than 5 %" in printed.err
+    assert f"to {100 * found['upper']:.0f}" in printed.err
+    assert "budget 5 %); more users would decide it" in printed.err
 
 
 def test_a_database_in_use_costs_nothing_but_time(settings: WatchSettings) -> None:

@@ -1,0 +1,139 @@
+"""Connections of anybody: so many at once, and so long for a request."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import time
+from collections import Counter
+from functools import partial
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+if TYPE_CHECKING:
+    import asyncio
+
+MAX_CONNECTIONS = 500
+WAIT_SECONDS = 30.0
+BACKLOG = 64  # connections that one turn of the loop accepts before any of them is counted
+_QUIET_SECONDS = 60.0
+
+
+def bounded_connections(most: int) -> Any:
+    """Return what makes connections, at most so many, and half of the files that may be open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return partial(BoundedConnection, most=min(most, files // 2))
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that ends if the other side keeps it waiting, for a request or as a reader.
+
+    Where there are too many, a new one takes the place of the one that has waited longest for its
+    request, of the network that has most of these.
+    """
+
+    def __init__(self, *arguments: Any, most: int, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._most = most
+        self._since = time.monotonic()
+        self._late: asyncio.TimerHandle | None = None
+        self._network = b""
+
+    @property
+    def network(self) -> bytes:
+        """What one stranger may have many ports of: an IPv4 address, or 64 bits of IPv6."""
+        return self._network
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the other side has to send, or to read, before it gets its next answer."""
+        return self._is_idle or bool(self.cycle.more_body)
+
+    @property
+    def since(self) -> float:
+        """When it was made, or had its last answer; monotonic seconds."""
+        return self._since
+
+    @property
+    def _is_idle(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete or self.flow.write_paused
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, and make room for it."""
+        super().connection_made(transport)
+        if self.client is not None:
+            self._network = ip_address(self.client[0].partition("%")[0]).packed[:8]
+        if len(self.connections) > self._most:
+            self._make_room()
+        self._watch()
+
+    def _make_room(self) -> None:
+        others = [one for one in self.connections if isinstance(one, BoundedConnection)]
+        found = [one for one in others if one is not self and one.is_unfinished]
+        held = Counter(one.network for one in found)
+        first = min(found, key=lambda one: (-held[one.network], one.since), default=self)
+        self.connections.discard(first)
+        first.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what was sent; the time for a request ends with its header fields."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._since = time.monotonic()
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Wait for a slow reader."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Go on with an answer."""
+        super().resume_writing()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        super().connection_lost(exc)
+        self._unwatch()
+
+    def _watch(self) -> None:
+        if not self._is_idle:
+            self._unwatch()
+        elif self._late is None and not self.transport.is_closing():
+            self._late = self.loop.call_later(WAIT_SECONDS, self.transport.abort)
+
+    def _unwatch(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+class OnceAMinute(logging.Filter):
+    """Lets a message of other packages through once a minute: strangers can cause as many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[object, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log a record."""
+        if record.name.startswith("fpmonitor"):
+            return True
+        kind = (
+            record.name,
+            str(record.msg).partition("\n")[0],
+            record.exc_info and record.exc_info[0],
+        )
+        now = time.monotonic()
+        if now - self._last.get(kind, -_QUIET_SECONDS) < _QUIET_SECONDS:
+            return False
+        self._last[kind] = now
+        return True

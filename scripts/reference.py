@@ -1,0 +1,276 @@
+"""Write the reference of the command line, the library and the service from their own texts.
+
+`python scripts/reference.py` writes `docs/reference/*.md` and the man page; with `--check` it only
+names the files that are not up to date, and ends with 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import re
+import sys
+import types
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fpmonitor
+from fpmonitor.cli import command_tree
+from fpmonitor.cli.commands import PANELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+MADE = "<!-- Made by scripts/reference.py; change the source of the text instead. -->"
+_SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+
+
+def cell(text: str) -> str:
+    """A text for a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+# ---- The command line ---------------------------------------------------------------------------
+
+
+def commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Every command below one, with the words that call it; groups come before what is in them."""
+    yield " ".join(words), command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below.load() if hasattr(below, "load") else below, (*words, name))
+
+
+def usage(words: str, command: Any) -> tuple[str, list[tuple[str, str]]]:
+    """The line that calls a command, and its arguments and options, each with its help."""
+    context = command.context_class(command, info_name=words)
+    shown: list[tuple[str, str]] = []
+    for parameter in command.params:
+        record = parameter.get_help_record(context)
+        if record is not None:
+            # Arguments come with the name of their type in Python.
+            is_option = parameter.param_type_name == "option"
+            shown.append((record[0] if is_option else record[0].split(" <")[0], record[1]))
+    return f"{words} {' '.join(command.collect_usage_pieces(context))}", shown
+
+
+def panel_of_command() -> dict[str, str]:
+    return {entry.name: panel for panel, entries in PANELS.items() for entry in entries}
+
+
+def command_line() -> str:
+    """The reference of all commands as Markdown."""
+    lines = [MADE, "", "# Command line", ""]
+    panels = panel_of_command()
+    panel = ""
+    for words, command in commands(command_tree(), ("fpmonitor",)):
+        parts = words.split(" ")
+        if len(parts) > 1 and panels[parts[1]] != panel:
+            panel = panels[parts[1]]
+            lines += [f"## {panel}", ""]
+        lines += [f"{'#' * (2 if len(parts) == 1 else 3)} {words}", "", command.help or "", ""]
+        call, options = usage(words, command)
+        lines += ["```text", call, "```", ""]
+        if options:
+            lines += ["| | |", "|---|---|"]
+            lines += [f"| `{cell(option)}` | {cell(about)} |" for option, about in options]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def roff(text: str) -> str:
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\n".join(f"\\&{line}" if line[:1] in ".'" else line for line in escaped.split("\n"))
+
+
+def manual_page() -> str:
+    """All commands as a man page."""
+    tree = command_tree()
+    lines = [
+        '.\\" Made by scripts/reference.py.',
+        f'.TH FPMONITOR 1 "" "fpmonitor {fpmonitor.__version__}" "fpmonitor"',
+        ".SH NAME",
+        "fpmonitor \\- which browser APIs a site may read together",
+        ".SH SYNOPSIS",
+        ".B fpmonitor",
+        "[OPTIONS] COMMAND [ARGS]...",
+        ".SH DESCRIPTION",
+        roff(tree.help or ""),
+        ".SH COMMANDS",
+    ]
+    for words, command in commands(tree, ("fpmonitor",)):
+        call, options = usage(words, command)
+        lines += [f".SS {roff(words)}"]
+        if words != "fpmonitor":
+            lines += [roff(command.help or "").replace("\n\n", "\n.PP\n"), ".PP", roff(call)]
+        for option, about in options:
+            lines += [".TP", f".B {roff(option)}", roff(" ".join(about.split()))]
+    lines += [
+        ".SH EXIT STATUS",
+        "0 success; 1 a test failed or an answer was refused; 2 usage, configuration or input",
+        "error; 3 the data cannot decide; 130 interrupted.",
+        ".SH FILES",
+        "fpmonitor.duckdb, the database (\\-\\-db, FPMONITOR_DB);",
+        "fpmonitor.toml, defaults of options.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+# ---- The library --------------------------------------------------------------------------------
+
+
+def described(thing: object) -> list[str]:
+    """A docstring in the manner of numpydoc as Markdown."""
+    text = inspect.getdoc(thing) or ""
+    about, *sections = _SECTION.split(text)
+    lines = [about.strip(), ""]
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        lines += [f"*{title}*", ""]
+        for entry in re.split(r"\n(?=\S)", body.strip("\n")):
+            name, _, rest = entry.partition("\n")
+            lines.append(f"* `{name}`: {' '.join(rest.split())}" if rest else name)
+        lines.append("")
+    return lines
+
+
+def signature_of(thing: Any) -> str:
+    try:
+        found = str(inspect.signature(thing))
+    except (TypeError, ValueError):
+        return "()"
+    found = re.sub(r"<function .*? at 0x\w+>", "...", found)  # an address is another one each time
+    found = (
+        re.sub(r"<\w+\.(\w+): .*?>", r"\1", found).replace("(self, ", "(").replace("(self)", "()")
+    )
+    found = re.sub(r"(: |-> )(['\"])(.*?)\2", r"\1\3", found)  # annotations are texts
+    return re.sub(r"\bfpmonitor\.[\w.]+\.", "", found).replace("<factory>", "...")
+
+
+def members(kind: type) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties that a class defines, in the order of its text."""
+    for name, member in vars(kind).items():
+        if not name.startswith("_"):
+            if isinstance(member, (classmethod, staticmethod)):
+                yield name, member.__func__
+            elif isinstance(member, (property, types.FunctionType)):
+                yield name, member
+
+
+def library() -> str:
+    """The reference of what `import fpmonitor` offers as Markdown."""
+    lines = [
+        MADE,
+        "",
+        "# Python",
+        "",
+        "All that `import fpmonitor` offers. Whatever the command line does can be done with it.",
+        "",
+    ]
+    for name in sorted(fpmonitor.__all__, key=lambda name: (name != "Monitor", name.lower())):
+        thing = getattr(fpmonitor, name)
+        lines += [f"## {name}", ""]
+        if inspect.isfunction(thing) or (
+            inspect.isclass(thing)
+            and not issubclass(thing, Exception)
+            and "__init__" in vars(thing)
+        ):
+            lines += ["```text", f"{name}{signature_of(thing)}", "```", ""]
+        lines += described(thing)
+        for member, function in members(thing) if inspect.isclass(thing) else ():
+            if isinstance(function, property):
+                lines += [f"### {name}.{member}", "", *described(function)]
+            elif inspect.getdoc(function):
+                call = f"{member}{signature_of(function)}"
+                lines += [
+                    f"### {name}.{member}",
+                    "",
+                    "```text",
+                    call,
+                    "```",
+                    "",
+                    *described(function),
+                ]
+    return "\n".join(lines)
+
+
+# ---- The service --------------------------------------------------------------------------------
+
+
+def service() -> str:
+    """The addresses of `fpmonitor serve` as Markdown, from its OpenAPI document."""
+    text = (resources.files("fpmonitor.serve") / "openapi.json").read_text(encoding="utf-8")
+    document = json.loads(text)
+    parts = document["components"]
+
+    def at(entry: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" not in entry:
+            return entry
+        found: dict[str, Any] = document
+        for step in entry["$ref"].removeprefix("#/").split("/"):
+            found = found[step]
+        return found
+
+    lines = [MADE, "", "# HTTP", "", document["info"].get("description", ""), ""]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            lines += [f"## {method.upper()} {path}", "", operation["summary"], ""]
+            if operation.get("description"):
+                lines += [operation["description"], ""]
+            lines += ["| | |", "|---|---|"]
+            for parameter in map(at, operation.get("parameters", [])):
+                lines.append(
+                    f"| {parameter['in']} `{parameter['name']}` "
+                    f"| {cell(parameter.get('description', ''))} |"
+                )
+            if "requestBody" in operation:
+                kinds = "`, `".join(at(operation["requestBody"])["content"])
+                lines.append(f"| body | `{kinds}` |")
+            for status, answer in operation["responses"].items():
+                lines.append(f"| answer {status} | {cell(at(answer)['description'])} |")
+            lines.append("")
+    lines += ["## Objects", ""]
+    for name, schema in parts["schemas"].items():
+        lines += [f"### {name}", "", schema.get("description", ""), ""]
+        properties = schema.get("properties", {})
+        if properties:
+            lines += ["| member | type | |", "|---|---|---|"]
+            for member, entry in properties.items():
+                kind = entry.get("type", entry.get("enum", ""))
+                shown = ", ".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+                lines.append(
+                    f"| `{member}` | {cell(shown)} | {cell(entry.get('description', ''))} |"
+                )
+            lines.append("")
+    return "\n".join(lines)
+
+
+def documents() -> dict[Path, str]:
+    """Every generated file, with what it should hold."""
+    folder = ROOT / "docs" / "reference"
+    pages = {"cli": command_line(), "python": library(), "http": service()}
+    made = {folder / f"{name}.md": text for name, text in pages.items()}
+    made = {path: re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for path, text in made.items()}
+    return made | {ROOT / "docs" / "fpmonitor.1": manual_page()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = {
+        path: text
+        for path, text in documents().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+    for path, text in stale.items():
+        if not check:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        print(path.relative_to(ROOT))
+    sys.exit(1 if check and stale else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Build the wheel and the sdist of the current commit, and check what a release must keep.
+
+`python scripts/release.py -o dist` builds both twice, in different folders, and ends with 1 unless
+the bytes are equal. Version, changelog, tag and metadata must agree,
+and neither archive may hold the name of a folder or of the machine it was built on. `--rehearse`
+allows a version whose section of the changelog is not dated yet. Nothing is published, and no tag
+is set. Needs `pip install '.[release]'` and a checkout without changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+from packaging.metadata import Metadata
+
+ROOT = Path(__file__).parents[1]
+
+
+def git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def version_of(source: Path, *, rehearsed: bool) -> str:
+    """Version of the project, after a look at every place that names it."""
+    version = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named: str = version["version"]
+    package = (source / "fpmonitor" / "__init__.py").read_text(encoding="utf-8")
+    if f'__version__ = "{named}"' not in package:
+        sys.exit(f"fpmonitor.__version__ is not {named}")
+    changelog = (source / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## (\S+) \((.*)\)$", changelog, re.MULTILINE)
+    if newest is None or newest[1] != named:
+        sys.exit(f"CHANGELOG.md does not begin with {named}")
+    if not rehearsed and not re.fullmatch(r"\d{4}-\d\d-\d\d", newest[2]):
+        sys.exit(f"CHANGELOG.md: {named} has no date (YYYY-MM-DD), but ({newest[2]})")
+    if git("tag", "--list", f"v{named}") and git("rev-parse", f"v{named}^0") != git(
+        "rev-parse", "HEAD"
+    ):
+        sys.exit(f"the tag v{named} names another commit")
+    return named
+
+
+def build(folder: Path, moment: int) -> dict[str, bytes]:
+    """The wheel and the sdist, by name, of the committed files laid out in a folder."""
+    source = folder / "source"
+    source.mkdir(parents=True)
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True)
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+        tar.extractall(source, filter="data")
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--outdir",
+        str(folder / "dist"),
+        str(source),
+    ]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(moment)}
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+    built = {path.name: path.read_bytes() for path in (folder / "dist").iterdir()}
+    return {
+        name: with_fixed_headers(data, moment) if name.endswith(".gz") else data
+        for name, data in built.items()
+    }
+
+
+def with_fixed_headers(sdist: bytes, moment: int) -> bytes:
+    """The same files as a tar.gz sorted by name, without times and owners of this machine."""
+    packed = io.BytesIO()
+    with (
+        tarfile.open(fileobj=io.BytesIO(sdist)) as given,
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=moment) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as fixed,
+    ):
+        for member in sorted(given.getmembers(), key=lambda member: member.name):
+            member.mtime = moment
+            member.uid = member.gid = 0
+            member.uname = member.gname = ""
+            member.mode = 0o755 if member.isdir() else 0o644
+            member.pax_headers = {}
+            fixed.addfile(member, given.extractfile(member) if member.isfile() else None)
+    return packed.getvalue()
+
+
+def contents(name: str, data: bytes) -> dict[str, bytes]:
+    """Files in a wheel or in an sdist."""
+    if name.endswith(".whl"):
+        with zipfile.ZipFile(io.BytesIO(data)) as wheel:
+            return {entry: wheel.read(entry) for entry in wheel.namelist()}
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        files = [member for member in tar.getmembers() if member.isfile()]
+        return {member.name: tar.extractfile(member).read() for member in files}  # type: ignore[union-attr]
+
+
+def check_contents(name: str, files: dict[str, bytes], version: str, traces: list[str]) -> None:
+    """The metadata are valid, and no file names what is true of this machine alone."""
+    [metadata] = [
+        path for path in files if re.search(r"(dist-info/METADATA|^[^/]+/PKG-INFO)$", path)
+    ]
+    read = Metadata.from_email(files[metadata])
+    if str(read.version) != version or read.description_content_type != "text/markdown":
+        sys.exit(f"{name}: {metadata} does not describe {version}")
+    for path, data in files.items():
+        for trace in traces:
+            if trace.encode() in data:
+                sys.exit(f"{name}: {path} holds {trace}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, default=Path("dist"))
+    parser.add_argument("--rehearse", action="store_true")
+    arguments = parser.parse_args()
+    if git("status", "--porcelain"):
+        sys.exit("the checkout has changes: what is built is the last commit")
+    os.umask(0o022)  # archives hold the modes of files
+    moment = int(git("log", "-1", "--format=%ct"))
+    with tempfile.TemporaryDirectory() as scratch:
+        folders = [Path(scratch) / "one", Path(scratch) / "another" / "deeper"]
+        first, second = (build(folder, moment) for folder in folders)
+        version = version_of(folders[0] / "source", rehearsed=arguments.rehearse)
+        traces = [scratch, str(ROOT), str(Path.home()) + "/"]
+    if first != second:
+        sys.exit("two builds of one commit differ: " + ", ".join(sorted(first)))
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    for name, data in sorted(first.items()):
+        check_contents(name, contents(name, data), version, traces)
+        (arguments.output / name).write_bytes(data)
+        print(f"{hashlib.sha256(data).hexdigest()}  {name}")
+
+
+if __name__ == "__main__":
+    main()
