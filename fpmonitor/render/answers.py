@@ -558,7 +558,7 @@ def check(report: CheckReport) -> Output:
             f"`at least`, `at most`: {what}.{_lacking_note(report)}{masked_note(report.masked)}"
         ),
         columns=[
-            Column("verdict now", "verdict"),
+            Column("now", "check"),
             Column("set on the allow list"),
             *columns("share", "at least", "at most"),
         ],

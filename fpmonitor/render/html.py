@@ -35,6 +35,7 @@ _TITLE = "Which browser APIs a site may read together"
 _MARKS = {
     "exact": "✓",
     "over-blocking": "✓ and more",
+    "by-passable": "by-passable",
     "header-only": "header",
     "impossible": "–",
     "unknown": "?",
@@ -115,7 +116,12 @@ def _recommended(findings: Findings) -> str:
     return _table(
         Table(
             title="An action for each API",
-            columns=[Column("API"), Column("action", "verdict"), Column("why"), Column("alone")],
+            columns=[
+                Column("API"),
+                Column("action", "action"),
+                Column("why"),
+                Column("alone", "verdict"),
+            ],
             rows=rows,
         )
     )
@@ -253,7 +259,7 @@ def _coverage(coverage: Coverage) -> str:
         + _table(
             Table(
                 title="What each export format does",
-                columns=[Column("API"), Column("action", "verdict"), *columns("text", *formats)],
+                columns=[Column("API"), Column("action", "action"), *columns("text", *formats)],
                 rows=rows,
             )
         )

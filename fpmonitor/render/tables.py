@@ -27,8 +27,23 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Kind = Literal[
-    "text", "verdict", "right", "count", "share", "short share", "decimal", "significant"
+    "text",
+    "verdict",
+    "action",
+    "check",
+    "right",
+    "count",
+    "share",
+    "short share",
+    "decimal",
+    "significant",
 ]
+# People read what is said of a set, of an API in a list and of an earlier list in words of its own.
+_WORDS: Mapping[str, Mapping[str, str]] = {
+    "verdict": {"allow": "allowed", "block": "blocked"},
+    "action": {"allow": "expose", "block": "withhold"},
+    "check": {"allow": "holds", "block": "violated", "undecided": "cannot tell"},
+}
 _COLOURS = {"allow": "green", "block": "red", "undecided": "yellow", "!": "red"}
 _IN_NAME = re.compile(r"(?<=[A-Za-z])[.#](?=[A-Za-z])")
 _BETWEEN_WORDS = re.compile(r" (?!%)")  # "5 %" is one word
@@ -56,8 +71,9 @@ class Column:
     name
         Its header.
     kind
-        Text, a verdict by its colour, text at the right, or how numbers are written: counts with
-        commas, shares per cent, with fixed decimals, or with significant digits.
+        Text, a verdict in its words and colour (on a set, on an API in a list, of a check), text at
+        the right, or how numbers are written: counts with commas, shares per cent, with fixed
+        decimals, or with significant digits.
     digits
         Decimals, or significant digits.
     of
@@ -79,13 +95,13 @@ class Column:
     @property
     def is_number(self) -> bool:
         """Whether cells are right-aligned and never cut."""
-        return self.kind not in {"text", "verdict"}
+        return self.kind != "text" and self.kind not in _WORDS
 
     def written(self, cell: Cell) -> str:
         """Return a cell as text: several lines for several texts, a dash for none."""
         match cell:
             case str():
-                return cell
+                return _WORDS.get(self.kind, {}).get(cell, cell)
             case Marked():
                 return cell.text
             case None | int() | float():
@@ -97,7 +113,7 @@ class Column:
         """Return the verdict whose colour a cell has; empty for none."""
         if isinstance(cell, Marked):
             return cell.verdict
-        return cell if self.kind == "verdict" and isinstance(cell, str) else ""
+        return cell if self.kind in _WORDS and isinstance(cell, str) else ""
 
     def _number(self, number: float | None) -> str:
         match self.kind:

@@ -15,7 +15,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.render.output import Output
 from fpmonitor.render.store import listing, members
-from fpmonitor.render.tables import Column, Marked, Table, columns, html, terminal
+from fpmonitor.render.tables import Column, Kind, Marked, Table, columns, html, terminal
 
 HOSTILE = "[red]a[/]\x1b[31m</td>"
 
@@ -32,7 +32,7 @@ def table(name: str = "Interface.member") -> Table:
             *columns("decimal", "bits", digits=3),
             *columns("significant", "digits"),
             *columns("right", "sign"),
-            *columns("verdict", "action"),
+            *columns("action", "action"),
         ],
         rows=[
             (name, 1_234_567, 0.123456, None, 0.5, 1234.5, 0.0012345, "+1", "allow"),
@@ -59,10 +59,27 @@ def test_cells_are_written_as_their_columns_say() -> None:
     texts = table().texts()
     assert texts[0] == [
         *("Interface.member", "1,234,567", "12.35 %", "–", "50 %"),
-        *("1,234.500", "0.0012", "+1", "allow"),
+        *("1,234.500", "0.0012", "+1", "expose"),
     ]
-    assert texts[1] == ["a\nb", "–", "0.00 %", "100.00 %", "–", "–", "–", "–", "block"]
+    assert texts[1] == ["a\nb", "–", "0.00 %", "100.00 %", "–", "–", "–", "–", "withhold"]
     assert texts[2] == ["short", *[""] * 8]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("verdict", ["allowed", "blocked", "undecided"]),
+        ("action", ["expose", "withhold", "undecided"]),
+        ("check", ["holds", "violated", "cannot tell"]),
+    ],
+)
+def test_sets_apis_and_checks_have_words_of_their_own(kind: Kind, words: list[str]) -> None:
+    """One word for all three made a list say `block` of an API and `allow` of its set."""
+    rows = [("allow",), ("block",), ("undecided",)]
+    [column] = zip(*Table(columns=columns(kind, "it"), rows=rows).marked(), strict=True)
+    assert [(cell.text, cell.verdict) for cell in column] == [
+        (word, verdict) for word, (verdict,) in zip(words, rows, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
@@ -108,7 +125,7 @@ def test_wide_tables_go_on_below_and_no_header_is_broken_within_a_word(
 
 def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in terminal(table())
-    assert "\x1b[32mallow" in drawn(monkeypatch, table(), 100)
+    assert "\x1b[32mexpose" in drawn(monkeypatch, table(), 100)
     assert "\x1b[" not in terminal(table(), to_file=True)
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[32m" not in drawn(monkeypatch, table(), 100)
