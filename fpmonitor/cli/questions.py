@@ -237,8 +237,8 @@ def decide(
     if realised:
         _note_price(decision, quiet=quiet)
     if told := told_elsewhere(decision):
-        names = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
-        note(f"no candidates, but they tell what is blocked: {names}", quiet=quiet)
+        others = "; ".join(f"{name} ({', '.join(blocked)})" for name, blocked in told.items())
+        note(f"no candidates, but they tell what is blocked: {others}", quiet=quiet)
     answer = decisions.decision(decision)
     shown.show(answer)
     if shown.output is not None:
