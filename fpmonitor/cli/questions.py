@@ -237,7 +237,7 @@ def decide(
     if realised:
         _note_price(decision, quiet=quiet)
     if told := told_elsewhere(decision):
-        others = "; ".join(f"{name} ({', '.join(blocked)})" for name, blocked in told.items())
+        others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
         note(f"no candidates, but they tell what is blocked: {others}", quiet=quiet)
     answer = decisions.decision(decision)
     shown.show(answer)
