@@ -51,7 +51,7 @@ from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest, list_batches
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.windows import LeftOut, Period, whole_windows
+from fpmonitor.store.windows import Division, LeftOut, Period, whole_windows
 
 _NAMED = 3
 
@@ -142,6 +142,7 @@ class Monitor(Closing):
         collector: str | None = None,
         column_map: ColumnMap | None = None,
         digest_values: bool = False,
+        allow_network: bool = False,
         progress: Callable[[str, str], None] = lambda _source, _stage: None,
     ) -> list[BatchReport]:
         """Store logs: files, folders, glob patterns, `-` for standard input, or a frame.
@@ -160,6 +161,8 @@ class Monitor(Closing):
             The source of the logs, and which of their columns hold what; left out: by their shape.
         digest_values
             Keep digests of values instead of values, in this database for ever.
+        allow_network
+            Whether DuckDB may fetch paths that are addresses, with its extension `httpfs`.
 
         Raises
         ------
@@ -168,7 +171,7 @@ class Monitor(Closing):
             users), or a database with values in the clear that is to keep digests.
         """
         column_map = column_map or ColumnMap()
-        with _opened(logs, name) as files:
+        with _opened(logs, name, allow_network=allow_network) as files:
             recognised = [(log, choose_collector(log, column_map, collector)) for log in files]
             say_names(self.database, column_map.apis)
             if digest_values:
@@ -298,8 +301,7 @@ class Monitor(Closing):
             users = self.population_as(decision, window=span.window)
             if usable(users, decision):
                 return users, tuple(left_out)
-            why = "has too few users"
-            left_out.append(LeftOut(since=span.since, until=span.until, why=why))
+            left_out.append(span.left_out("has too few users"))
         told = left_out[:_NAMED] if self.audience is Audience.OWNER else ()
         why = "; ".join(f"that of {gap.since:%Y-%m-%d} {gap.why}" for gap in told)
         raise UndecidableError(
@@ -309,22 +311,22 @@ class Monitor(Closing):
 
     def windows(
         self,
-        period: Period,
+        division: Division,
         *,
         window: Window | None = None,
         view: View | None = None,
         audience: Audience | None = None,
     ) -> Windows:
-        """Return the calendar windows of the users, for `answers.trend`.
+        """Return the windows of the users, for `answers.trend`.
 
         Raises
         ------
         InputError
-            The view makes values coarser, or there is no such period.
+            The view makes values coarser, or there is no such division.
         """
         return Windows(
             database=self.database,
-            period=period,
+            division=division,
             window=window or self.window,
             view=view or self.view,
             audience=audience or self.audience,
@@ -396,7 +398,7 @@ class Monitor(Closing):
         self,
         sets: Iterable[Sequence[str]] = (),
         *,
-        by: Period = "week",
+        by: Division = "week",
         k: int = 10,
         population: int | None = None,
         delta: float = 0.05,
@@ -404,7 +406,7 @@ class Monitor(Closing):
         false_alarms: float = 0.01,
         progress: Callable[[str], None] = lambda _stage: None,
     ) -> TrendReport:
-        """Follow exposure over calendar windows: see `answers.trend.report_trend`.
+        """Follow exposure over windows: see `answers.trend.report_trend`.
 
         Every API that may be named alone by default.
         """
@@ -514,7 +516,14 @@ class Monitor(Closing):
             report = replace(report, new_users=None)
         return replace(report, period=by, left_out=left_out)
 
-    def findings(self, decision: Decision, *, coverage: Coverage, pairs: bool = True) -> Findings:
+    def findings(
+        self,
+        decision: Decision,
+        *,
+        coverage: Coverage,
+        pairs: bool = True,
+        progress: Callable[[str], None] = lambda _stage: None,
+    ) -> Findings:
         """Gather all that a report on a decision tells to others, from the users of now.
 
         Parameters
@@ -525,6 +534,8 @@ class Monitor(Closing):
             What export formats can carry out.
         pairs
             Rank pairs of candidates besides the candidates.
+        progress
+            Called with what is being measured.
 
         Raises
         ------
@@ -542,18 +553,24 @@ class Monitor(Closing):
             read = read_demand(self.database, "script", most=50)
             demand = report_demand(users, question_of(decision), read)
         return gather_findings(
-            users, decision, coverage=coverage, pairs=pairs, demand=demand, windows=windows
+            users,
+            decision,
+            coverage=coverage,
+            pairs=pairs,
+            demand=demand,
+            windows=windows,
+            progress=progress,
         )
 
 
 @contextmanager
 def _opened(
-    logs: str | Path | Sequence[str | Path] | Frame | LazyFrame, name: str
+    logs: str | Path | Sequence[str | Path] | Frame | LazyFrame, name: str, *, allow_network: bool
 ) -> Iterator[list[LogFile]]:
     if isinstance(logs, str | Path):
         logs = [logs]
     if isinstance(logs, Sequence):
-        with log_files([str(path) for path in logs]) as files:
+        with log_files([str(path) for path in logs], allow_network=allow_network) as files:
             yield files
         return
     with frame_log(logs, name) as log:

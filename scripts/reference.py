@@ -74,7 +74,7 @@ def command_line() -> str:
         call, options = usage(words, command)
         lines += ["```text", call, "```", ""]
         if options:
-            lines += ["| | |", "|---|---|"]
+            lines += ["| option | what it does |", "|---|---|"]
             lines += [f"| `{cell(option)}` | {cell(about)} |" for option, about in options]
             lines.append("")
     return "\n".join(lines)
@@ -218,7 +218,7 @@ def service() -> str:
             lines += [f"## {method.upper()} {path}", "", operation["summary"], ""]
             if operation.get("description"):
                 lines += [operation["description"], ""]
-            lines += ["| | |", "|---|---|"]
+            lines += ["| part | what it holds |", "|---|---|"]
             for parameter in map(at, operation.get("parameters", [])):
                 lines.append(
                     f"| {parameter['in']} `{parameter['name']}` "
@@ -235,7 +235,7 @@ def service() -> str:
         lines += [f"### {name}", "", schema.get("description", ""), ""]
         properties = schema.get("properties", {})
         if properties:
-            lines += ["| member | type | |", "|---|---|---|"]
+            lines += ["| member | type | what it is |", "|---|---|---|"]
             for member, entry in properties.items():
                 kind = entry.get("type", entry.get("enum", ""))
                 shown = ", ".join(map(str, kind)) if isinstance(kind, list) else str(kind)

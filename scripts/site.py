@@ -12,6 +12,18 @@ ROOT = Path(__file__).parents[1]
 TOP = ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 
 
+def on_config(config: Any) -> Any:
+    """Order the pages as the last table of the index does."""
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8").split("## All pages")[1]
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \|(.+)\|$", index, re.MULTILINE)
+    pages = {part: re.findall(r"\[(.+?)\]\((.+?)\)", cells) for part, cells in rows}
+    config.nav = [{"Start": "index.md"}] + [
+        {part: [{name[0].upper() + name[1:]: page} for name, page in listed]}
+        for part, listed in pages.items()
+    ]
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages at the top, whose links to `docs/` become links beside them."""
     for name in TOP:

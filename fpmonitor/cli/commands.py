@@ -156,6 +156,7 @@ DATABASE = (
     Entry("verify", "fpmonitor.cli.upkeep:verify"),
     Entry("forget", "fpmonitor.cli.upkeep:forget"),
     Entry("compact", "fpmonitor.cli.upkeep:compact"),
+    Entry("views", "fpmonitor.cli.upkeep:views"),
     Entry("copy-out", "fpmonitor.cli.transfer:copy_out"),
     Entry("copy-in", "fpmonitor.cli.transfer:copy_in"),
     Entry("make-key", "fpmonitor.cli.sealing:make_key"),

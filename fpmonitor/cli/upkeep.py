@@ -1,4 +1,4 @@
-"""Commands of maintenance: db verify, db forget, db compact."""
+"""Commands of maintenance: db verify, db forget, db compact, db views."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor.cli.context import INVOCATION, open_database
-from fpmonitor.cli.options import DB, DEFAULT_DB, QUIET
-from fpmonitor.cli.output import Shown, note
+from fpmonitor.cli.options import DB, DEFAULT_DB, OUTPUT, QUIET
+from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.errors import InputError
 from fpmonitor.render import store
+from fpmonitor.sql import statement
 from fpmonitor.store.upkeep import compact as write_anew
 from fpmonitor.store.upkeep import forget_before, forget_key, forget_user
 from fpmonitor.store.upkeep import verify as verify_database
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EXIT_FLAWED = 1
+_VIEWS = ("views/users", "views/observations", "views/apis")
 _USER_VARIABLE = "FPMONITOR_FORGET_USER"
 
 
@@ -79,6 +81,14 @@ def compact(db: DB = DEFAULT_DB, quiet: QUIET = False) -> None:
         pass
     before, after = _write_anew(db)
     note(f"{before:,} bytes before, {after:,} after", quiet=quiet)
+
+
+def views(output: OUTPUT = None) -> None:
+    """Print SQL that shows any database as tables to read, for DuckDB's shell and libraries.
+
+    The views are temporary: a database that holds views is refused as tampered with.
+    """
+    emit("".join(f"{statement(name).rstrip()};\n\n" for name in _VIEWS), output)
 
 
 def _write_anew(db: Path) -> tuple[int, int]:

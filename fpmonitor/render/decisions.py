@@ -26,6 +26,7 @@ _COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by qu
 _SHORT = {
     "exact": "yes",
     "over-blocking": "yes+",
+    "by-passable": "by-pass",
     "header-only": "header",
     "impossible": "-",
     "unknown": "?",
@@ -36,14 +37,14 @@ def decision(decided: Decision) -> Output:
     """Return the answer, the guarantee, an action per API, and the beginning of each border."""
     actions = Table(
         title="What one site may read together",
-        columns=[Column("API"), Column("action", "verdict"), Column("why")],
+        columns=[Column("API"), Column("action", "action"), Column("why")],
         rows=[(called(entry), entry.action, entry.reason) for entry in api_actions(decided)],
     )
     allowed = sorted(decided.allow, key=lambda apis: -len(apis))
     blocked = sorted(decided.block, key=len)
     borders = [
-        _border("allow, with all subsets", list(map(", ".join, allowed))),
-        _border("block, with all supersets", list(map(", ".join, blocked))),
+        _border("allowed, with all subsets", list(map(", ".join, allowed))),
+        _border("blocked, with all supersets", list(map(", ".join, blocked))),
         _border("undecided", _undecided_lines(decided)),
     ]
     sets = Table(
@@ -68,17 +69,23 @@ def called(entry: ApiAction) -> str:
 
 def answer(decided: Decision) -> str:
     """Say what a site may read, and how many sets have which verdict."""
-    policy = decided.policy
+    listed = f": {', '.join(decided.recommended)}" if decided.recommended else ""
+    return f"{headline(decided)}{listed}. {counted(decided)}"
+
+
+def headline(decided: Decision) -> str:
+    """Say how many APIs a site may read."""
     if not decided.recommended:
-        first = "No API at all is certified to stay within the budget."
-    else:
-        first = (
-            f"A site may read {len(decided.recommended)} of {len(policy.candidates)} APIs "
-            f"together: {', '.join(decided.recommended)}."
-        )
+        return "No API at all is certified to stay within the budget"
+    few, many = len(decided.recommended), len(decided.policy.candidates)
+    return f"A site may read {few} of {many} APIs together"
+
+
+def counted(decided: Decision) -> str:
+    """Say how many sets have which verdict."""
     stopped = "" if decided.complete else " The search was stopped early: more may be allowed."
     return (
-        f"{first} {_sets(len(decided.allow), 'largest')} allowed, "
+        f"{_sets(len(decided.allow), 'largest')} allowed, "
         f"{_sets(len(decided.block), 'smallest')} blocked, {_sets(len(decided.undecided))} "
         f"undecided.{stopped}"
     )
@@ -198,11 +205,12 @@ def coverage(found: Coverage) -> Output:
     table = Table(
         title="What each format enforces",
         caption=(
-            "yes: exact; yes+: over-blocking; header: header-only; -: impossible; ?: name not "
-            f"known to fpmonitor. Together: {', '.join(found.together) or 'nothing to do'}. "
+            "yes: exact; yes+: over-blocking; by-pass: by-passable; header: header-only; "
+            "-: impossible; ?: name not known to fpmonitor. "
+            f"Together: {', '.join(found.together) or 'nothing to do'}. "
             f"Missed by all: {', '.join(found.missed) or 'none'}."
         ),
-        columns=columns("text", "API", "action", *found.verdicts),
+        columns=[Column("API"), Column("action", "action"), *columns("text", *found.verdicts)],
         rows=[
             (row["api"], row["action"], *(_SHORT[row[name]] for name in found.verdicts))
             for row in document["apis"]
@@ -249,7 +257,8 @@ def preview(rows: Sequence[Mapping[str, Any]]) -> Output:
         title="Exposure",
         caption=masked_note(api for row in rows for api in row["masked"]).strip(),
         columns=[
-            *columns("text", "state", "verdict"),
+            *columns("text", "state"),
+            *columns("verdict", "verdict"),
             *columns("share", "lower", "plug-in", "upper"),
             *columns("text", ("still readable", lambda row: ", ".join(row["left"]) or None)),
         ],

@@ -139,6 +139,11 @@ def test_exposure_has_the_members_of_the_contract(
         assert report["unbiased"] is None, "no unbiased estimate for a population above the sample"
         assert 0 <= report["lower"] <= report["upper"] <= 1
         assert set(report["paper"]) == {"theorem5", "theorem8"}
+    assert run(["exposure", *arguments, "--db", database, "--format", "csv"]) == 0
+    [first, _] = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert [float(first[f"paper.theorem5.{name}"]) for name in ("lower", "upper")] == reports[0][
+        "paper"
+    ]["theorem5"]
 
 
 def test_the_same_question_has_one_answer(
@@ -168,7 +173,7 @@ def test_gate_answers_from_the_decision_file(
     have, want = ",".join(blocked[:-1]), blocked[-1]
     answer = output_of(capsys, "gate", decision, "--have", have, "--want", want)
     assert (answer["verdict"], answer["because"]) == ("block", blocked)
-    assert answer["reason"].startswith(f"{', '.join(blocked)}: more than 5 % of the users")
+    assert answer["reason"].startswith(f"{', '.join(blocked)}: exposes more than 5 % of the users")
     # A search that was stopped leaves sets that nothing settles.
     content |= {"block": [], "undecided": [allowed[:1]], "allow": [], "recommended": []}
     open_file = Path(decision).with_name("open.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 
-def script(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+def loaded(path: str) -> Any:
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -21,7 +22,7 @@ def script(name: str) -> Any:
 
 
 def test_the_reference_and_the_man_page_are_up_to_date() -> None:
-    for path, text in script("reference").documents().items():
+    for path, text in loaded("scripts/reference.py").documents().items():
         assert path.read_text(encoding="utf-8") == text, (
             f"run: python scripts/reference.py ({path})"
         )
@@ -32,3 +33,21 @@ def test_the_man_page_is_installed() -> None:
     placed: dict[str, list[str]] = project["tool"]["setuptools"]["data-files"]
     assert placed == {"share/man/man1": ["docs/fpmonitor.1"]}
     assert "COPY docs/fpmonitor.1 " in (ROOT / "deploy" / "Containerfile").read_text()
+
+
+def test_the_drawing_shows_the_rooms_on_their_floors() -> None:
+    drawing = (DOCS / "architecture.svg").read_text(encoding="utf-8")
+    drawn = re.findall(r'<text class="room" x="[\d.]+" y="([\d.]+)".*?>(\w+)</text>', drawing)
+    height = {room: -float(y) for y, room in drawn}
+    folders = {path.parent.name for path in (ROOT / "fpmonitor").glob("*/__init__.py")}
+    assert folders - height.keys() == {"fixtures", "queries"}, "folders that are not drawn"
+    floors: dict[str, int] = loaded("tests/house/test_imports.py").FLOOR_OF
+    order = [floors[room] for room in sorted(height, key=lambda room: (height[room], floors[room]))]
+    assert order == sorted(order), "a room is drawn below one that it may not import"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"\]\(([\w./-]+\.md)", index.split("## All pages")[1]))
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - {"index.md"}
+    assert listed - {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"} == pages

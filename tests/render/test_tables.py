@@ -6,14 +6,16 @@ import io
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.render.output import Output
 from fpmonitor.render.store import listing, members
-from fpmonitor.render.tables import Column, Marked, Table, columns, html, terminal
+from fpmonitor.render.tables import Column, Kind, Marked, Table, columns, html, terminal
 
 HOSTILE = "[red]a[/]\x1b[31m</td>"
 
@@ -30,7 +32,7 @@ def table(name: str = "Interface.member") -> Table:
             *columns("decimal", "bits", digits=3),
             *columns("significant", "digits"),
             *columns("right", "sign"),
-            *columns("verdict", "action"),
+            *columns("action", "action"),
         ],
         rows=[
             (name, 1_234_567, 0.123456, None, 0.5, 1234.5, 0.0012345, "+1", "allow"),
@@ -57,10 +59,27 @@ def test_cells_are_written_as_their_columns_say() -> None:
     texts = table().texts()
     assert texts[0] == [
         *("Interface.member", "1,234,567", "12.35 %", "–", "50 %"),
-        *("1,234.500", "0.0012", "+1", "allow"),
+        *("1,234.500", "0.0012", "+1", "expose"),
     ]
-    assert texts[1] == ["a\nb", "–", "0.00 %", "100.00 %", "–", "–", "–", "–", "block"]
+    assert texts[1] == ["a\nb", "–", "0.00 %", "100.00 %", "–", "–", "–", "–", "withhold"]
     assert texts[2] == ["short", *[""] * 8]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("verdict", ["allowed", "blocked", "undecided"]),
+        ("action", ["expose", "withhold", "undecided"]),
+        ("check", ["holds", "violated", "cannot tell"]),
+    ],
+)
+def test_sets_apis_and_checks_have_words_of_their_own(kind: Kind, words: list[str]) -> None:
+    """One word for all three made a list say `block` of an API and `allow` of its set."""
+    rows = [("allow",), ("block",), ("undecided",)]
+    [column] = zip(*Table(columns=columns(kind, "it"), rows=rows).marked(), strict=True)
+    assert [(cell.text, cell.verdict) for cell in column] == [
+        (word, verdict) for word, (verdict,) in zip(words, rows, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
@@ -106,7 +125,7 @@ def test_wide_tables_go_on_below_and_no_header_is_broken_within_a_word(
 
 def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in terminal(table())
-    assert "\x1b[32mallow" in drawn(monkeypatch, table(), 100)
+    assert "\x1b[32mexpose" in drawn(monkeypatch, table(), 100)
     assert "\x1b[" not in terminal(table(), to_file=True)
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[32m" not in drawn(monkeypatch, table(), 100)
@@ -175,3 +194,40 @@ def test_a_marked_text_has_the_colour_of_its_verdict(monkeypatch: pytest.MonkeyP
     shown = Table(columns=columns("text", "", "limit"), rows=[("a", Marked("5 % rule", "block"))])
     assert "\x1b[31m5 % rule" in drawn(monkeypatch, shown, 80)
     assert '<td class="block">5 % rule</td>' in html(shown)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_screens_are_as_they_were_looked_at(
+    width: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A file from a terminal is as wide as it; what differs on purpose is looked at and copied."""
+    monkeypatch.chdir(tmp_path)
+    records = (
+        {"user": i, "userAgent": i % 40, "screen.width": i % 3, "Navigator.vendor": i * i % 700}
+        for i in range(3000)
+    )
+    Path("log.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert run(["ingest", "log.jsonl", "-q", "-o", "batches.json"]) == 0
+    assert run(["decide", "--k", "10", "--budget", "5%", "-o", "decision.json"]) == 0
+    drawn = re.sub(r"in \d+\.\d s", "in 0.0 s", capsys.readouterr().err)
+    shown = [
+        ["exposure", "--k", "10", "--apis", "userAgent,screen.width", "--apis", "Navigator.vendor"],
+        ["check", "decision.json"],
+        ["trend", "--by", "batch", "--apis", "screen.width"],
+        ["gate", "decision.json", "--want", "Navigator.vendor,userAgent"],
+    ]
+    for command in shown:
+        assert run([*command, "--format", "table", "-o", "screen.txt"]) == 0
+        screen = Path("screen.txt").read_text(encoding="utf-8")
+        drawn += f"$ fpmonitor {' '.join(command)}\n{screen}\n"
+    assert [line for line in drawn.splitlines() if len(line) > width and line[0] != "$"] == []
+    Path("drawn.txt").write_text(drawn, encoding="utf-8")
+    golden = Path(__file__).with_name(f"screen-{width}.txt")
+    assert drawn == golden.read_text(encoding="utf-8"), (
+        f"{Path('drawn.txt').absolute()}: look at it"
+    )
