@@ -484,6 +484,26 @@ def test_a_reader_may_have_so_many_counts(tmp_path: Path) -> None:
         assert client.get("/v1/exposure?apis=Navigator.vendor").status_code == 403
 
 
+def test_counts_of_the_dashboard_and_of_the_address_are_those_of_one_reader(tmp_path: Path) -> None:
+    config = with_decision(tmp_path, query_limit="1")
+    token = add_key(config.keys_file, "read", "ann")
+    bearer = {"authorization": f"Bearer {token}"}
+    other = {"authorization": f"Bearer {add_key(config.keys_file, 'read', 'bob')}"}
+    with client_of(config) as client:
+        assert client.get("/v1/exposure?apis=Screen.width", headers=bearer).status_code == 200
+        assert client.post("/login", data={"token": token}).status_code == 200
+        page = client.get("/?api=Navigator.vendor")
+        assert page.status_code == 200
+        for api, status in (("Screen.width", 200), ("Navigator.vendor", 403)):
+            answer = client.get("/dashboard/explore", params={"api": api})
+            assert answer.status_code == status
+        client.cookies.clear()
+        explored = client.get("/dashboard/explore?api=Navigator.vendor", headers=other)
+        assert explored.status_code == 200
+        refused = client.get("/v1/exposure?apis=Screen.width", headers=other)
+        assert refused.status_code == 403
+
+
 def test_metrics_name_routes_and_nothing_else(tmp_path: Path) -> None:
     with client_of(with_decision(tmp_path)) as client:
         client.post("/v1/observations", content=lines(range(7), PLANTED), headers=TEXT)
