@@ -51,7 +51,7 @@ from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest, list_batches
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.windows import LeftOut, Period, whole_windows
+from fpmonitor.store.windows import Division, LeftOut, Period, whole_windows
 
 _NAMED = 3
 
@@ -298,8 +298,7 @@ class Monitor(Closing):
             users = self.population_as(decision, window=span.window)
             if usable(users, decision):
                 return users, tuple(left_out)
-            why = "has too few users"
-            left_out.append(LeftOut(since=span.since, until=span.until, why=why))
+            left_out.append(span.left_out("has too few users"))
         told = left_out[:_NAMED] if self.audience is Audience.OWNER else ()
         why = "; ".join(f"that of {gap.since:%Y-%m-%d} {gap.why}" for gap in told)
         raise UndecidableError(
@@ -309,22 +308,22 @@ class Monitor(Closing):
 
     def windows(
         self,
-        period: Period,
+        division: Division,
         *,
         window: Window | None = None,
         view: View | None = None,
         audience: Audience | None = None,
     ) -> Windows:
-        """Return the calendar windows of the users, for `answers.trend`.
+        """Return the windows of the users, for `answers.trend`.
 
         Raises
         ------
         InputError
-            The view makes values coarser, or there is no such period.
+            The view makes values coarser, or there is no such division.
         """
         return Windows(
             database=self.database,
-            period=period,
+            division=division,
             window=window or self.window,
             view=view or self.view,
             audience=audience or self.audience,
@@ -396,7 +395,7 @@ class Monitor(Closing):
         self,
         sets: Iterable[Sequence[str]] = (),
         *,
-        by: Period = "week",
+        by: Division = "week",
         k: int = 10,
         population: int | None = None,
         delta: float = 0.05,
@@ -404,7 +403,7 @@ class Monitor(Closing):
         false_alarms: float = 0.01,
         progress: Callable[[str], None] = lambda _stage: None,
     ) -> TrendReport:
-        """Follow exposure over calendar windows: see `answers.trend.report_trend`.
+        """Follow exposure over windows: see `answers.trend.report_trend`.
 
         Every API that may be named alone by default.
         """
@@ -514,7 +513,14 @@ class Monitor(Closing):
             report = replace(report, new_users=None)
         return replace(report, period=by, left_out=left_out)
 
-    def findings(self, decision: Decision, *, coverage: Coverage, pairs: bool = True) -> Findings:
+    def findings(
+        self,
+        decision: Decision,
+        *,
+        coverage: Coverage,
+        pairs: bool = True,
+        progress: Callable[[str], None] = lambda _stage: None,
+    ) -> Findings:
         """Gather all that a report on a decision tells to others, from the users of now.
 
         Parameters
@@ -525,6 +531,8 @@ class Monitor(Closing):
             What export formats can carry out.
         pairs
             Rank pairs of candidates besides the candidates.
+        progress
+            Called with what is being measured.
 
         Raises
         ------
@@ -542,7 +550,13 @@ class Monitor(Closing):
             read = read_demand(self.database, "script", most=50)
             demand = report_demand(users, question_of(decision), read)
         return gather_findings(
-            users, decision, coverage=coverage, pairs=pairs, demand=demand, windows=windows
+            users,
+            decision,
+            coverage=coverage,
+            pairs=pairs,
+            demand=demand,
+            windows=windows,
+            progress=progress,
         )
 
 

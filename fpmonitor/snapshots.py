@@ -16,6 +16,8 @@ from fpmonitor.population.views import View
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.coverage import Coverage
 
@@ -111,7 +113,16 @@ class SnapshotMonitor(Monitor):
             _ = self.database
         return Population(self.snapshot, view=view or self.view, audience=audience or self.audience)
 
-    def findings(self, decision: Decision, *, coverage: Coverage, pairs: bool = True) -> Findings:
+    def findings(
+        self,
+        decision: Decision,
+        *,
+        coverage: Coverage,
+        pairs: bool = True,
+        progress: Callable[[str], None] = lambda _stage: None,
+    ) -> Findings:
         """Gather all that a report on a decision shows; see `Monitor.findings`."""
         users = self.population_as(decision, audience=Audience.OTHERS)
-        return gather_findings(users, decision, coverage=coverage, pairs=pairs, untold=[UNTOLD])
+        return gather_findings(
+            users, decision, coverage=coverage, pairs=pairs, untold=[UNTOLD], progress=progress
+        )

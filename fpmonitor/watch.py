@@ -165,8 +165,9 @@ class Watch:
         FpmonitorError
             The check itself is not possible; the logs that have arrived are stored.
         """
+        settled = self._settled()
         self._recall()
-        fresh = [path for path in self._settled() if self._is_fresh(path)]
+        fresh = [path for path in settled if self._is_fresh(path)]
         today = datetime.now(UTC).date()
         if self._settings.by is not None and today != self._day:  # a window may have ended
             self._pending = True

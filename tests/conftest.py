@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -68,3 +69,30 @@ def fixture_law() -> FixtureDistribution:
         pl.read_parquet(FIXTURES / "law" / "law.parquet"),
         json.loads((FIXTURES / "law" / "values.json").read_text(encoding="utf-8")),
     )
+
+
+@pytest.fixture
+def hindrances() -> Callable[[Any, str], Iterator[str]]:
+    """What hinders readers of a page: what axe finds, and what is wider than a screen."""
+    axe = Path(os.environ.get("FPMONITOR_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
+    if not axe.is_file():
+        pytest.skip("needs axe-core in FPMONITOR_NODE_MODULES")
+
+    def look(browser: Any, address: str) -> Iterator[str]:
+        for scheme in ("light", "dark"):
+            # The pages run no script but their own.
+            context = browser.new_context(color_scheme=scheme, bypass_csp=True)
+            page = context.new_page()
+            page.goto(address)
+            page.add_script_tag(path=axe)
+            for width in (390, 1280):
+                page.set_viewport_size({"width": width, "height": 900})
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                if wide > width:
+                    yield f"{scheme}, {width}: {wide} pixels wide"
+                for found in page.evaluate("axe.run().then((results) => results.violations)"):
+                    nodes = [node["html"] for node in found["nodes"]]
+                    yield f"{scheme}, {width}: {found['id']}: {nodes}"
+            context.close()
+
+    return look

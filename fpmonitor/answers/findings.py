@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -84,6 +84,7 @@ def gather_findings(
     demand: Sequence[DemandLine] = (),
     windows: Windows | None = None,
     untold: Sequence[str] = (),
+    progress: Callable[[str], None] = lambda _stage: None,
 ) -> Findings:
     """Ask all that a report tells.
 
@@ -99,6 +100,8 @@ def gather_findings(
         Rank pairs of candidates besides the candidates.
     windows
         The users by week; None where they are not known.
+    progress
+        Called with what is being measured.
 
     Raises
     ------
@@ -109,8 +112,10 @@ def gather_findings(
     recommended, candidates = decision.recommended, decision.policy.candidates
     question = question_of(decision)
     rest = [api for api in candidates if api not in recommended]
+    progress("measuring each API alone")
     alone = preview_sets(population, decision, [[api] for api in candidates])
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
+    progress("measuring the recommended set")
     exposed = (
         report_exposures(population, question, [recommended], trust="joint") if recommended else []
     )
@@ -118,20 +123,29 @@ def gather_findings(
     shown = dict.fromkeys([recommended, largest.apis])
     mixed = population.mixed_sources(question.k).values()
     digested = population.snapshot.values_are_digested
+    progress("measuring what one more API would cost")
+    costs = preview_sets(population, decision, one_more) if recommended else []
+    progress("drawing exposure curves")
+    curves = [report_curve(population, question, apis) for apis in shown if apis]
+    progress("ranking by entropy and by exposure")
+    ranking = rank_sets(population, question, size=2 if pairs else 1, candidates=candidates)
+    progress("following the weeks")
+    trend = None if windows is None else _trend_of(windows, question, recommended)
+    progress("describing the users")
     return Findings(
         decision=decision,
         alone=alone,
         recommended=exposed[0] if exposed else None,
-        one_more=preview_sets(population, decision, one_more) if recommended else [],
-        curves=[report_curve(population, question, apis) for apis in shown if apis],
-        ranking=rank_sets(population, question, size=2 if pairs else 1, candidates=candidates),
+        one_more=costs,
+        curves=curves,
+        ranking=ranking,
         overview=list_apis(population, k=question.k),
         demand=demand,
         coverage=coverage,
         automation=None if digested else report_automation(population, k=question.k),
         sources=sorted({name for names in mixed for name in names}),
         visits=population.snapshot.visits,
-        trend=None if windows is None else _trend_of(windows, question, recommended),
+        trend=trend,
         untold=untold,
         made=datetime.now(UTC),
     )

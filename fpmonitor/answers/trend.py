@@ -1,10 +1,11 @@
-"""The trend: exposure of API sets per calendar window, and the drift between windows."""
+"""The trend: exposure of API sets per window, and the drift between windows."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -27,7 +28,7 @@ from fpmonitor.population.windows import Windows
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
-from fpmonitor.store.windows import Period, Span
+from fpmonitor.store.windows import PARTS, Division, Span
 
 Against = Literal["previous", "first"]
 Compared = Literal["values", "rarity"]
@@ -68,18 +69,23 @@ class TrendLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendWindow:
-    """One window; `users` is null and nothing is said of it where it has fewer than k users."""
+    """One window; `users` is null and nothing is said of it where it has fewer than k users.
 
-    since: datetime
-    until: datetime
+    `name` is its first day, or the batch or source; `since` and `until` are null where it is open.
+    """
+
+    name: str
+    since: datetime | None
+    until: datetime | None
     users: int | None
     sets: tuple[TrendLine, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the window as the CLI prints it."""
         return {
-            "since": self.since.isoformat(),
-            "until": self.until.isoformat(),
+            "name": self.name,
+            "since": self.since and self.since.isoformat(),
+            "until": self.until and self.until.isoformat(),
             "users": self.users,
             "sets": [asdict(line) for line in self.sets],
         }
@@ -92,20 +98,21 @@ class MovedValue:
     Attributes
     ----------
     value
-        Its text; null where fewer than k users of one of the windows have it.
+        Its text; null where fewer than k users of the later window have it.
     before, after
         Share of the users of each window; null where fewer than k users have it.
     grew
         Whether it is more frequent than before.
     p_value
-        Adjusted for all values and tests of the trend.
+        Adjusted for all values and tests of the trend; others are not told it where a share is
+        null, which would follow from it.
     """
 
     value: str | None
     before: float | None
     after: float | None
     grew: bool
-    p_value: float
+    p_value: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +121,10 @@ class Alarm:
 
     Attributes
     ----------
+    window, against
+        Names of the window, and of the one it is compared with.
     since, before
-        Beginning of the window, and of the one it is compared with.
+        Beginnings of both; null where they are open.
     apis
         What changed.
     compared
@@ -128,8 +137,10 @@ class Alarm:
         Of one API the values that changed for sure, the surest first.
     """
 
-    since: datetime
-    before: datetime
+    window: str
+    against: str
+    since: datetime | None
+    before: datetime | None
     apis: tuple[str, ...]
     compared: Compared
     p_value: float
@@ -139,8 +150,8 @@ class Alarm:
     def to_json(self) -> dict[str, Any]:
         """Return the alarm as the CLI prints it."""
         return asdict(self) | {
-            "since": self.since.isoformat(),
-            "before": self.before.isoformat(),
+            "since": self.since and self.since.isoformat(),
+            "before": self.before and self.before.isoformat(),
         }
 
 
@@ -150,8 +161,8 @@ class TrendReport(Result):
 
     Attributes
     ----------
-    period
-        Length of the windows.
+    division
+        Length of the windows, or `batch` or `source`.
     k, population, delta
         The question, the same in all windows.
     windows
@@ -168,7 +179,7 @@ class TrendReport(Result):
         APIs whose volatile values the view masks in a window.
     """
 
-    period: Period
+    division: Division
     k: int
     population: int
     delta: float
@@ -191,7 +202,7 @@ class TrendReport(Result):
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
         return {
-            "by": self.period,
+            "by": self.division,
             "k": self.k,
             "population": self.population,
             "delta": self.delta,
@@ -214,6 +225,8 @@ class _Read:
     """
 
     span: Span
+    place: int
+    name: str
     users: int
     told: Mapping[tuple[str, ...], ToldSpectra]
     distributions: Mapping[tuple[str, ...], CodeTable]
@@ -224,8 +237,8 @@ class _Read:
 class _Tested:
     """A test of one table between two windows, and the values that count most."""
 
-    since: datetime
-    before: datetime
+    after: _Read
+    before: _Read
     apis: tuple[str, ...]
     compared: Compared
     p_value: float
@@ -242,7 +255,7 @@ def report_trend(
     false_alarms: float = 0.01,
     progress: Callable[[str], None] = lambda _stage: None,
 ) -> TrendReport:
-    """Report exposure and drift over calendar windows.
+    """Report exposure and drift over windows.
 
     Parameters
     ----------
@@ -272,9 +285,9 @@ def report_trend(
     reads: list[_Read] = []
     tested: list[_Tested] = []
     reference: _Read | None = None
-    for span in windows.spans():
-        progress(f"{span.since:%Y-%m-%d}")
-        read, texts = _read(windows, span, wanted, k)
+    for place, span in enumerate(windows.spans(), start=1):
+        progress(span.name)
+        read, texts = _read(windows, span, place, wanted, k)
         if read.users >= k:
             if reference is not None:
                 tested += _compare(reference, read, k=k, texts=texts)
@@ -282,11 +295,11 @@ def report_trend(
         reads.append(_without_distributions(read))
     sizes = [read.users for read in reads if read.users >= k]
     if not sizes:
-        raise UndecidableError(f"no {windows.period} has {k} users", hint="take longer windows")
+        raise UndecidableError(f"no {windows.division} has {k} users", hint="take longer windows")
     question = question.among(max(int(np.median(sizes)), k))
     growing = {apis for apis in wanted if windows.may_be_masked(apis)}
     return TrendReport(
-        period=windows.period,
+        division=windows.division,
         k=k,
         population=question.users,
         delta=question.delta,
@@ -294,24 +307,27 @@ def report_trend(
         against=against,
         false_alarms=false_alarms,
         tests=len(tested),
-        alarms=tuple(_alarms(tested, false_alarms)),
+        alarms=tuple(_alarms(tested, false_alarms, windows.audience)),
         masked=tuple(sorted({api for read in reads for api in read.masked})),
     )
 
 
 def _read(
-    windows: Windows, span: Span, sets: Sequence[tuple[str, ...]], k: int
+    windows: Windows, span: Span, place: int, sets: Sequence[tuple[str, ...]], k: int
 ) -> tuple[_Read, Callable[[str], Mapping[int, str | None]]]:
     apis = sorted({api for names in sets for api in names})
     population = windows.population(span, apis)
     texts = functools.cache(population.value_texts)
-    try:
+    columns: dict[str, NDArray[np.integer[Any]]] = {}
+    users = 0
+    with suppress(UndecidableError):  # every user looks automated
         columns = {api: population.column(api) for api in apis}
-    except UndecidableError:  # every user looks automated
-        return _Read(span=span, users=0, told={}, distributions={}), texts
-    users = population.users
+        users = population.users
+    is_named = windows.audience is Audience.OWNER or windows.division not in PARTS
+    name = span.name if is_named else f"{windows.division} {place}"
+    read = _Read(span=span, place=place, name=name, users=users, told={}, distributions={})
     if not users:
-        return _Read(span=span, users=0, told={}, distributions={}), texts
+        return read, texts
     tables = dict.fromkeys([*sets, *((api,) for api in apis)])
     counted = {names: _distribution([columns[api] for api in names]) for names in tables}
     told = {
@@ -321,7 +337,7 @@ def _read(
     if windows.audience is Audience.OTHERS:
         counted = {names: _without_hidden(table, k) for names, table in counted.items()}
     masked = population.masked(apis, k)
-    return _Read(span=span, users=users, told=told, distributions=counted, masked=masked), texts
+    return replace(read, told=told, distributions=counted, masked=masked), texts
 
 
 def _without_distributions(read: _Read) -> _Read:
@@ -378,7 +394,10 @@ def _compare(
     for names in after.distributions:
         tuples, counts = _aligned(before.distributions[names], after.distributions[names])
         outcome = functools.partial(
-            _Tested, since=after.span.since, before=before.span.since, apis=names
+            _Tested,
+            after=_without_distributions(after),
+            before=_without_distributions(before),
+            apis=names,
         )
         seed = seed_of("drift", *names, _digest(*counts))
         test = compare_laws(*counts, seed=seed)
@@ -400,14 +419,14 @@ def _moved_values(
     k: int,
     text: Callable[[int], str | None],
 ) -> Iterator[MovedValue]:
-    """Values with the smallest p-values; what fewer than k users have is not told."""
+    """Values with the smallest p-values; what fewer than k users have now is not told."""
     p_values = test.cell_p_values
     order = np.argsort(p_values, kind="stable")[:_LISTED_VALUES]
     shares = [window / window.sum() for window in counts]
     for i in order[p_values[order] < 1].tolist():
         told = [bool(window[i] >= k) for window in counts]
         yield MovedValue(
-            value=text(int(codes[i])) if all(told) else None,
+            value=text(int(codes[i])) if told[1] else None,
             before=float(shares[0][i]) if told[0] else None,
             after=float(shares[1][i]) if told[1] else None,
             grew=bool(shares[1][i] > shares[0][i]),
@@ -421,23 +440,26 @@ def _text(code: int, *, name: str, texts: Callable[[str], Mapping[int, str | Non
     return texts(name).get(code, "(a value that the browser randomises)")
 
 
-def _alarms(tested: Sequence[_Tested], false_alarms: float) -> Iterator[Alarm]:
+def _alarms(tested: Sequence[_Tested], false_alarms: float, audience: Audience) -> Iterator[Alarm]:
     """Alarms among all tests, none of them false but with the tolerated probability."""
     adjusted = adjust_p_values([outcome.p_value for outcome in tested])
-    order = sorted(range(len(tested)), key=lambda i: (tested[i].since, adjusted[i]))
+    order = sorted(range(len(tested)), key=lambda i: (tested[i].after.place, adjusted[i]))
     for i in order:
         if adjusted[i] > false_alarms:
             continue
         outcome = tested[i]
         # Values are named in the same breath, so they are corrected for all tests as well.
-        certain = [
-            MovedValue(**asdict(value) | {"p_value": value.p_value * len(tested)})
-            for value in outcome.values
-            if value.p_value * len(tested) <= false_alarms
-        ]
+        certain = []
+        for value in outcome.values:
+            p_value = (value.p_value or 0.0) * len(tested)
+            if p_value <= false_alarms:
+                tells_of_few = audience is Audience.OTHERS and None in (value.before, value.after)
+                certain.append(replace(value, p_value=None if tells_of_few else p_value))
         yield Alarm(
-            since=outcome.since,
-            before=outcome.before,
+            window=outcome.after.name,
+            against=outcome.before.name,
+            since=outcome.after.span.window.since,
+            before=outcome.before.span.window.since,
             apis=outcome.apis,
             compared=outcome.compared,
             p_value=float(adjusted[i]),
@@ -455,8 +477,9 @@ def _trend_window(
         for apis, spectra in (read.told.items() if told else ())
     )
     return TrendWindow(
-        since=read.span.since,
-        until=read.span.until,
+        name=read.name,
+        since=read.span.window.since,
+        until=read.span.window.until,
         users=read.users if told else None,
         sets=tuple(lines),
     )

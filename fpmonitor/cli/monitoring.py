@@ -33,7 +33,7 @@ from fpmonitor.render import answers
 from fpmonitor.render.check_files import sentences, to_github, to_junit, to_sarif
 from fpmonitor.render.figures import of_trend
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.windows import Period
+from fpmonitor.store.windows import PARTS, Division, Period
 from fpmonitor.watch import Watch, WatchSettings, post_to, run_command
 
 if TYPE_CHECKING:
@@ -103,7 +103,12 @@ def trend(
             show_default="each API alone",
         ),
     ] = None,
-    by: Annotated[Period, typer.Option("--by", help="Length of the time windows (UTC).")] = "week",
+    by: Annotated[
+        Division,
+        typer.Option(
+            "--by", help="What a window is: a day, week or month (UTC), a batch, or a source."
+        ),
+    ] = "week",
     k: K = 10,
     population: Annotated[
         int | None,
@@ -152,7 +157,7 @@ def trend(
             progress=progress,
         )
         timeless = monitor.windows(by).timeless
-    if timeless >= k:
+    if timeless >= k and by not in PARTS:
         note(f"{timeless:,} visits have no time and belong to no window", quiet=quiet)
     if svg is not None:
         emit(of_trend(report, headed=True).file, svg)

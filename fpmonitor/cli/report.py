@@ -30,7 +30,7 @@ from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
@@ -82,20 +82,26 @@ def report(
             if decision is None
             else read_decision(decision)
         )
-        progress("measuring")
-        page = page_of(monitor, decided)
+        page = page_of(monitor, decided, name=users.db.name, progress=progress)
     emit(page, output)
     note(f"written to {output}", quiet=quiet)
 
 
-def page_of(monitor: Monitor, decision: Decision) -> str:
-    """Write the report on a decision, from the current users."""
+def page_of(
+    monitor: Monitor,
+    decision: Decision,
+    *,
+    name: str,
+    progress: Callable[[str], None] = lambda _stage: None,
+) -> str:
+    """Write the report on a decision, from the current users of a database."""
     findings = monitor.findings(
         decision,
         coverage=coverage(decision, product_exporters()),
         pairs=len(decision.policy.candidates) <= _MOST_RANKED,
+        progress=progress,
     )
-    return write_html(findings)
+    return write_html(findings, name=name)
 
 
 def plot(

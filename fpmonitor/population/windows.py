@@ -1,4 +1,4 @@
-"""Populations of calendar windows: the users of a day, a week or a month, one after the other."""
+"""Populations of windows: the users of a day, a batch or a source, one after the other."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from fpmonitor.population.volatile import may_be_masked
 from fpmonitor.store.database import Database
 from fpmonitor.store.names import said_names
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.windows import Period, Span, count_timeless, list_spans
+from fpmonitor.store.windows import Division, Span, count_timeless, list_spans
 
 
 @dataclass(frozen=True, kw_only=True)
 class Windows:
-    """The calendar windows of a database.
+    """The windows of a database.
 
     Attributes
     ----------
     database
         The open database.
-    period
-        Their length.
+    division
+        Their length, or `batch` or `source`.
     window
         Which visits count.
     view, audience
@@ -42,7 +42,7 @@ class Windows:
     """
 
     database: Database
-    period: Period
+    division: Division
     window: Window
     view: View
     audience: Audience = Audience.OWNER
@@ -53,7 +53,7 @@ class Windows:
 
     def spans(self) -> tuple[Span, ...]:
         """Windows with visits, in the order of time; errors as of `store.windows.list_spans`."""
-        return list_spans(self.database, self.period, self.window)
+        return list_spans(self.database, self.division, self.window)
 
     def population(self, span: Span, apis: Sequence[str]) -> Population:
         """Read the users of a window, with some APIs; codes mean the same in every window.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.decide.guarantee import limits
-from fpmonitor.render.numbers import count, percent
+from fpmonitor.render.numbers import between, count, percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
 
@@ -33,9 +33,13 @@ _SHOWN_VALUES = 3
 _SMALLEST_P = 1e-99
 _INTERVAL = ("lower", "upper", "width")
 _WHOLE = 99.5  # factors are whole numbers from here on
+_ESTIMATES = (
+    "`plug-in`: the observed shares taken for those of the population; `unbiased`: right on "
+    "average, and only for populations up to the observed users; `bits`: entropy."
+)
 _OFF_BY = (
-    "`off by`: how far it overstates the group of the median user, of the worst 5 % of the users, "
-    "of the worst 1 %."
+    "`off by`: how far that overstates the group of the median user, of the worst 5 % of the "
+    "users, of the worst 1 %."
 )
 # Members of an exposure that CSV can hold one of, and the options that ask for them.
 _DETAILS = {"bounds": "bounds", "trust": "trust", "entropies": "entropies", "cohorts": "given"}
@@ -78,6 +82,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
         ),
         caption=(
             f"{limits(population=first.population, users=first.users, delta=first.delta)} "
+            f"`observed`: share of the observed users. {_ESTIMATES} "
             f"`n/2^H`: group size by the entropy reading. {_OFF_BY}"
             f"{masked_note(api for r in reports for api in r.masked)}"
         ),
@@ -331,6 +336,10 @@ def overview(lines: Sequence[ApiOverview], k: int) -> Output:
     table = Table.of(
         lines,
         title=f"APIs, by the share of observed users in groups of fewer than {k}",
+        caption=(
+            "`coverage`: share of the users who have a value. `changes between visits`: share of "
+            "the users who came back with another value."
+        ),
         columns=[
             *names(lines),
             *columns("count", "users"),
@@ -390,50 +399,95 @@ def automation(report: AutomationReport) -> Output:
 
 
 def trend(report: TrendReport) -> Output:
-    """Exposure from window to window, and what changed."""
+    """Exposure from window to window: what changed in one sentence, a line a window, the rest."""
     return Output(
-        tables=[_trend_table(report), _alarm_table(report)],
+        preface=(_trend_summary(report),),
+        tables=[_window_table(report), _alarm_table(report), _trend_table(report)],
         rows=report.rows(),
         document=report.to_json(),
     )
 
 
+def _trend_summary(report: TrendReport) -> str:
+    """Say how many windows there are, and in which the users changed."""
+    first, last = report.windows[0].name, report.windows[-1].name
+    if len(report.windows) == 1:
+        return f"One window by {report.division}, {first}: there is none to compare it with."
+    said = f"{len(report.windows):,} windows by {report.division}, {first} to {last}."
+    against = f"against the {report.against} window"
+    changed = list(dict.fromkeys(alarm.window for alarm in report.alarms))
+    if not changed:
+        return f"{said} In none did the users change {against}, as far as can be told."
+    apis = sorted({api for alarm in report.alarms for api in alarm.apis})
+    more = "" if len(changed) <= _SHOWN_VALUES else f", and {len(changed) - _SHOWN_VALUES:,} more"
+    return (
+        f"{said} In {len(changed):,} the users changed {against}: "
+        f"{', '.join(changed[:_SHOWN_VALUES])}{more}, in {', '.join(apis)}."
+    )
+
+
+def _window_table(report: TrendReport) -> Table:
+    rows: list[Sequence[Cell]] = []
+    for window in report.windows:
+        alarms = [alarm for alarm in report.alarms if alarm.window == window.name]
+        changed = sorted({", ".join(alarm.apis) for alarm in alarms})
+        if not window.sets:
+            rows.append((window.name, f"fewer than {report.k}"))
+            continue
+        most = max(window.sets, key=lambda line: (line.plug_in, line.upper))
+        rows.append(
+            (
+                window.name,
+                count(window.users),
+                ", ".join(most.apis),
+                f"{between(most.lower, most.upper)}",
+                changed or None,
+            )
+        )
+    return Table(
+        title=f"By {report.division}",
+        columns=[
+            *columns("text", report.division),
+            *columns("right", "users"),
+            *columns("text", "most exposing set"),
+            *columns("right", "exposes"),
+            *columns("text", "changed"),
+        ],
+        rows=rows,
+    )
+
+
 def _trend_table(report: TrendReport) -> Table:
-    changed = {(alarm.since, alarm.apis) for alarm in report.alarms}
+    changed = {(alarm.window, alarm.apis) for alarm in report.alarms}
     rows: list[Sequence[Cell]] = []
     sections = []
     for window in report.windows:
-        start: Cell = f"{window.since:%Y-%m-%d}"
-        users: Cell = f"< {report.k}" if window.users is None else window.users
-        if window.users is None:
-            rows.append((start, users))
+        start: Cell = window.name
         for line in window.sets:
-            mark = "!" if (window.since, line.apis) in changed else ""
+            mark = "!" if (window.name, line.apis) in changed else ""
             shares = (line.plug_in, line.unbiased, line.lower, line.upper)
             rows.append(
-                (start, users, ", ".join(line.apis), line.values, line.entropy_bits, *shares, mark)
+                (start, ", ".join(line.apis), line.values, line.entropy_bits, *shares, mark)
             )
-            start = users = ""
+            start = ""
         sections.append(len(rows) - 1)
     return Table(
         title=(
             f"Share of users in groups of fewer than {report.k}, in a population of "
-            f"{report.population:,}, by {report.period}"
+            f"{report.population:,}, by {report.division}"
         ),
         caption=(
-            f"Each limit holds with probability {1 - report.delta:.6g}, for the average over "
-            "populations, its window and set alone. An ! marks users who changed against the "
-            "window they are compared with."
+            f"{_ESTIMATES} Each limit holds with probability {1 - report.delta:.6g}, for the "
+            "average over populations, its window and set alone. An ! marks users who changed "
+            "against the window they are compared with."
             f"{masked_note(report.masked)}"
         ),
         columns=[
-            *columns("text", "from"),
-            *columns("count", "users"),
-            *columns("text", "API set"),
+            *columns("text", report.division, "API set"),
             *columns("count", "values"),
             *columns("decimal", "bits"),
             *columns("share", "plug-in", "unbiased", "lower", "upper"),
-            *columns("verdict", ""),
+            *columns("verdict", "!"),
         ],
         rows=rows,
         sections=frozenset(sections),
@@ -452,7 +506,7 @@ def _alarm_table(report: TrendReport) -> Table:
         p_value = f"{alarm.p_value:.1g}" if alarm.p_value > _SMALLEST_P else f"< {_SMALLEST_P:.0e}"
         rows.append(
             (
-                f"{alarm.since:%Y-%m-%d}",
+                alarm.window,
                 ", ".join(alarm.apis),
                 alarm.compared,
                 percent(alarm.moved, 2),
@@ -466,10 +520,16 @@ def _alarm_table(report: TrendReport) -> Table:
             f"{report.tests:,} tests; were all windows draws from one distribution, any of them "
             f"would raise an alarm with probability {report.false_alarms:.6g} at most. `moved` "
             "estimates the users that moved; a value is named where at least "
-            f"{report.k} users of both windows have it."
+            f"{report.k} users have it now."
         ),
         columns=columns(
-            "text", "from", "API set", "changed", "moved", "p-value", "values that changed for sure"
+            "text",
+            report.division,
+            "API set",
+            "changed",
+            "moved",
+            "p-value",
+            "values that changed for sure",
         ),
         rows=rows or [("–", "no alarm")],
     )
@@ -481,7 +541,7 @@ def _moved(share: float | None, k: int) -> str:
 
 def _short(value: str | None) -> str:
     if value is None:
-        return "(a rare or new value)"
+        return "(a value that few users have now)"
     return value if len(value) <= 60 else value[:59] + "…"
 
 
@@ -491,8 +551,8 @@ def check(report: CheckReport) -> Output:
     what = "as counted" if report.exact else _LIMITS_OF_CHECK
     table = Table(
         title=(
-            f"{report.outcome}: share of users in groups of fewer than {policy.k}, "
-            f"budget {100 * policy.budget:.6g} %"
+            f"{report.outcome} (budget {100 * policy.budget:.6g} %): share of users in groups of "
+            f"fewer than {policy.k}"
         ),
         caption=(
             f"`at least`, `at most`: {what}.{_lacking_note(report)}{masked_note(report.masked)}"

@@ -68,17 +68,23 @@ def called(entry: ApiAction) -> str:
 
 def answer(decided: Decision) -> str:
     """Say what a site may read, and how many sets have which verdict."""
-    policy = decided.policy
+    listed = f": {', '.join(decided.recommended)}" if decided.recommended else ""
+    return f"{headline(decided)}{listed}. {counted(decided)}"
+
+
+def headline(decided: Decision) -> str:
+    """Say how many APIs a site may read."""
     if not decided.recommended:
-        first = "No API at all is certified to stay within the budget."
-    else:
-        first = (
-            f"A site may read {len(decided.recommended)} of {len(policy.candidates)} APIs "
-            f"together: {', '.join(decided.recommended)}."
-        )
+        return "No API at all is certified to stay within the budget"
+    few, many = len(decided.recommended), len(decided.policy.candidates)
+    return f"A site may read {few} of {many} APIs together"
+
+
+def counted(decided: Decision) -> str:
+    """Say how many sets have which verdict."""
     stopped = "" if decided.complete else " The search was stopped early: more may be allowed."
     return (
-        f"{first} {_sets(len(decided.allow), 'largest')} allowed, "
+        f"{_sets(len(decided.allow), 'largest')} allowed, "
         f"{_sets(len(decided.block), 'smallest')} blocked, {_sets(len(decided.undecided))} "
         f"undecided.{stopped}"
     )

@@ -21,10 +21,10 @@ from fpmonitor.render.charts import (
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.svg import standalone
 from fpmonitor.render.tables import Table, columns
+from fpmonitor.store.windows import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from datetime import datetime
 
     from fpmonitor.answers.curve import CurveReport
     from fpmonitor.answers.exposure import ExposureReport
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _MOST_POINTS = 300
 _FAR = 3.0  # an entropy reading that is off by this factor stands out
 _MOST_ROWS = 40
+_LONGEST_NAME = 20  # of a batch, below an axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +258,7 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
     """
     windows = [window for window in trend.windows if window.users is not None and window.sets]
     shown = _most_exposing(windows)
-    title = f"Exposure by {trend.period}"
+    title = f"Exposure by {trend.division}"
     said = _changes(trend)
     note = (
         f"Share of the users in groups of fewer than {trend.k}, in a population of "
@@ -271,40 +272,41 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
         f"users changed in {changed} of {len(trend.windows)} windows"
     )
     lines = [(window, line) for window in windows for line in window.sets if line.apis in shown]
+    places = {window.name: _place(trend, window) for window in windows}
     return Figure(
         note=note,
         svg=line_chart(
-            [_trend_series(apis, lines) for apis in shown],
+            [_trend_series(apis, lines, places) for apis in shown],
             title=f"{title}: {said}",
             heading=(
-                f"Share of users in groups of fewer than {trend.k}, by {trend.period}",
+                f"Share of users in groups of fewer than {trend.k}, by {trend.division}",
                 described,
             )
             if headed
             else (),
-            x_label=f"{trend.period} from",
+            x_label=_window_word(trend),
             y_label="exposure",
             shares=True,
-            names=[(window.since.timestamp(), f"{window.since:%Y-%m-%d}") for window in windows],
-            marks=_trend_marks(trend, windows),
+            names=[(places[window.name], _short_name(window.name)) for window in windows],
+            marks=_trend_marks(trend, places),
             bars=Bars(
-                x=[window.since.timestamp() for window in windows],
+                x=list(places.values()),
                 heights=[window.users or 0 for window in windows],
-                notes=[f"{window.since:%Y-%m-%d}: {window.users:,} users" for window in windows],
+                notes=[f"{window.name}: {window.users:,} users" for window in windows],
                 name="users",
             ),
         ),
         table=Table(
             title=title,
             columns=[
-                *columns("text", f"{trend.period} from", "APIs"),
+                *columns("text", _window_word(trend), "APIs"),
                 *columns("count", "users"),
                 *columns("short share", "lower", "estimate", "upper"),
                 *columns("decimal", "entropy, bits"),
             ],
             rows=[
                 (
-                    f"{window.since:%Y-%m-%d}",
+                    window.name,
                     " + ".join(line.apis),
                     window.users,
                     line.lower,
@@ -319,10 +321,25 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
 
 
 def _changes(trend: TrendReport) -> str:
-    changed = sorted({f"{alarm.since:%Y-%m-%d}" for alarm in trend.alarms})
+    changed = list(dict.fromkeys(alarm.window for alarm in trend.alarms))
     if not changed:
         return "No window differs from the one before by more than chance."
-    return f"The users changed, beyond chance, in the windows from {', '.join(changed)}."
+    return f"The users changed, beyond chance, in the windows {', '.join(changed)}."
+
+
+def _window_word(trend: TrendReport) -> str:
+    return trend.division if trend.division in PARTS else f"{trend.division} from"
+
+
+def _place(trend: TrendReport, window: TrendWindow) -> float:
+    """Where a window is drawn: by time where it has one, else by its turn."""
+    if trend.division in PARTS or window.since is None:
+        return float(trend.windows.index(window))
+    return window.since.timestamp()
+
+
+def _short_name(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def _most_exposing(windows: Sequence[TrendWindow]) -> list[tuple[str, ...]]:
@@ -337,34 +354,37 @@ def _estimate(line: TrendLine) -> float:
     return line.plug_in if line.unbiased is None else line.unbiased
 
 
-def _trend_series(apis: tuple[str, ...], lines: Sequence[tuple[TrendWindow, TrendLine]]) -> Series:
+def _trend_series(
+    apis: tuple[str, ...],
+    lines: Sequence[tuple[TrendWindow, TrendLine]],
+    places: Mapping[str, float],
+) -> Series:
     held = [(window, line) for window, line in lines if line.apis == apis]
     return Series(
         name=", ".join(apis),
-        x=[window.since.timestamp() for window, _ in held],
+        x=[places[window.name] for window, _ in held],
         y=[_estimate(line) for _, line in held],
         lower=[line.lower for _, line in held],
         upper=[line.upper for _, line in held],
         notes=[
-            f"{window.since:%Y-%m-%d}, {', '.join(apis)}: {percent(line.lower)} to "
-            f"{percent(line.upper)}"
+            f"{window.name}, {', '.join(apis)}: {percent(line.lower)} to {percent(line.upper)}"
             for window, line in held
         ],
     )
 
 
-def _trend_marks(trend: TrendReport, windows: Sequence[TrendWindow]) -> list[Mark]:
-    apis_of: dict[datetime, set[str]] = {}
+def _trend_marks(trend: TrendReport, places: Mapping[str, float]) -> list[Mark]:
+    apis_of: dict[str, set[str]] = {}
     for alarm in trend.alarms:
-        apis_of.setdefault(alarm.since, set()).update(alarm.apis)
+        apis_of.setdefault(alarm.window, set()).update(alarm.apis)
     return [
         Mark(
-            x=window.since.timestamp(),
+            x=place,
             word="users changed",
-            note=f"{window.since:%Y-%m-%d}: {', '.join(sorted(apis_of[window.since]))}",
+            note=f"{name}: {', '.join(sorted(apis_of[name]))}",
         )
-        for window in windows
-        if window.since in apis_of
+        for name, place in places.items()
+        if name in apis_of
     ]
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import names
-from fpmonitor.render.decisions import answer, called
+from fpmonitor.render.decisions import called, counted, headline
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
 from fpmonitor.render.svg import chart_style
-from fpmonitor.render.tables import Column, Table, columns, html
+from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,8 +41,8 @@ _MARKS = {
 }
 
 
-def write_html(findings: Findings) -> str:
-    """Write the report, an HTML document of its own."""
+def write_html(findings: Findings, *, name: str = "") -> str:
+    """Write the report, an HTML document of its own; `name` is what the data are called."""
     style = f"{_static('report.css')}\n{chart_style()}"
     script = _static("report.js")
     policy = (
@@ -81,13 +81,29 @@ def write_html(findings: Findings) -> str:
         f"<style>{style}</style></head><body>"
         '<a class="skip" href="#main">To the findings</a>'
         f"<header><h1>{_TITLE}</h1>"
-        f'<p class="lead">{escape(answer(decision))}</p>'
-        f"<p>{escape(decision.guarantee)}</p></header>"
+        f'<p class="lead">{escape(headline(decision))}</p>{chips(decision.recommended)}'
+        f"<p>{escape(counted(decision))}</p>"
+        f"<p>{escape(decision.guarantee)}</p>"
+        f"<p>{escape(_data(findings, name))}</p></header>"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'
         f"<footer><p>Made by fpmonitor on {findings.made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer "
         f"than {decision.policy.k} users are omitted.</p></footer>"
         f"<script>{script}</script></body></html>\n"
     )
+
+
+def chips(apis: Sequence[str]) -> str:
+    """Return names of APIs as a list in a line; empty for none."""
+    items = "".join(f"<li>{broken_at_dots(api)}</li>" for api in apis)
+    return items and f'<ul class="chips">{items}</ul>'
+
+
+def _data(findings: Findings, name: str) -> str:
+    """Say what the data are called, how much there is, and of which weeks."""
+    told = [window for window in findings.trend.windows if window.users] if findings.trend else []
+    weeks = f", weeks of {told[0].name} to {told[-1].name}" if told else ""
+    called = f"{name}, " if name else ""
+    return f"Data: {called}{findings.decision.users:,} users, {findings.visits:,} visits{weeks}."
 
 
 def _recommended(findings: Findings) -> str:

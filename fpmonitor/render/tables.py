@@ -48,7 +48,7 @@ _COLOURS = {"allow": "green", "block": "red", "undecided": "yellow", "!": "red"}
 _IN_NAME = re.compile(r"(?<=[A-Za-z])[.#](?=[A-Za-z])")
 _BETWEEN_WORDS = re.compile(r" (?!%)")  # "5 %" is one word
 _FILE_WIDTH = 120
-_LEAST_TEXT, _ROOM_FOR_TEXT = 8, 24
+_LEAST_TEXT, _ROOM_FOR_TEXT = (8, 16), 24  # letters; the least by the width of the terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,19 +191,19 @@ def _member_of(name: str) -> str:
 
 
 def terminal(table: Table, *, to_file: bool = False) -> str:
-    """Draw a table; as wide as the terminal, in colour only on one.
+    """Draw a table; as wide as the terminal, also for a file, and in colour only on one.
 
     Where the terminal is too narrow for all columns, further ones follow below, beside the first
     one again. No number is cut: a table of two columns may be wider than the terminal.
     """
     from rich.console import Console  # noqa: PLC0415 -- slow to load
 
-    on_terminal = sys.stdout.isatty() and not to_file
+    is_coloured = sys.stdout.isatty() and not to_file
     console = Console(
         file=io.StringIO(),
-        force_terminal=on_terminal,
-        no_color=bool(os.environ.get("NO_COLOR")) or not on_terminal,
-        width=None if on_terminal else _FILE_WIDTH,
+        force_terminal=is_coloured,
+        no_color=bool(os.environ.get("NO_COLOR")) or not is_coloured,
+        width=_width(),
     )
     parts = _parts(table, console.width)
     drawn = [_rich_table(part, console.width) for part in parts]
@@ -215,11 +215,14 @@ def terminal(table: Table, *, to_file: bool = False) -> str:
     return _text_of(console)
 
 
-def paragraph(text: str, *, to_file: bool = False) -> str:
+def paragraph(text: str) -> str:
     """Return a paragraph in lines as wide as the terminal, and an empty line."""
-    width = get_terminal_size().columns if sys.stdout.isatty() and not to_file else _FILE_WIDTH
-    lines = wrap(printable(text), width, break_long_words=False, break_on_hyphens=False)
+    lines = wrap(printable(text), _width(), break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines) + "\n\n"
+
+
+def _width() -> int:
+    return get_terminal_size().columns if sys.stdout.isatty() else _FILE_WIDTH
 
 
 def _text_of(console: Console) -> str:
@@ -284,7 +287,9 @@ def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
         drawn.add_row(*(_plain(cell.text, _COLOURS.get(cell.verdict, "")) for cell in row))
         if place in table.sections:
             drawn.add_section()
-    return drawn, _least_width(table.columns, names, widest, _LEAST_TEXT)
+    few, enough = _LEAST_TEXT
+    least = max(few, min(enough, width // 3))
+    return drawn, _least_width(table.columns, names, widest, least)
 
 
 def _least_width(
@@ -323,6 +328,9 @@ def _html_cell(cell: Marked) -> str:
 
 
 def _html_text(text: str) -> str:
-    """Return text whose lines are kept, and whose names of APIs may be broken at their dots."""
-    broken = _IN_NAME.sub("\\g<0><wbr/>", escape(text))
-    return broken.replace("\n", "<br/>")
+    return broken_at_dots(text).replace("\n", "<br/>")
+
+
+def broken_at_dots(text: str) -> str:
+    """Return text as HTML in which names of APIs may be broken at their dots."""
+    return _IN_NAME.sub("\\g<0><wbr/>", escape(text))

@@ -25,11 +25,20 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from fpmonitor.errors import FpmonitorError
+from fpmonitor.render.decisions import counted, headline
+from fpmonitor.render.html import chips
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import html
 from fpmonitor.serve.auth import AuthGuard
-from fpmonitor.serve.figures import apis_table, draw_history, draw_limits, history_table
+from fpmonitor.serve.figures import (
+    MOST_SETS,
+    apis_table,
+    check_table,
+    draw_history,
+    draw_limits,
+    history_table,
+)
 from fpmonitor.serve.overview import History, Overview, take_overview
 from fpmonitor.serve.requests import refusal_of
 from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
@@ -118,7 +127,7 @@ class _DashboardViews:
             **self._live_values(overview),
             ticked=ticked,
             answer=await self._answer(overview, ticked),
-            guarantee="Live view of collected logs." if decision is None else decision.guarantee,
+            decision=decision,
             scripts=[script_named(name) for name in SCRIPTS],
             origin=f"{request.url.scheme}://{request.url.netloc}",
             script=_static_path("dashboard.js"),
@@ -153,8 +162,12 @@ class _DashboardViews:
 
     def _live_values(self, overview: Overview) -> dict[str, Any]:
         readings = self._history.readings(overview.reading) if overview.reading else []
+        check = overview.check
         values = {
             "overview": overview,
+            "check": check,
+            "most_sets": MOST_SETS,
+            "check_table": "" if check is None else html(check_table(check)),
             "apis_table": html(apis_table(overview.apis)),
             "readings": readings,
         }
@@ -242,7 +255,12 @@ def _templates() -> jinja2.Environment:
     templates = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    templates.globals["percent"] = percent
+    templates.globals |= {
+        "percent": percent,
+        "headline": headline,
+        "counted": counted,
+        "chips": chips,
+    }
     templates.filters["breakable"] = _breakable
     return templates
 

@@ -5,15 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.render.charts import Series, line_chart, range_chart
-from fpmonitor.render.numbers import percent
-from fpmonitor.render.tables import Table, columns
+from fpmonitor.render.numbers import between, percent
+from fpmonitor.render.tables import Marked, Table, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.answers.apis import ApiOverview
+    from fpmonitor.answers.check import CheckReport
+    from fpmonitor.decide.decision import Verdict
     from fpmonitor.population.exposure_index import IndexedExposure
     from fpmonitor.serve.overview import Measurement
+
+
+MOST_SETS = 10
+_NOW: Mapping[Verdict, str] = {
+    "allow": "holds",
+    "block": "violated",
+    "undecided": "cannot tell",
+}
 
 
 def draw_limits(explored: IndexedExposure, budget: float | None) -> str:
@@ -70,6 +80,23 @@ def history_table(readings: Sequence[Measurement]) -> Table:
             *columns("text", ("Time (UTC)", lambda reading: f"{reading.time:%Y-%m-%d %H:%M:%S}")),
             *columns("count", "Users"),
             *columns("short share", "Estimate", "Lower", "Upper"),
+        ],
+    )
+
+
+def check_table(check: CheckReport) -> Table:
+    """Return the allow list with its verdicts now, what is in doubt first."""
+    order = ("block", "undecided", "allow")
+    rows = sorted(check.verdicts.items(), key=lambda line: order.index(line[1]))
+    return Table(
+        columns=[
+            *columns("text", "Allowed set"),
+            *columns("verdict", "Now"),
+            *columns("right", "Exposes"),
+        ],
+        rows=[
+            (", ".join(apis), Marked(_NOW[verdict], verdict), between(*check.limits[apis]))
+            for apis, verdict in rows[:MOST_SETS]
         ],
     )
 

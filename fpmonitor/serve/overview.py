@@ -1,4 +1,4 @@
-"""What the dashboard shows: counts, exposure of the recommended set, and what needs attention."""
+"""What the dashboard shows: whether the allow list holds, counts, and what needs attention."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from fpmonitor.answers.check import report_check
 from fpmonitor.answers.decide import question_of
-from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.errors import FpmonitorError, UndecidableError, UnknownNameError
 from fpmonitor.question import Question
 from fpmonitor.render.numbers import percent
 
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.answers.apis import ApiOverview
+    from fpmonitor.answers.check import CheckReport
     from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
 
-Level = Literal["bad", "warn", "note"]
+Level = Literal["warn", "note"]
 DEFAULT_K = 10
 _REJECTED_SHARE = 0.01
 _CHANGED_SHARE = 0.1
@@ -31,7 +33,7 @@ _CHANGED_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that needs attention; `bad` is a broken promise, `warn` one in doubt."""
+    """Something that needs attention; `warn` where what is shown may be wrong."""
 
     level: Level
     text: str
@@ -84,6 +86,8 @@ class Overview:
         Users in memory; null when fewer than k, or when a candidate was never observed.
     recommended
         Exposure of the recommended set; null without one.
+    check
+        The allow list, tested on all users of now; null where that is not possible.
     alerts
         The worst first.
     """
@@ -98,6 +102,7 @@ class Overview:
     apis: tuple[ApiOverview, ...]
     explorer: ExposureIndex | None
     recommended: IndexedExposure | None
+    check: CheckReport | None
     alerts: tuple[Alert, ...]
 
     @property
@@ -133,9 +138,10 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
         if explorer is not None and decision is not None and decision.recommended
         else None
     )
+    check, failure = _check(monitor, decision) if shown else (None, None)
     alerts = [
-        *([problem] if problem else []),
-        *_alerts_of_decision(decision, explorer, recommended),
+        *(alert for alert in (problem, failure) if alert),
+        *_alerts_of_decision(decision, explorer),
         *_alerts_of_batches(sum(b.read for b in batches), sum(b.rejected for b in batches)),
     ]
     apis = tuple(monitor.apis(k=question.k)) if shown else ()
@@ -151,7 +157,8 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
         apis=apis,
         explorer=explorer,
         recommended=recommended,
-        alerts=tuple(sorted(alerts, key=lambda alert: ("bad", "warn", "note").index(alert.level))),
+        check=check,
+        alerts=tuple(sorted(alerts, key=lambda alert: ("warn", "note").index(alert.level))),
     )
 
 
@@ -175,31 +182,26 @@ def _hold_users(
         return None, Alert("warn", f"The decision's data and these differ: {error}.")
 
 
-def _alerts_of_decision(
-    decision: Decision | None, explorer: ExposureIndex | None, recommended: IndexedExposure | None
-) -> list[Alert]:
+def _check(monitor: Monitor, decision: Decision | None) -> tuple[CheckReport | None, Alert | None]:
+    """Test the allow list on all users: however often they grow, that has the decision's delta."""
+    if decision is None:
+        return None, None
+    try:
+        return report_check(monitor.population_as(decision), decision), None
+    except FpmonitorError as error:
+        return None, Alert("warn", f"The allow list cannot be tested: {error}.")
+
+
+def _alerts_of_decision(decision: Decision | None, explorer: ExposureIndex | None) -> list[Alert]:
     if decision is None:
         return [Alert("note", "No decision is loaded: exposure is shown, verdicts are not.")]
-    if explorer is None:
+    if explorer is None or explorer.seal == decision.digest:
         return []
-    alerts = []
-    if recommended is not None:
-        budget = decision.policy.budget
-        if recommended.lower > budget:
-            alerts.append(Alert("bad", "The recommended set exposes more users than the budget."))
-        elif recommended.upper > budget:
-            alerts.append(
-                Alert("warn", "On today's users the recommended set would not be certified.")
-            )
-    if explorer.seal != decision.digest:
-        alerts.append(
-            Alert(
-                "note",
-                f"The decision rests on {decision.users:,} users, {explorer.users:,} are observed "
-                "now: decide again.",
-            )
-        )
-    return alerts
+    text = (
+        f"The decision rests on {decision.users:,} users, {explorer.users:,} are observed now: "
+        "decide again."
+    )
+    return [Alert("note", text)]
 
 
 def _alerts_of_changes(apis: Sequence[ApiOverview], recommended: Sequence[str]) -> list[Alert]:

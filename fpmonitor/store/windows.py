@@ -1,4 +1,4 @@
-"""Calendar windows: the users of a day, a week or a month, read one window at a time.
+"""Windows: the users of a day, a week or a month, of a batch or a source, read one at a time.
 
 What a window holds is what its snapshot would: the latest value of every API of every user. But
 only the APIs that are asked for are read, and nothing is kept, so that a year of windows fits in
@@ -8,7 +8,7 @@ Logs that arrive in the order of time are read fastest: a window is then a stret
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -33,82 +33,115 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
 
 Period = Literal["day", "week", "month"]
+Division = Literal["day", "week", "month", "batch", "source"]
+PARTS = frozenset({"batch", "source"})  # divisions that are not of the calendar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A calendar window (UTC) that holds visits.
+    """Visits of a calendar window (UTC), or those of a batch or a source within a window.
 
     Attributes
     ----------
-    since, until
-        Its beginning (included) and end (excluded); a week begins on Monday.
-    source
-        The source that all its visits are of; None for any.
+    name
+        First day of a calendar window (a week begins on Monday); number and log of a batch; source.
+    window
+        Observations that count.
     visits
         How many.
     first, last
         The lowest and the highest number of a visit.
+    column, part
+        Column of the visits, and what it is in all of them; null for a calendar window.
     """
 
-    since: datetime
-    until: datetime
-    source: str | None
+    name: str
+    window: Window
     visits: int
     first: int
     last: int
+    column: str | None = None
+    part: int | None = None
 
     @property
     def bounds(self) -> dict[str, Any]:
         """What statements bind."""
         return {**self.window.bounds, "first": self.first, "last": self.last}
 
-    @property
-    def window(self) -> Window:
-        """The same as a window of a snapshot."""
-        return Window(self.since, self.until, self.source)
+    def left_out(self, why: str) -> LeftOut:
+        """Return a note that the window is not checked."""
+        since, until = self.window.since or datetime.min, self.window.until or datetime.max  # noqa: DTZ901
+        return LeftOut(since=since, until=until, why=why)
 
 
 def list_spans(
-    database: Database, period: Period, window: Window | None = None
+    database: Database, division: Division, window: Window | None = None
 ) -> tuple[Span, ...]:
-    """Windows with visits, in the order of time.
+    """Windows with visits, in the order of time; batches and sources as they were first stored.
 
     Parameters
     ----------
     database
         The open database.
-    period
-        Length of the windows.
+    division
+        Length of calendar windows, or what else divides the visits.
     window
         Only visits of this time and source; it cuts windows that it does not hold.
 
     Raises
     ------
     InputError
-        There is no such period.
+        There is no such division.
     UndecidableError
         No visit has a time, or none lies in the window.
     """
     window = window or Window()
-    if period not in get_args(Period):
-        raise InputError(f"period: must be one of {', '.join(get_args(Period))}, got {period!r}")
-    rows = database.rows("windows/spans", period=period, **window.bounds)
+    if division not in get_args(Division):
+        words = ", ".join(get_args(Division))
+        raise InputError(f"period: must be one of {words}, got {division!r}")
+    if division in PARTS:
+        return _list_parts(database, division, window)
+    rows = database.rows("windows/spans", period=division, **window.bounds)
     if not rows:
         raise UndecidableError(
             "no visit with a time",
-            hint="windows need logs with a time; name its column with `ingest --time`",
+            hint="windows need logs with a time; name its column with `ingest --time`, or take "
+            "each batch for a window: --by batch",
         )
+    spans = []
+    for since, visits, first, last in rows:
+        begin = max(since, naive_utc(window.since) or since)
+        end = min(_end(since, division), naive_utc(window.until) or datetime.max)  # noqa: DTZ901
+        spans.append(
+            Span(
+                name=f"{begin:%Y-%m-%d}",
+                window=Window(begin, end, window.source),
+                visits=visits,
+                first=first,
+                last=last,
+            )
+        )
+    return tuple(spans)
+
+
+def _list_parts(database: Database, division: Division, window: Window) -> tuple[Span, ...]:
+    column = f"{division}_id"
+    label = "source" if division == "batch" else "name"
+    fragments = {"part": column, "table": division, "label": label}
+    rows = database.rows("windows/parts", fragments=fragments, **window.bounds)
+    if not rows:
+        raise UndecidableError("no visit to estimate from", hint="ingest logs, or widen the window")
     return tuple(
         Span(
-            since=max(since, naive_utc(window.since) or since),
-            until=min(_end(since, period), naive_utc(window.until) or datetime.max),  # noqa: DTZ901
-            source=window.source,
+            name=f"{part}: {text}" if division == "batch" else text or "(no source)",
+            window=window,
             visits=visits,
             first=first,
             last=last,
+            column=column,
+            part=part,
         )
-        for since, visits, first, last in rows
+        for part, text, visits, first, last in rows
     )
 
 
@@ -143,18 +176,20 @@ def whole_windows(
     since = naive_utc(window.since) or datetime.min  # noqa: DTZ901
     until = naive_utc(window.until) or datetime.max  # noqa: DTZ901
     for span in reversed(list_spans(database, period, Window(source=window.source))):
-        if span.until <= since or span.since >= until:
+        left_out = span.left_out("")
+        begin, end = left_out.since, left_out.until
+        if end <= since or begin >= until:
             continue
-        if span.since >= now:
+        if begin >= now:
             why = "lies in the future"
-        elif span.until > now:
+        elif end > now:
             why = "is not over"
-        elif span.since < since or span.until > until:
+        elif begin < since or end > until:
             why = "is cut by the limits of time"
         else:
             yield span
             continue
-        yield LeftOut(since=span.since, until=span.until, why=why)
+        yield replace(left_out, why=why)
 
 
 def position(moment: datetime, period: Period) -> int:
@@ -201,7 +236,12 @@ def read_window(
 
 def _read_visits(database: Database, span: Span) -> Visits:
     """Read visits, and give each user a row."""
-    arrays = database.arrays("windows/visits", **span.bounds)
+    if span.column is None:
+        arrays = database.arrays("windows/visits", **span.bounds)
+    else:
+        arrays = database.arrays(
+            "windows/part_visits", fragments={"part": span.column}, part=span.part, **span.bounds
+        )
     ids = np.asarray(arrays["visit_id"], dtype=np.int64)
     user_ids = np.asarray(arrays["user_id"], dtype=np.int64)
     row_of = np.full(span.last - span.first + 1, -1, dtype=np.int64)
@@ -245,7 +285,7 @@ def _without_unobserved(
     return {api: column[~silent] for api, column in codes.items()}
 
 
-def _end(since: datetime, period: Period) -> datetime:
+def _end(since: datetime, period: Division) -> datetime:
     if period == "month":
         return (since.replace(day=1) + timedelta(days=32)).replace(day=1)
     return since + timedelta(days=7 if period == "week" else 1)

@@ -13,6 +13,7 @@ import pytest
 
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.cli import run
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
@@ -157,22 +158,50 @@ def test_a_change_is_found_and_named_where_it_happened(database: Path) -> None:
         assert alarm.p_value < 1e-4
         assert alarm.moved == pytest.approx(0.03, abs=0.02)
         assert ("Screen.height",) not in alarms
-        # Nobody had the new version before, so that its text must not be told.
+        # A new value is named where k users have it now; how many had it before is not told.
         [value] = [value for value in alarm.values if value.grew]
-        assert value.value is None
+        assert value.value == "Mozilla/5.0 Firefox/150.0"
         assert value.before is None
         assert value.after == pytest.approx(0.03, abs=0.02)
+        assert value.p_value is not None
         assert report.tests == 2 * 6
+    with Monitor(database, audience=Audience.OTHERS) as monitor:
+        told = monitor.trend(SETS, by="week", k=10).to_json()["drift"]["alarms"]
+    values = [value for alarm in told for value in alarm["values"]]
+    assert {value["p_value"] is None for value in values if value["before"] is None} == {True}
 
 
-def test_a_value_is_named_where_both_windows_have_k_users_of_it(database: Path) -> None:
+def test_batches_and_sources_are_windows_like_others(
+    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Monitor(database) as monitor:
+        weeks, batches = (monitor.trend(SETS, by=by, k=10) for by in ("week", "batch"))
+    assert [window.sets for window in batches.windows] == [window.sets for window in weeks.windows]
+    assert [window.name[:2] for window in batches.windows] == ["1:", "2:", "3:"]
+    assert {alarm.window for alarm in batches.alarms} == {batches.windows[2].name}
+    records = [
+        {"user": f"u{i}", "source": f"library {i % 3}", "Screen.width": i % 3 // 2}
+        for i in range(90)
+    ]
+    with Monitor(tmp_path / "db", create=True) as monitor:
+        monitor.ingest([str(write(tmp_path / "log.jsonl", records))])
+    asked = ["trend", "--db", str(tmp_path / "db"), "--by", "source", "--svg"]
+    assert run([*asked, str(tmp_path / "drawn.svg"), "--format", "table"]) == 0
+    printed = capsys.readouterr().out.replace("\n", " ")
+    assert printed.startswith(
+        "3 windows by source, library 0 to library 2. In 1 the users changed against the previous "
+        "window: library 2, in Screen.width."
+    )
+    assert run(["--for-others", *asked, str(tmp_path / "drawn.svg")]) == 0
+    assert "library" not in capsys.readouterr().out + (tmp_path / "drawn.svg").read_text()
+
+
+def test_a_value_is_named_where_k_users_have_it_now(database: Path) -> None:
     with Monitor(database) as monitor:
         monitor_sets = [["Navigator.userAgent"]]
         by_day = monitor.trend(monitor_sets, by="day", k=2, against="first", false_alarms=0.5)
         named = [value for alarm in by_day.alarms for value in alarm.values if value.value]
-        for value in named:
-            assert value.before is not None
-            assert value.after is not None
+        assert None not in [value.after for value in named]
     assert by_day.against == "first"
     assert {alarm.before for alarm in by_day.alarms} <= {START.replace(tzinfo=None)}
 

@@ -139,6 +139,11 @@ def test_exposure_has_the_members_of_the_contract(
         assert report["unbiased"] is None, "no unbiased estimate for a population above the sample"
         assert 0 <= report["lower"] <= report["upper"] <= 1
         assert set(report["paper"]) == {"theorem5", "theorem8"}
+    assert run(["exposure", *arguments, "--db", database, "--format", "csv"]) == 0
+    [first, _] = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert [float(first[f"paper.theorem5.{name}"]) for name in ("lower", "upper")] == reports[0][
+        "paper"
+    ]["theorem5"]
 
 
 def test_the_same_question_has_one_answer(

@@ -6,10 +6,12 @@ import io
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.render.output import Output
 from fpmonitor.render.store import listing, members
@@ -192,3 +194,40 @@ def test_a_marked_text_has_the_colour_of_its_verdict(monkeypatch: pytest.MonkeyP
     shown = Table(columns=columns("text", "", "limit"), rows=[("a", Marked("5 % rule", "block"))])
     assert "\x1b[31m5 % rule" in drawn(monkeypatch, shown, 80)
     assert '<td class="block">5 % rule</td>' in html(shown)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_screens_are_as_they_were_looked_at(
+    width: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A file from a terminal is as wide as it; what differs on purpose is looked at and copied."""
+    monkeypatch.chdir(tmp_path)
+    records = (
+        {"user": i, "userAgent": i % 40, "screen.width": i % 3, "Navigator.vendor": i * i % 700}
+        for i in range(3000)
+    )
+    Path("log.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert run(["ingest", "log.jsonl", "-q", "-o", "batches.json"]) == 0
+    assert run(["decide", "--k", "10", "--budget", "5%", "-o", "decision.json"]) == 0
+    drawn = re.sub(r"in \d+\.\d s", "in 0.0 s", capsys.readouterr().err)
+    shown = [
+        ["exposure", "--k", "10", "--apis", "userAgent,screen.width", "--apis", "Navigator.vendor"],
+        ["check", "decision.json"],
+        ["trend", "--by", "batch", "--apis", "screen.width"],
+        ["gate", "decision.json", "--want", "Navigator.vendor,userAgent"],
+    ]
+    for command in shown:
+        assert run([*command, "--format", "table", "-o", "screen.txt"]) == 0
+        screen = Path("screen.txt").read_text(encoding="utf-8")
+        drawn += f"$ fpmonitor {' '.join(command)}\n{screen}\n"
+    assert [line for line in drawn.splitlines() if len(line) > width and line[0] != "$"] == []
+    Path("drawn.txt").write_text(drawn, encoding="utf-8")
+    golden = Path(__file__).with_name(f"screen-{width}.txt")
+    assert drawn == golden.read_text(encoding="utf-8"), (
+        f"{Path('drawn.txt').absolute()}: look at it"
+    )

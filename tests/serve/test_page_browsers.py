@@ -16,6 +16,7 @@ import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+import polars as pl
 import pytest
 import uvicorn
 from starlette.applications import Starlette
@@ -347,6 +348,19 @@ def test_a_page_in_chromium_reaches_the_dashboard(service: Service) -> None:
         browser.page.on("pageerror", lambda error: complaints.append(str(error)))
         check_the_way_of_a_record(browser, service)
         assert complaints == []
+
+
+def test_nothing_hinders_readers_of_the_dashboard(
+    service: Service, hindrances: Callable[[Any, str], Iterator[str]]
+) -> None:
+    long_name = "WebGLRenderingContext.getParameter#UNMASKED_VENDOR_WEBGL"
+    records = [{"user": f"u{i}", long_name: i % 2, "Screen.width": i % 3} for i in range(300)]
+    service.monitor.ingest(pl.DataFrame(records))
+    candidates = [*ASKED, long_name]
+    service.decision = service.monitor.decide(k=2, budget=0.5, candidates=candidates)
+    with chromium() as browser, serving(service.app()) as port:
+        found = hindrances(browser.page.context.browser, f"http://localhost:{port}/")
+        assert list(found) == []
 
 
 def test_an_open_dashboard_keeps_up_by_itself(service: Service) -> None:
