@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from fpmonitor.collectors.records import (
+    UNDEFINED,
     RecordCollector,
     RecordError,
     Visit,
@@ -15,6 +16,7 @@ from fpmonitor.collectors.records import (
 from fpmonitor.vocabulary import aliases_of, api_of
 
 _SOURCE = "thumbmarkjs"
+_VIDEO_CARD = "hardware.videocard"
 _SECTIONS = {
     "audio",
     "canvas",
@@ -47,6 +49,8 @@ class ThumbmarkjsCollector(RecordCollector):
             raise RecordError("no result of ThumbmarkJS")
         values = _errors(result.get("error"))
         values |= leaves(_SOURCE, _components(result), depth=3)
+        if values.pop(api_of(_SOURCE, _VIDEO_CARD), None) is not None:  # a text says: no WebGL
+            values |= dict.fromkeys(_apis_of(_VIDEO_CARD), UNDEFINED)
         version = result.get("version", "1" if "components" in result else "0")
         return Visit(values, f"{_SOURCE} {version}")
 
@@ -69,11 +73,14 @@ def _errors(errors: Any) -> dict[str, str]:
         component = error.get("component") if isinstance(error, dict) else None
         if not isinstance(component, str):
             continue
-        apis = {
-            api
-            for name, api in aliases_of(_SOURCE).items()
-            if name == component or name.startswith(f"{component}.")
-        }
         text = error_text(error.get("message"))
-        values |= dict.fromkeys(apis or {api_of(_SOURCE, component)}, text)
+        values |= dict.fromkeys(_apis_of(component) or {api_of(_SOURCE, component)}, text)
     return values
+
+
+def _apis_of(component: str) -> set[str]:
+    return {
+        api
+        for name, api in aliases_of(_SOURCE).items()
+        if name == component or name.startswith(f"{component}.")
+    }

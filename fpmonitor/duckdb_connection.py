@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from importlib import resources
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 # DuckDB would download an extension that a file or a statement seems to need, or load one that the
 # user has, as for a path that is an address.
 _OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+_HTTPFS_PACKAGE = "duckdb_extension_httpfs"
+HOW_TO_GET_HTTPFS = (
+    "pip install 'fpmonitor[encryption]', which takes a DuckDB that it is packed for, or let "
+    "DuckDB fetch it: python -c \"import duckdb; duckdb.sql('INSTALL httpfs')\""
+)
 _INTERRUPTED = "Query interrupted"
 _connections: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
@@ -78,3 +84,22 @@ def interrupt_queries() -> None:
     for connection in list(_connections):
         with suppress(duckdb.ConnectionException):  # it was closed
             connection.interrupt()
+
+
+def load_httpfs(connection: duckdb.DuckDBPyConnection) -> None:
+    """Load DuckDB's extension `httpfs` from its package, or as it is installed; no download.
+
+    Raises
+    ------
+    duckdb.Error
+        It is not there for this version of DuckDB.
+    """
+    version = f"v{duckdb.__version__}"
+    with suppress(ModuleNotFoundError):
+        extensions = resources.files(_HTTPFS_PACKAGE) / "extensions"
+        packaged = extensions / version / "httpfs.duckdb_extension"
+        if packaged.is_file():
+            with resources.as_file(packaged) as file:
+                connection.load_extension(str(file))
+            return
+    connection.load_extension("httpfs")

@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 import duckdb
 
-from fpmonitor.duckdb_connection import in_memory
+from fpmonitor.duckdb_connection import HOW_TO_GET_HTTPFS, in_memory, load_httpfs
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml
 from fpmonitor.sql import quote_path, quote_text
@@ -58,6 +58,7 @@ _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SEPARATOR_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")  # of Excel
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_QUERY = re.compile(r"\?[^\s'\"]*")  # of an address, which may hold a signature
 _ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 _COMPRESSED_ENDINGS = ("", ".gz", ".zst")
 ROW = "log_row"
@@ -318,23 +319,32 @@ class LogFile:
             raise self._unreadable(error) from error
 
     def check_expansion(self) -> None:
-        """Check that a packed log does not unpack to far more than logs do.
+        """Check that a packed log or Parquet file does not hold far more than its size lets expect.
 
         Raises
         ------
         InputError
             It does, or its packing is broken.
         """
+        packed = self.path.stat().st_size
+        times = _most_expansion()
+        most = max(_FREE_EXPANSION_BYTES, times * packed)
+        hint = "if that is intended, set FPMONITOR_MAX_EXPANSION to more"
+        if self.format == "parquet":
+            cells = self.parquet_rows * len(self.parquet_columns)
+            if cells > most:
+                raise InputError(
+                    f"{self.label}: more than {times} cells for each of its bytes ({cells:,})",
+                    hint=hint,
+                )
         if self.compression == "uncompressed":
             return
-        most = max(_FREE_EXPANSION_BYTES, MAX_EXPANSION * self.path.stat().st_size)
         try:
             with self.open() as file:
                 while file.read(_BUFFER_BYTES):
                     if file.tell() > most:
                         raise InputError(
-                            f"{self.label}: unpacks to more than {MAX_EXPANSION} times its size",
-                            hint="if that is intended, unpack it first",
+                            f"{self.label}: unpacks to more than {times} times its size", hint=hint
                         )
         except _BROKEN_FILE as error:
             raise self._unreadable(error) from error
@@ -372,6 +382,19 @@ class LogFile:
     def _unreadable(self, error: Exception) -> InputError:
         reason = excerpt(str(error).split("\n", 1)[0])
         return InputError(f"{self.label}: cannot be read ({reason})")
+
+    @property
+    def parquet_rows(self) -> int:
+        """Number of rows that the end of a Parquet file tells; errors as of `parquet_columns`."""
+        try:
+            with in_memory() as connection:
+                [(rows,)] = connection.execute(
+                    "SELECT num_rows FROM parquet_file_metadata($path)",
+                    {"path": escape(str(self.path))},
+                ).fetchall()
+        except (duckdb.Error, OSError) as error:
+            raise InputError(f"{self.label}: not a readable Parquet file") from error
+        return int(rows)
 
     @cached_property
     def parquet_columns(self) -> list[tuple[str, str]]:
@@ -495,35 +518,45 @@ def frame_log(frame: Frame | LazyFrame, name: str) -> Iterator[LogFile]:
 
 
 @contextmanager
-def log_files(paths: Sequence[str]) -> Iterator[list[LogFile]]:
+def log_files(paths: Sequence[str], *, allow_network: bool = False) -> Iterator[list[LogFile]]:
     """Find the logs that files, folders, glob patterns and `-` (standard input) name.
 
     Folders are searched for files with a known ending.
 
+    Parameters
+    ----------
+    paths
+        Names, or addresses of one file each.
+    allow_network
+        Whether DuckDB may fetch what addresses name.
+
     Raises
     ------
     InputError
-        Nothing there, or a folder without logs.
+        Nothing there, a folder without logs, or an address that may not or cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder:
         found: dict[Path, LogFile] = {}
         for text in paths:
-            for log in _expand(text, Path(folder)):
+            for log in _expand(text, Path(folder), allow_network=allow_network):
                 found.setdefault(log.path.resolve(), log)
         yield list(found.values())
 
 
-def _expand(text: str, scratch: Path) -> list[LogFile]:
+def _expand(text: str, scratch: Path, *, allow_network: bool) -> list[LogFile]:
     if text == "-":
         spooled = scratch / "stdin"
         with spooled.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         return [_log_file(spooled, "<stdin>", scratch)]
     if _ADDRESS.match(text):
-        raise InputError(
-            f"{excerpt(text)}: fpmonitor reads files only, and nothing from the network",
-            hint="download it first, or pipe it in: `curl ADDRESS | fpmonitor ingest -`",
-        )
+        if not allow_network:
+            raise InputError(
+                f"{excerpt(text)}: fpmonitor reads nothing from the network of its own accord",
+                hint="download it first, pipe it in (`curl ADDRESS | fpmonitor ingest -`), or let "
+                "DuckDB fetch it with --allow-network",
+            )
+        return [_log_file(_fetched(text, scratch), _QUERY.sub("", text), scratch)]
     path = Path(text)
     try:
         is_there = path.exists()
@@ -554,6 +587,23 @@ def _expand(text: str, scratch: Path) -> list[LogFile]:
     if not path.is_file():
         raise InputError(f"{path}: neither a file nor a folder")
     return [_log_file(path, str(path), scratch)]
+
+
+def _fetched(address: str, scratch: Path) -> Path:
+    """Copy what an address names, which is held in memory meanwhile, to a new file."""
+    target = _new_file(scratch)
+    try:
+        with in_memory() as connection:
+            load_httpfs(connection)
+            found = "SELECT content FROM read_blob($address)"
+            [(content,)] = connection.execute(found, {"address": escape(address)}).fetchall()
+    except duckdb.Error as error:
+        reason = _QUERY.sub("", str(error).split("\n", 1)[0])
+        hint = HOW_TO_GET_HTTPFS if "httpfs" in reason else ""
+        label = _QUERY.sub("", address)
+        raise InputError(f"{excerpt(label)}: cannot be fetched ({reason})", hint=hint) from error
+    target.write_bytes(content)
+    return target
 
 
 def _matches(pattern: Path) -> list[Path]:
@@ -679,6 +729,14 @@ def excerpt(text: str) -> str:
     """Return the beginning of a record, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= 80 else line[:79] + "…"
+
+
+def _most_expansion() -> int:
+    """How many times larger than packed a log may be: as the environment says, else 300."""
+    text = os.environ.get("FPMONITOR_MAX_EXPANSION", str(MAX_EXPANSION))
+    if not (text.isascii() and text.isdigit() and len(text) < 12):
+        raise InputError("FPMONITOR_MAX_EXPANSION: must be a whole number")
+    return int(text)
 
 
 def _parquet_names(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:

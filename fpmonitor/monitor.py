@@ -142,6 +142,7 @@ class Monitor(Closing):
         collector: str | None = None,
         column_map: ColumnMap | None = None,
         digest_values: bool = False,
+        allow_network: bool = False,
         progress: Callable[[str, str], None] = lambda _source, _stage: None,
     ) -> list[BatchReport]:
         """Store logs: files, folders, glob patterns, `-` for standard input, or a frame.
@@ -160,6 +161,8 @@ class Monitor(Closing):
             The source of the logs, and which of their columns hold what; left out: by their shape.
         digest_values
             Keep digests of values instead of values, in this database for ever.
+        allow_network
+            Whether DuckDB may fetch paths that are addresses, with its extension `httpfs`.
 
         Raises
         ------
@@ -168,7 +171,7 @@ class Monitor(Closing):
             users), or a database with values in the clear that is to keep digests.
         """
         column_map = column_map or ColumnMap()
-        with _opened(logs, name) as files:
+        with _opened(logs, name, allow_network=allow_network) as files:
             recognised = [(log, choose_collector(log, column_map, collector)) for log in files]
             say_names(self.database, column_map.apis)
             if digest_values:
@@ -562,12 +565,12 @@ class Monitor(Closing):
 
 @contextmanager
 def _opened(
-    logs: str | Path | Sequence[str | Path] | Frame | LazyFrame, name: str
+    logs: str | Path | Sequence[str | Path] | Frame | LazyFrame, name: str, *, allow_network: bool
 ) -> Iterator[list[LogFile]]:
     if isinstance(logs, str | Path):
         logs = [logs]
     if isinstance(logs, Sequence):
-        with log_files([str(path) for path in logs]) as files:
+        with log_files([str(path) for path in logs], allow_network=allow_network) as files:
             yield files
         return
     with frame_log(logs, name) as log:

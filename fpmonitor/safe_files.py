@@ -110,10 +110,20 @@ def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
             file.flush()
             os.fsync(file.fileno())
         scratch.replace(path)
+        sync(path.absolute().parent)
     except OSError as error:
         raise InputError(f"cannot write {path} ({error.strerror})") from error
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def typed(content: Any, kind: type[_Kind], name: str, *, hint: str = "") -> _Kind:

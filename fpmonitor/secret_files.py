@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
+from fpmonitor.safe_files import sync
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,9 @@ def make_secret_file(path: Path, secret: str) -> None:
         raise InputError(f"key file {path}: cannot be made ({error.strerror})") from error
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"{secret}\n")
+        file.flush()
+        os.fsync(descriptor)
+    sync(path.absolute().parent)
 
 
 def check_owner_alone(path: Path, content: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,25 +41,6 @@ _NOTED_NAMES = 8
 LOGS = Annotated[
     list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input.")
 ]
-USER_COLUMN = Annotated[
-    str | None,
-    typer.Option(
-        "--user", help="Column with the user id; row: each record is a user.", metavar="COLUMN"
-    ),
-]
-TIME_COLUMN = Annotated[
-    str | None, typer.Option("--time", help="Column with the time.", metavar="COLUMN")
-]
-
-
-def column_map_of(
-    columns: Path | None, user: str | None, time: str | None, weight: str | None = None
-) -> ColumnMap:
-    """Return the column map of a file, with the names of the options in place of its own."""
-    column_map = ColumnMap.from_toml(columns) if columns else ColumnMap()
-    options = {"user": user, "time": time, "weight": weight}
-    named = {field: name for field, name in options.items() if name is not None}
-    return replace(column_map, columns={**column_map.columns, **named})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +49,15 @@ class Reading:
 
     collector: COLLECTOR = None
     columns: COLUMNS = None
-    user: USER_COLUMN = None
-    time: TIME_COLUMN = None
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user", help="Column with the user id; row: each record is a user.", metavar="COLUMN"
+        ),
+    ] = None
+    time: Annotated[
+        str | None, typer.Option("--time", help="Column with the time.", metavar="COLUMN")
+    ] = None
     weight: Annotated[
         str | None,
         typer.Option(
@@ -99,6 +86,25 @@ class Reading:
             "--flatten/--no-flatten", help="Whether each leaf of a nested column is an API."
         ),
     ] = True
+
+    def column_map(self) -> ColumnMap:
+        """Read the column map as it is now, with what the options say in place of its own."""
+        column_map = ColumnMap.from_toml(self.columns) if self.columns else ColumnMap()
+        options = {"user": self.user, "time": self.time, "weight": self.weight}
+        named = {field: name for field, name in options.items() if name is not None}
+        return replace(
+            column_map,
+            columns={**column_map.columns, **named},
+            apis={**column_map.apis, **assigned(self.names or ())},
+            ignore=column_map.ignore | set(self.ignore or ()),
+            flatten=column_map.flatten and self.flatten,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storing(Reading):
+    """Options for how logs are read and stored."""
+
     digest_values: Annotated[
         bool,
         typer.Option(
@@ -107,22 +113,19 @@ class Reading:
         ),
     ] = False
 
-    def column_map(self) -> ColumnMap:
-        """Read the column map as it is now, with what the options say in place of its own."""
-        column_map = column_map_of(self.columns, self.user, self.time, self.weight)
-        return replace(
-            column_map,
-            apis={**column_map.apis, **assigned(self.names or ())},
-            ignore=column_map.ignore | set(self.ignore or ()),
-            flatten=column_map.flatten and self.flatten,
-        )
-
 
 def ingest(
     *,
     paths: LOGS,
     db: DB = DEFAULT_DB,
-    reading: Reading,
+    reading: Storing,
+    allow_network: Annotated[
+        bool,
+        typer.Option(
+            "--allow-network",
+            help="Let DuckDB fetch addresses (https://, s3://) with its extension httpfs.",
+        ),
+    ] = False,
     register: REGISTER = None,
     shown: Shown,
     quiet: QUIET = False,
@@ -138,6 +141,7 @@ def ingest(
             collector=reading.collector,
             column_map=column_map,
             digest_values=reading.digest_values,
+            allow_network=allow_network,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
         after = known_names(monitor.database)

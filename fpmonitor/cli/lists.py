@@ -59,6 +59,13 @@ def export(
             "--report-to", help="Address that reports go to (https), for --variant report-only."
         ),
     ] = "",
+    by_information: Annotated[
+        bool,
+        typer.Option(
+            "--by-information",
+            help="Also block APIs that are no candidates and tell what a blocked one tells.",
+        ),
+    ] = False,
     strict: Annotated[
         bool,
         typer.Option(
@@ -85,7 +92,13 @@ def export(
         raise InputError(
             "export: no format given", hint=f"--to {', '.join(plugin_names(EXPORTERS))}"
         )
-    options = ExportOptions(site=site, variant=variant, targets=table, report_to=report_to)
+    options = ExportOptions(
+        site=site,
+        variant=variant,
+        targets=table,
+        by_information=by_information,
+        report_to=report_to,
+    )
     exporter: Exporter = load_plugin(EXPORTERS, to)
     result = exporter.export(decided, options)
     _check_names(result)
@@ -112,7 +125,7 @@ def _check_names(result: ExportResult) -> None:
     """
     blocked = [verdict for verdict in result.verdicts if verdict.action == "block"]
     unknown = [verdict for verdict in blocked if verdict.verdict == "unknown"]
-    if unknown and not any(verdict.enforced for verdict in blocked):
+    if unknown and not any(verdict.enforced or verdict.controls for verdict in blocked):
         listed = [f"{verdict.api} ({verdict.note})" for verdict in unknown[:_SHOWN_NAMES]]
         more = len(unknown) - len(listed)
         raise InputError(

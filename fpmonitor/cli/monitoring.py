@@ -13,7 +13,7 @@ import typer
 
 from fpmonitor.answers.trend import Against
 from fpmonitor.cli.context import INVOCATION, open_monitor
-from fpmonitor.cli.data import Reading
+from fpmonitor.cli.data import Storing
 from fpmonitor.cli.options import (
     DB,
     DEFAULT_DB,
@@ -278,7 +278,7 @@ def watch(
             min=0,
         ),
     ] = 2,
-    reading: Reading,
+    reading: Storing,
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,
 ) -> int:

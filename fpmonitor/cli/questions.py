@@ -32,6 +32,7 @@ from fpmonitor.decide.questions import BASE_WEIGHT, read_policy
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.realised import average_budget
+from fpmonitor.export.lists import told_elsewhere
 from fpmonitor.render import answers, decisions
 from fpmonitor.render.numbers import percent
 from fpmonitor.safe_files import read_toml
@@ -235,6 +236,9 @@ def decide(
     _note_level(decision, quiet=quiet)
     if realised:
         _note_price(decision, quiet=quiet)
+    if told := told_elsewhere(decision):
+        others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
+        note(f"no candidates, but they tell what is blocked: {others}", quiet=quiet)
     answer = decisions.decision(decision)
     shown.show(answer)
     if shown.output is not None:

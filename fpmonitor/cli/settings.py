@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SETTINGS_FILE = Path("fpmonitor.toml")
+# A folder may come from anybody: its file says what is asked, and not what is run, written, told
+# or sent.
+_NOT_FROM_A_FILE = frozenset(
+    ("command", "engine", "host", "output", "plot", "relay", "svg", "unsafe-counts", "verdicts")
+) | {"webhook", "write", "write-spectra"}
 _ALIKE: Mapping[tuple[str, ...], str] = {
     ("watch",): "ingest"
 }  # a command that reads logs as another one does
@@ -166,6 +171,12 @@ def _defaults(
 
 def _value(parameter: Any, value: Any, what: str) -> Any:
     """Check the type of a value; its range is checked like that of an option."""
+    name = what.rpartition(" ")[2]
+    if name in _NOT_FROM_A_FILE or (isinstance(value, str) and "://" in value):
+        raise InputError(
+            f"{SETTINGS_FILE}: {what}: a folder that may come from anybody does not set this",
+            hint=f"give --{name} on the command line",
+        )
     kind = parameter.type_descriptor.annotation
     if kind is datetime and isinstance(value, date):
         return value.isoformat()

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.data import LOGS, TIME_COLUMN, USER_COLUMN, column_map_of
-from fpmonitor.cli.options import COLLECTOR, COLUMNS, ENGINE, FORMAT, QUIET, Exposure
+from fpmonitor.cli.data import LOGS, Reading
+from fpmonitor.cli.options import ENGINE, FORMAT, QUIET, Exposure
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.cluster.snapshot import take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
@@ -28,10 +28,8 @@ PARQUET = Annotated[
 def convert_logs(
     paths: LOGS,
     output: PARQUET,
-    collector: COLLECTOR = None,
-    columns: COLUMNS = None,
-    user: USER_COLUMN = None,
-    time: TIME_COLUMN = None,
+    *,
+    reading: Reading,
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
@@ -40,8 +38,8 @@ def convert_logs(
         reports = convert(
             paths,
             output,
-            collector=collector,
-            column_map=column_map_of(columns, user, time),
+            collector=reading.collector,
+            column_map=reading.column_map(),
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
     show(store.batches(reports), output_format, None)

@@ -182,7 +182,7 @@ class Decision(Result):
         if verdict == "allow":
             return f"within the allowed set {names}" if because else "nothing is read"
         if verdict == "block":
-            return f"{names}: more than {budget} of the users are exposed, whatever else is read"
+            return f"{names}: exposes more than {budget} of the users"
         if not because:
             stopped = "the search was stopped before it came to this set; --resume goes on"
             return "no listed set settles it" if self.complete else stopped

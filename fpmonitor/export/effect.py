@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import HIDING, effect_of
+from fpmonitor.vocabulary import base_of, same_information
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,14 +21,28 @@ def left_readable(
 ) -> tuple[str, ...]:
     """Return the APIs that still distinguish users under the controls, sorted.
 
-    `means` says what products call them.
+    `means` says what products call them. One that is hidden still counts if what it tells stays
+    readable by another name, of an API that is not among them.
 
     An API that is removed or constant has one value for all users, and so has one that is
     randomised, read as one shared token: omitting it leaves the same groups of users. A coarsened
     API counts as it was. Merging values can only lower the exposure, so that this errs to the safe
     side.
     """
+    controls, apis = tuple(controls), set(apis)
+    names = {api: [means(api), *elsewhere(api, apis, means)] for api in apis}
+    return tuple(sorted(api for api in apis if readable(names[api], controls, absent)))
+
+
+def elsewhere(api: str, apis: Iterable[str], means: Callable[[str], str] = str) -> list[str]:
+    """APIs that tell what an API tells and are none of some APIs that are looked at, sorted."""
+    looked_at = {base_of(means(other)) for other in apis}
+    return [name for name in same_information(means(api)) if base_of(name) not in looked_at]
+
+
+def readable(
+    names: Iterable[str], controls: Iterable[Control], absent: frozenset[str]
+) -> list[str]:
+    """Those of some APIs, as products call them, that no control hides."""
     controls = tuple(controls)
-    return tuple(
-        sorted(api for api in set(apis) if effect_of(means(api), controls, absent) not in HIDING)
-    )
+    return [name for name in names if effect_of(name, controls, absent) not in HIDING]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.export.controls import HIDING, absent_apis, controls_of, effect_of
+from fpmonitor.export.controls import EFFECTS, HIDING, absent_apis, controls_of, effect_of
+from fpmonitor.export.effect import readable
 from fpmonitor.export.exporter import (
     ApiVerdict,
     ExportResult,
@@ -14,7 +15,7 @@ from fpmonitor.export.exporter import (
     other_name,
     printable,
 )
-from fpmonitor.export.lists import api_actions
+from fpmonitor.export.lists import api_actions, told_elsewhere
 from fpmonitor.vocabulary import is_known, meanings, nearest
 
 if TYPE_CHECKING:
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.export.controls import Control, Effect
-    from fpmonitor.export.exporter import ExportOptions, ParsedList
+    from fpmonitor.export.exporter import Enforcement, ExportOptions, ParsedList
     from fpmonitor.export.lists import ApiAction
 
 _REASONS: dict[Effect | None, str] = {
     "unchanged": "the request header goes, scripts still read the value",
     "coarsened": "fewer values, but not one",
+}
+_SHORT_OF_HIDING: dict[Effect | None, Enforcement] = {
+    "evaded": "by-passable",
+    "unchanged": "header-only",
 }
 
 
@@ -112,7 +117,8 @@ class ControlExporter:
 
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list that carries out `api_actions` as well as the format can."""
-        chosen = choose(api_actions(decision), self.controls(options), self.absent)
+        actions = api_actions(decision, by_information=options.by_information)
+        chosen = choose(actions, self.controls(options), self.absent)
         return self.export_plan(decision, chosen, options)
 
     def export_plan(
@@ -125,7 +131,7 @@ class ControlExporter:
         RuntimeError
             The list does not read back as what was meant: a bug.
         """
-        actions = api_actions(decision)
+        actions = api_actions(decision, by_information=options.by_information)
         verdicts = tuple(judge(action, actions, chosen, self.absent) for action in actions)
         text = self.write(
             ListSpec(
@@ -138,7 +144,16 @@ class ControlExporter:
         )
         if problems := self.validate(text):
             raise RuntimeError(f"{self.name}: wrote a list with problems: {problems}")
-        return ExportResult(text=text, verdicts=verdicts, controls=tuple(chosen), notes=self.notes)
+        notes = (*self.notes, *self._told(decision, chosen))
+        return ExportResult(text=text, verdicts=verdicts, controls=tuple(chosen), notes=notes)
+
+    def _told(self, decision: Decision, chosen: Sequence[Control]) -> list[str]:
+        """Say where the list leaves open, outside the candidates, what it blocks."""
+        told = told_elsewhere(decision)
+        return [
+            f"{name} tells what {', '.join(told[name])} tells, and stays readable"
+            for name in readable(told, chosen, self.absent)
+        ]
 
     def validate(self, text: str) -> list[str]:
         """Problems of a list, the ones that the product would pass over silently included."""
@@ -162,13 +177,13 @@ def choose(
         costs = [
             (
                 not control.hides(api),
-                control.effect_on(api) == "unchanged",
+                not control.hides(api) and EFFECTS.index(effect),
                 len(changed_by([control], allowed)),
                 len(collateral([control], blocked, allowed)),
                 position,
             )
             for position, control in enumerate(controls)
-            if control.effect_on(api)
+            if (effect := control.effect_on(api))
         ]
         if costs and (not min(costs)[0] or not min(costs)[2]):
             chosen.append(controls[min(costs)[-1]])
@@ -244,10 +259,13 @@ def judge(
             api=action.api,
             means=means,
             action="block",
-            verdict="header-only" if effect == "unchanged" else "impossible",
+            verdict=_SHORT_OF_HIDING.get(effect, "impossible"),
             effect=effect,
             controls=names(acting),
-            note=_notes_of(acting) or _REASONS.get(effect, "this format has no control for it"),
+            collateral=collateral(acting, *_divided(actions)) if effect == "evaded" else (),
+            note=(_way_round(api, acting) if effect == "evaded" else "")
+            or _notes_of(acting)
+            or _REASONS.get(effect, "this format has no control for it"),
         )
     hiding = [control for control in acting if control.hides(api)]
     others = collateral(hiding, *_divided(actions))
@@ -270,6 +288,12 @@ def _unknown(name: str) -> str:
     if not found and (near := nearest(name)):
         close = f"nearest: {', '.join(near)}"
     return "; ".join(filter(None, ["name not known to fpmonitor", close]))
+
+
+def _way_round(api: str, controls: Iterable[Control]) -> str:
+    """Say how a page reads an API beside controls that do not close every way."""
+    ways = dict.fromkeys(way for control in controls for way in control.ways_to(api))
+    return f"ways round it: {', '.join(ways)}" if ways else ""
 
 
 def _notes_of(controls: Iterable[Control]) -> str:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from fpmonitor.export.controls import Control, Effect
     from fpmonitor.export.lists import ApiAction
 
-Enforcement = Literal["exact", "over-blocking", "header-only", "impossible", "unknown"]
+Enforcement = Literal[
+    "exact", "over-blocking", "by-passable", "header-only", "impossible", "unknown"
+]
 _SITE = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]"
 )
@@ -36,6 +38,8 @@ class ExportOptions:
         Name of one of the exporter's variants, or the empty string for the first.
     targets
         Firefox: a version that fpmonitor knows, or a file that `fpmonitor targets` wrote.
+    by_information
+        Whether to block APIs as well that are no candidates and tell what a blocked one tells.
     report_to
         Permissions-Policy, report only: the https address that reports go to.
 
@@ -49,6 +53,7 @@ class ExportOptions:
     site: str | None = None
     variant: str = ""
     targets: str | Path = "153"
+    by_information: bool = False
     report_to: str = ""
 
     def __post_init__(self) -> None:
@@ -74,8 +79,9 @@ class ApiVerdict:
         What was decided.
     verdict
         `exact`; `over-blocking`: a block that changes other APIs as well, or an allowed API that
-        is changed; `header-only`: scripts still read the value; `impossible`: still readable;
-        `unknown`: nobody knows what surface this name is, and nothing is done about it.
+        is changed; `by-passable`: hidden from scripts that do not try to get round it, and `note`
+        says how others read it; `header-only`: scripts still read the value; `impossible`: still
+        readable; `unknown`: nobody knows what surface this name is, and nothing is done about it.
     effect
         What becomes of the API, or null for nothing.
     controls
@@ -156,6 +162,10 @@ class PlainExporter:
     def export(self, decision: Decision, options: ExportOptions) -> ExportResult:
         """Write the list; every verdict is `exact`."""
         check_options(self.name, options, variants=(), sites=False)
+        if options.by_information:
+            raise InputError(
+                f"{self.name} lists the candidates of the decision", hint="omit --by-information"
+            )
         return ExportResult(
             text=self.write(decision),
             verdicts=tuple(

@@ -64,11 +64,7 @@ class _Rule:
 def write_ublock(order: ListSpec) -> str:
     """Write a list for uBlock Origin."""
     domain = order.options.site or "*"
-    rules = [
-        f"{domain}##+js({control.name})"
-        for control in order.controls
-        if control.family == SCRIPTLETS
-    ]
+    rules = [f"{domain}##+js({call})" for call in _calls(order)]
     permissions = "|".join(
         control.name.removeprefix("permissions=")
         for control in order.controls
@@ -83,9 +79,8 @@ def write_adguard(order: ListSpec) -> str:
     """Write a list for AdGuard."""
     domain = order.options.site or ""
     rules = [
-        f"{domain}#%#//scriptlet({', '.join(map(_quoted, _adguard_call(control.name)))})"
-        for control in order.controls
-        if control.family == SCRIPTLETS
+        f"{domain}#%#//scriptlet({', '.join(map(_quoted, _adguard_call(call)))})"
+        for call in _calls(order)
     ]
     rules += [
         f"{_pattern(order)}${control.name}"
@@ -109,6 +104,15 @@ def _filter_list(order: ListSpec, rules: Sequence[str]) -> str:
     title, *comments = order.comments
     header = [f"! Title: {title}", *(f"! {line}" for line in comments)]
     return "\n".join([*header, *rules]) + "\n"
+
+
+def _calls(order: ListSpec) -> list[str]:
+    return [
+        call
+        for control in order.controls
+        if control.family == SCRIPTLETS
+        for call in (control.name, *control.also)
+    ]
 
 
 def _pattern(order: ListSpec) -> str:

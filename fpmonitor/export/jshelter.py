@@ -1,7 +1,7 @@
 """JShelter: the configuration that its advanced options take, with one custom level.
 
-Levels and their ranges: JShelter 0.23, configuration version 2.1. Keys that it does not know, or
-levels out of range, are reset without a sign.
+Levels and their ranges: JShelter 0.23. Keys that it does not know, or levels out of range, are
+reset without a sign, and a configuration of an older version is converted: that changes levels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FAMILY = "jshelter"
 _LEVEL = "fpm"
-_VERSION = 2.1
+_VERSION = 7.1
 _TEXTS = {"level_id", "level_text", "level_description"}
 _HIGHEST = {
     "time_precision": 3, "htmlcanvaselement": 2, "audiobuffer": 2, "webgl": 2, "plugins": 3,
@@ -88,5 +88,7 @@ JSHELTER = ControlExporter(
     families=(FAMILY,),
     write=write,
     read=read,
-    notes=("Not run in JShelter; workers are not reached.",),
+    notes=(
+        "Import a list for all sites twice: JShelter takes no default that it does not have yet.",
+    ),
 )

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
+from fpmonitor.export.effect import elsewhere
+
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
 
@@ -33,12 +35,30 @@ class ApiAction:
     means: str
 
 
-def api_actions(decision: Decision) -> list[ApiAction]:
+def api_actions(decision: Decision, *, by_information: bool = False) -> list[ApiAction]:
     """Return one action per candidate: the recommended set is allowed, all others are blocked.
 
     One site may read subsets of one allowed set only, so a list without state must keep to one.
+    `by_information` also blocks APIs that are no candidates and tell what a blocked one tells.
     """
-    return [_action(decision, api) for api in decision.policy.candidates]
+    actions = [_action(decision, api) for api in decision.policy.candidates]
+    if by_information:
+        actions += [
+            ApiAction(name, "block", f"tells what {', '.join(apis)} tells", name)
+            for name, apis in told_elsewhere(decision).items()
+        ]
+    return actions
+
+
+def told_elsewhere(decision: Decision) -> dict[str, list[str]]:
+    """Return API that is no candidate -> the blocked candidates that it tells as well, sorted."""
+    candidates = decision.policy.candidates
+    told: dict[str, list[str]] = {}
+    for api in candidates:
+        if api not in decision.recommended:
+            for name in elsewhere(api, candidates, decision.means):
+                told.setdefault(name, []).append(api)
+    return dict(sorted(told.items()))
 
 
 def _action(decision: Decision, api: str) -> ApiAction:

@@ -1,9 +1,11 @@
 """Permissions-Policy and client hints: response headers that a site sends for itself.
 
 W3C "Permissions Policy"; WICG "User-Agent Client Hints"; RFC 8942 (Accept-CH); structured fields
-are RFC 9651. A feature with an empty list of origins is off. `ch-*` features take a hint out of
-request headers, first-party requests included, but leave what scripts read; only
-`ch-ua-high-entropy-values` reaches scripts, and then for all hints.
+are RFC 9651. A feature with an empty list of origins is off. `ch-*` features take a hint out of the
+requests of resources, first-party requests included, but neither out of those of pages nor out of
+what scripts read; only `ch-ua-high-entropy-values` reaches scripts, and then for all hints.
+Requests of pages lose a hint only where Accept-CH does not ask for it, and browsers remember what
+was asked until they are asked for something else. Three hints are sent unasked.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from fpmonitor.export.enforce import ListSpec
 
 FAMILY = "permissions-policy"
+_SENT_ANYWAY = "Sec-CH-UA-Mobile"  # a list that asks for nothing; some servers drop an empty one
 _SENT_UNASKED = {"http:sec-ch-ua", "http:sec-ch-ua-mobile", "http:sec-ch-ua-platform"}
 _UPPER_CASE = {"ch": "CH", "ua": "UA", "dpr": "DPR", "rtt": "RTT", "ect": "ECT", "wow64": "WoW64"}
 _LINE = re.compile(
@@ -49,7 +52,7 @@ def write(order: ListSpec) -> str:
     hints = _hints(order.allowed)
     headers = {
         "Permissions-Policy": policy,
-        "Accept-CH": hints,
+        "Accept-CH": hints or (_SENT_ANYWAY if _hints(order.decided) else ""),
         "Critical-CH": hints,
         "Vary": hints,
     }

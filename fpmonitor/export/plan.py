@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.export.effect import left_readable
+from fpmonitor.export.effect import elsewhere, left_readable, readable
 from fpmonitor.export.enforce import changed_by
 
 if TYPE_CHECKING:
@@ -55,13 +56,19 @@ def cheapest_plan(
     these controls costs less. What is left is within an allowed set, so that the guarantee of the
     decision, which holds for all its sets at once, holds for the plan that was picked among many.
     """
+    candidates, means = decision.policy.candidates, decision.means
+    names = {
+        api: readable([means(api), *elsewhere(api, candidates, means)], (), absent)
+        for api in candidates
+    }
     hiders = {
-        api: [control for control in controls if control.hides(decision.means(api))]
-        for api in left_readable(decision.policy.candidates, (), absent, decision.means)
+        name: [control for control in controls if control.hides(name)]
+        for name in chain(*names.values())
     }
     search = _Search(hiders)
     for allowed in sorted([*decision.allow, ()], key=len, reverse=True):
-        search.hide([api for api in hiders if api not in allowed], ())
+        blocked = chain(*(names[api] for api in candidates if api not in allowed))
+        search.hide(list(dict.fromkeys(blocked)), ())
     if search.best is None:
         return None
     return plan_of(decision, sorted(search.best, key=controls.index), absent)

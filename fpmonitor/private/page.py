@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fpmonitor.private.study import CollectionRequest, Study, check_ask
 from fpmonitor.private.wire import decode_configs
-from fpmonitor.serve.snippet import SEALED, for_script, script_element, script_named
+from fpmonitor.serve.snippet import OWN_FILE, SEALED, for_script, script_element, script_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def sealing_lines(address: str, answers: SealedAnswers) -> str:
     )
     return f"""{script_element(address, script_named(SEALED))}
 <script>
-fpmonitor.seal({{
+{OWN_FILE}fpmonitor.seal({{
   to: {for_script(answers.to.rstrip("/"))},
   study: {for_script(answers.study.decode())},
   ask: {for_script(answers.ask.decode())},

@@ -26,6 +26,7 @@ _COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by qu
 _SHORT = {
     "exact": "yes",
     "over-blocking": "yes+",
+    "by-passable": "by-pass",
     "header-only": "header",
     "impossible": "-",
     "unknown": "?",
@@ -204,8 +205,9 @@ def coverage(found: Coverage) -> Output:
     table = Table(
         title="What each format enforces",
         caption=(
-            "yes: exact; yes+: over-blocking; header: header-only; -: impossible; ?: name not "
-            f"known to fpmonitor. Together: {', '.join(found.together) or 'nothing to do'}. "
+            "yes: exact; yes+: over-blocking; by-pass: by-passable; header: header-only; "
+            "-: impossible; ?: name not known to fpmonitor. "
+            f"Together: {', '.join(found.together) or 'nothing to do'}. "
             f"Missed by all: {', '.join(found.missed) or 'none'}."
         ),
         columns=[Column("API"), Column("action", "action"), *columns("text", *found.verdicts)],

@@ -35,6 +35,7 @@ _TITLE = "Which browser APIs a site may read together"
 _MARKS = {
     "exact": "✓",
     "over-blocking": "✓ and more",
+    "by-passable": "by-passable",
     "header-only": "header",
     "impossible": "–",
     "unknown": "?",

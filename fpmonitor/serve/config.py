@@ -48,6 +48,8 @@ class ServeConfig:
         API names new to the database that a write key may bring until the service starts again.
     max_spool_bytes
         Waiting and refused bytes above which requests are put off (429).
+    min_free_bytes
+        Room on the disk, besides as much as waits, below which requests are put off (429).
     flush_seconds
         How often waiting records go to the database.
     query_limit
@@ -68,6 +70,7 @@ class ServeConfig:
     records_per_minute: _Count = 600_000
     max_names: _Count = 1_000
     max_spool_bytes: _Count = 2_000_000_000
+    min_free_bytes: _Count = 64_000_000
     flush_seconds: Annotated[float, msgspec.Meta(ge=0)] = 5.0
     query_limit: str | None = None
 

@@ -138,9 +138,11 @@ class Service:
 
     @property
     def is_full(self) -> bool:
-        """Whether the spool holds more than it may, with what the database refuses."""
-        held = self.spool.waiting_bytes + self.spool.refused_bytes
-        return held > self.config.max_spool_bytes
+        """Whether the spool holds more than it may, or would leave the database no room."""
+        waiting = self.spool.waiting_bytes
+        if waiting + self.spool.refused_bytes > self.config.max_spool_bytes:
+            return True
+        return self.spool.free_bytes < waiting + self.config.min_free_bytes
 
     @property
     def status(self) -> Status:

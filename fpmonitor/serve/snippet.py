@@ -6,19 +6,42 @@ import base64
 import hashlib
 import html
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
+from fpmonitor.vocabulary import entry_of, is_known
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 SEALED = "collector-sealed.js"
-SCRIPTS = ("collector.js", "collector-ldp.js", SEALED)
+RANDOMISING = "collector-ldp.js"
+SCRIPTS = ("collector.js", RANDOMISING, SEALED)
 KEY_HERE = "YOUR-WRITE-KEY"
+OWN_FILE = "// Under a content security policy, put this into a script file of your own.\n"
+_PLAN_HERE = '{ mechanism: "grr", epsilon: 1, values: [/* your values, and */ "other"] }'
+# As `readerOf` of the snippet decides; a test compares the two over the whole vocabulary.
+_CALLED = re.compile(
+    r"""Date\.getTimezoneOffset|Navigator\.javaEnabled
+    |(HTMLCanvasElement\.toDataURL|MediaDevices\.enumerateDevices|Navigator\.(mimeTypes|plugins)
+      |OfflineAudioContext\.startRendering|SpeechSynthesis\.getVoices)[#]fpmonitor
+    |(FontFaceSet\.check|HTMLMediaElement\.canPlayType|NavigatorUAData\.getHighEntropyValues
+      |Permissions\.query|Window\.matchMedia|CSS\.supports|Media(Recorder|Source)\.isTypeSupported
+      |WebGL2?RenderingContext\.getParameter)[#].+
+    |WebGL2?RenderingContext\.get(SupportedExtensions|ContextAttributes)
+    |Intl\.\w+\.resolvedOptions([#].+)?
+    |css:(?!.*(ratio|resolution))[^#]+""",
+    re.VERBOSE,
+)
+_ATTRIBUTE = re.compile(
+    r"(AudioContext|AudioDestinationNode|BaseAudioContext|BatteryManager|Document|GPUAdapterInfo"
+    r"|History|Navigator|NavigatorUAData|NetworkInformation|Notification|Performance|Screen"
+    r"|ScreenOrientation|VisualViewport|Window)\.[a-z][^#]*"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +94,34 @@ def script_named(name: str) -> Script:
 def page_lines(address: str, apis: Sequence[str], script: Script) -> str:
     """Return HTML that loads a script from a service and asks for some APIs after consent.
 
-    `address` is that of the service, `https://host[:port]`.
+    `address` is that of the service, `https://host[:port]`. A script that randomises gets a plan
+    for each API, which sends nothing until somebody writes the values.
     """
     endpoint = for_script(f"{address.rstrip('/')}/v1/observations?key={KEY_HERE}")
+    wanted = f"apis: {for_script(list(apis))}"
+    if script.name == RANDOMISING:
+        plans = "".join(f"    {for_script(api)}: {_PLAN_HERE},\n" for api in apis)
+        wanted = f"randomised: {{\n{plans}  }}"
     return f"""{script_element(address, script)}
 <script>
-fpmonitor.collect({{
+{OWN_FILE}fpmonitor.collect({{
   endpoint: {endpoint},
-  apis: {for_script(list(apis))},
+  {wanted},
   consent: () => false, // replace: true, or a promise of true, once the visitor has agreed
 }});
 </script>
 """
+
+
+def unreadable(apis: Iterable[str]) -> list[str]:
+    """Return the APIs that the snippet never reads, whatever the browser; in their order."""
+    return [api for api in apis if not (_CALLED.fullmatch(api) or _is_attribute(api))]
+
+
+def _is_attribute(api: str) -> bool:
+    return bool(_ATTRIBUTE.fullmatch(api)) and not (
+        is_known(api) and entry_of(api).kind == "method"
+    )
 
 
 def script_element(address: str, script: Script) -> str:

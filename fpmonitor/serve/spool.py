@@ -16,12 +16,13 @@ import secrets
 import shutil
 import time
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, get_args
 
-from fpmonitor.errors import StoreError
-from fpmonitor.safe_files import write_bytes
+from fpmonitor.errors import InputError, StoreError
+from fpmonitor.safe_files import sync, write_bytes
 from fpmonitor.serve.group_commit import GroupCommit
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _ENDING = "jsonl"
 _OPEN = "open"
 _TAIL_BYTES = 1 << 16
 _GROUP_BYTES = 64_000_000
-_FAILING_SECONDS = 60.0
+_PROBE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Spool:
         )
         self._lock = asyncio.Lock()
         self._open: dict[Kind, int] = {}
-        self._failed_at = -_FAILING_SECONDS
+        self._failing = False
         for kind in KINDS:
             self._recover(kind)
         shutil.rmtree(self._parts, ignore_errors=True)
@@ -82,8 +83,14 @@ class Spool:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last records could not be written, within the last minute."""
-        return time.monotonic() - self._failed_at < _FAILING_SECONDS
+        """Whether the last records could not be written, nor anything else since."""
+        return self._failing
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that others than root may still write on the disk."""
+        disk = os.statvfs(self.folder)
+        return disk.f_bavail * disk.f_frsize
 
     @property
     def _refused(self) -> Path:
@@ -136,9 +143,9 @@ class Spool:
                 await asyncio.to_thread(self._write, group)
             except OSError:
                 self._bytes -= sum(len(one.data) for one in group)
-                self._failed_at = time.monotonic()
+                self._failing = True
                 raise
-        self._failed_at = -_FAILING_SECONDS
+        self._failing = False
         return [None] * len(group)
 
     def _write(self, group: list[_Lines]) -> None:
@@ -159,7 +166,7 @@ class Spool:
         if kind not in self._open:
             path = self._path(kind, _OPEN)
             self._open[kind] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            _sync_folder(self.folder)
+            sync(self.folder)
         return self._open[kind]
 
     async def close_segments(self) -> list[Path]:
@@ -175,9 +182,19 @@ class Spool:
             os.close(file)
             del self._open[kind]
             self._path(kind, _OPEN).replace(self._path(kind, _segment_name()))
-        _sync_folder(self.folder)
+        sync(self.folder)
         self._refused_bytes = _size(self._refused.glob("*"))
+        if self._failing:
+            self._probe()
         return self.ready()
+
+    def _probe(self) -> None:
+        """Try whether the disk takes bytes again: where nobody sends any, nothing else tells."""
+        path = self.folder / "probe"
+        with suppress(InputError):
+            write_bytes(path, [bytes(_PROBE_BYTES)], mode=0o600)
+            path.unlink()
+            self._failing = False
 
     def halves(self, segment: Path) -> list[Path]:
         """Copy a segment of several records into two; a single record has no halves.
@@ -258,11 +275,3 @@ def _cut_torn_line(path: Path) -> None:
                 return
             end = start
         file.truncate(0)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

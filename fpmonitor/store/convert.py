@@ -19,9 +19,10 @@ from fpmonitor.errors import InputError
 from fpmonitor.logs import ColumnMap, log_files
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
+from fpmonitor.store.names import said_names, say_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 # Columns of a converted log beside those of the APIs.
 FIELDS = ("user", "time", "source", "batch", "visit")
@@ -39,7 +40,8 @@ def convert(
     """Write the visits of logs into one Parquet file.
 
     Columns: `user`, `time` (UTC), `source`, `batch` (the name of the log), `visit` (the place in
-    the order of the logs), and one of text an API, null where it is absent. A text is a value,
+    the order of the logs), and one of text an API, null where it is absent; one that the column map
+    says to be an API of the vocabulary bears the name of that. A text is a value,
     unless it begins with the separator U+001F: then a status (`value`, `undefined`, `error`), the
     separator and a text follow, where U+001E stands for none.
 
@@ -67,7 +69,8 @@ def convert(
                 ingest(database, log, reader, column_map, progress=partial(progress, log.label))
                 for log, reader in recognised
             ]
-            frame = _visits(database)
+            say_names(database, column_map.apis)
+            frame = _visits(database, said_names(database))
     scratch_file = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         frame.write_parquet(scratch_file)
@@ -78,8 +81,8 @@ def convert(
     return reports
 
 
-def _visits(database: Database) -> pl.DataFrame:
-    """Rows of visits; an API is one column of texts."""
+def _visits(database: Database, said: Mapping[str, str]) -> pl.DataFrame:
+    """Rows of visits; an API is one column of texts, called as was said."""
     visits = database.rows("convert/visits")
     names = ["visit", "time", "user", "source", "batch"]
     frame = pl.DataFrame(visits, names, orient="row", infer_schema_length=None).cast(
@@ -88,19 +91,22 @@ def _visits(database: Database) -> pl.DataFrame:
     row_of = np.full(int(frame["visit"].max() or 0) + 1, -1, dtype=np.int64)  # type: ignore[arg-type]
     row_of[frame["visit"].to_numpy()] = np.arange(len(frame))
     columns = []
+    taken = set(FIELDS)
     for api_id, api in sorted(database.rows("snapshot/apis"), key=lambda row: row[1]):
-        if api in FIELDS:
+        name = said.get(api) or api
+        if name in taken:
             raise InputError(
-                f"an API is called {api!r}, and so is a column of converted logs",
+                f"{api!r} would be called {name!r}, and so is another column of converted logs",
                 hint="leave it out with `ignore` in the column map",
             )
+        taken.add(name)
         rows = database.rows("report/value_texts", api=api)
         cells = dict.fromkeys(range(max((code for code, _, _ in rows), default=0) + 1))
         cells |= {code: _cell(status, text) for code, status, text in rows}
         arrays = database.arrays("convert/observations", api=api_id)
         codes = np.zeros(len(frame), dtype=np.int64)
         codes[row_of[np.asarray(arrays["visit_id"])]] = np.asarray(arrays["value_id"])
-        dictionary = pl.Series(api, list(cells.values()), dtype=pl.String)
+        dictionary = pl.Series(name, list(cells.values()), dtype=pl.String)
         columns.append(dictionary.gather(codes))
     numbered = frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("visit"))
     return numbered.select(*FIELDS).with_columns(columns)

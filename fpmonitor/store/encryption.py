@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import secrets
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from fpmonitor.duckdb_connection import connect
+from fpmonitor.duckdb_connection import HOW_TO_GET_HTTPFS, connect, load_httpfs
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.secret_files import make_secret_file, read_secret_file
 from fpmonitor.sql import quote_text
 from fpmonitor.store.files import spill_folder
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
     from pathlib import Path
 
 _ATTACHED = "store"
 _KEY_BYTES = 32
 _LEAST_CHARACTERS = 16
-_CIPHER_PACKAGE = "duckdb_extension_httpfs"
 
 
 def make_key_file(path: Path) -> None:
@@ -114,26 +111,10 @@ def load_cipher(connection: duckdb.DuckDBPyConnection) -> None:
     StoreError
         The extension is not installed for this version of DuckDB.
     """
-    packaged = _packaged_cipher()
-    if packaged is not None:
-        with resources.as_file(packaged) as file:
-            connection.load_extension(str(file))
-        return
     try:
-        connection.load_extension("httpfs")
+        load_httpfs(connection)
     except duckdb.Error as error:
         raise StoreError(
             f"DuckDB {duckdb.__version__} lacks its ciphers here: they are in its extension httpfs",
-            hint="pip install 'fpmonitor[encryption]', which takes a DuckDB that they are packed "
-            'for, or let DuckDB fetch them: python -c "import duckdb; '
-            "duckdb.sql('INSTALL httpfs')\"",
+            hint=HOW_TO_GET_HTTPFS,
         ) from error
-
-
-def _packaged_cipher() -> Traversable | None:
-    try:
-        folder = resources.files(_CIPHER_PACKAGE)
-    except ModuleNotFoundError:
-        return None
-    cipher = folder / "extensions" / f"v{duckdb.__version__}" / "httpfs.duckdb_extension"
-    return cipher if cipher.is_file() else None

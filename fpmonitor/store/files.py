@@ -283,12 +283,3 @@ def remove_spills(path: Path) -> None:
             spill.unlink(missing_ok=True)
     with suppress(OSError):  # where nothing is left
         folder.rmdir()
-
-
-def sync(path: Path) -> None:
-    """Wait until a file or folder is on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

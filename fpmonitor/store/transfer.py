@@ -16,11 +16,11 @@ import msgspec
 
 import fpmonitor
 from fpmonitor.errors import InputError, StoreError
-from fpmonitor.safe_files import read_bytes
+from fpmonitor.safe_files import read_bytes, sync
 from fpmonitor.sql import quote_name, quote_path, quote_text
 from fpmonitor.store.content import read_content
 from fpmonitor.store.database import SCHEMA_VERSION
-from fpmonitor.store.files import owner_only, reason_of, sync
+from fpmonitor.store.files import owner_only, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

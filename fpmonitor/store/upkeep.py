@@ -10,6 +10,7 @@ import duckdb
 
 from fpmonitor.duckdb_connection import connect, keyboard_interrupts
 from fpmonitor.errors import StoreError
+from fpmonitor.safe_files import sync
 from fpmonitor.sql import quote_name
 from fpmonitor.store.content import read_content
 from fpmonitor.store.encryption import attach
@@ -21,7 +22,6 @@ from fpmonitor.store.files import (
     reason_of,
     refuse_programs,
     spill_folder,
-    sync,
 )
 
 if TYPE_CHECKING:

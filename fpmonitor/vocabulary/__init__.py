@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["attribute", "method", "header", "media"]
 FAMILIES = ("brave", "chromium", "firefox", "safari")
+_PROTOTYPE = re.compile(r"\.(prototype|__proto__)\.")
+_MATCH_MEDIA = re.compile(r'window\.matchMedia\("([a-z-]+)"\)')
 _PUNCTUATION = re.compile(r"[\W_]+")
 _SEVERAL_WORDS = re.compile(r"[A-Za-z].*([A-Z]|\W)")
 _HEADER = re.compile(r"(?:http|headers?)[.:_-](?P<named>.+)|(?P<bare>.+-.+)", re.IGNORECASE)
@@ -135,6 +137,19 @@ def entry_of(api: str) -> Api:
     return entry
 
 
+@cache
+def same_information(api: str) -> tuple[str, ...]:
+    """APIs that tell by another name what an API or one of its selectors tells, sorted."""
+    groups: Iterable[list[str]] = _content()["information"].values()
+    told = {name for names in groups if any(_is_part(api, one) for one in names) for name in names}
+    return tuple(sorted(name for name in told if not _is_part(api, name)))
+
+
+def _is_part(api: str, other: str) -> bool:
+    """Whether two names are the same, or one of them a selector of the other."""
+    return other in {api, base_of(api)} or base_of(other) == api
+
+
 def randomised_in(api: str) -> dict[str, Randomised]:
     """Browser families that randomise this very API, selector included, by design."""
     return {
@@ -156,10 +171,14 @@ def api_of_instrumented(source: str, symbol: str) -> str:
     source
         Who instrumented, for example `openwpm`.
     symbol
-        `Interface.prototype.member` (DuckDuckGo, JShelter) or `window.object.member` (OpenWPM).
+        `Interface.prototype.member` (DuckDuckGo, JShelter), also followed by ` getter` or
+        ` setter`; `window.object.member` (OpenWPM); `window.matchMedia("feature")`.
     """
-    owner, _, member = symbol.replace(".prototype.", ".").rpartition(".")
+    path = _PROTOTYPE.sub(".", symbol.removesuffix(" getter").removesuffix(" setter"))
+    owner, _, member = path.rpartition(".")
     name = f"{_content()['objects'].get(owner, owner)}.{member}"
+    if media := _MATCH_MEDIA.fullmatch(symbol):
+        name = f"css:{media[1]}"
     name = _content()["inherited"].get(name, name)
     return name if name in known_apis() else f"x:{source}:{symbol}"
 

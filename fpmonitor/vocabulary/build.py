@@ -69,7 +69,10 @@ def build(node_modules: Path) -> dict[str, Any]:
         },
         "apis": dict(sorted(apis.items())),
         "randomised": dict(sorted(randomised.items())),
-        **{table: source[table] for table in ("objects", "inherited", "columns", "aliases")},
+        **{
+            table: source[table]
+            for table in ("information", "objects", "inherited", "columns", "aliases")
+        },
     }
 
 

@@ -173,7 +173,7 @@ def test_gate_answers_from_the_decision_file(
     have, want = ",".join(blocked[:-1]), blocked[-1]
     answer = output_of(capsys, "gate", decision, "--have", have, "--want", want)
     assert (answer["verdict"], answer["because"]) == ("block", blocked)
-    assert answer["reason"].startswith(f"{', '.join(blocked)}: more than 5 % of the users")
+    assert answer["reason"].startswith(f"{', '.join(blocked)}: exposes more than 5 % of the users")
     # A search that was stopped leaves sets that nothing settles.
     content |= {"block": [], "undecided": [allowed[:1]], "allow": [], "recommended": []}
     open_file = Path(decision).with_name("open.json")

@@ -209,6 +209,47 @@ def test_components_that_thumbmarkjs_could_not_read_are_errors(tmp_path: Path) -
     assert seen["x:thumbmarkjs:math.a"] == ("value", "{}")
 
 
+def test_thumbmarkjs_without_webgl_read_undefined(tmp_path: Path) -> None:
+    parts = {"screen": {"colorDepth": 24}, "hardware": {"videocard": "undefined"}}
+    seen = values(stored(tmp_path, json.dumps({"thumbmark": "f", "components": parts}))[1])
+    assert seen["WebGLRenderingContext.getParameter#VERSION"] == ("undefined", None)
+    assert not [api for api in seen if api.startswith("x:")]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {
+            "getScreenPrint": "Current Resolution: 8x6", "getOS": "Linux", "isIpad": False,
+            "isFlash": False, "getDeviceVendor": "x", "isCanvas": True, "getJavaVersion": "",
+        },
+        {
+            "navigator": {"doNotTrack": None, "device": "Linux x86_64", "system": "Linux"},
+            "screen": {"availWidth": 8, "availHeight": 6},
+            "workerScope": {
+                "hardwareConcurrency": 2, "platform": "Linux", "webglRenderer": "r",
+                "timezoneLocation": "UTC", "userAgentData": {"model": ""}, "language": "en",
+            },
+            "css": [{"caption": "16px Arial"}],
+        },
+        {
+            "thumbmark": "f",
+            "components": {
+                "screen": {"resolution": "8x6"},
+                "math": {"acos": 1.0, "largeTan": -0.8},
+                "system": {"browser": {"name": "Chrome", "version": "1"}, "mobile": False},
+            },
+        },
+    ],
+)  # fmt: skip
+def test_names_of_libraries_are_known_where_the_api_is(
+    tmp_path: Path, record: dict[str, Any]
+) -> None:
+    seen = values(stored(tmp_path, json.dumps(record))[1])
+    assert len(seen) >= 6
+    assert not [api for api in seen if api.startswith("x:")]
+
+
 def test_creepjs_sections_are_read_without_their_hashes(tmp_path: Path) -> None:
     report, rows, _ = stored(tmp_path, json.dumps(CREEPJS))
     seen = values(rows)

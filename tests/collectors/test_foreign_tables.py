@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import duckdb
 import polars as pl
 import pytest
 
 from fpmonitor import ColumnMap, InputError, Monitor
 from fpmonitor.cli import run
+from fpmonitor.duckdb_connection import load_httpfs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -367,3 +371,55 @@ def test_what_browsers_return_is_not_taken_for_an_id(tmp_path: Path) -> None:
         }
     )
     assert told(frame, tmp_path)[0] == (200, 200, 0, 200)
+
+
+class _Table(BaseHTTPRequestHandler):
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        content = as_csv().encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    do_HEAD = do_GET  # noqa: N815 -- names of the library
+
+    def log_message(self, *_args: object) -> None:
+        """Keep stderr for what the command says."""
+
+
+def has_httpfs() -> bool:
+    with duckdb.connect() as connection:
+        try:
+            load_httpfs(connection)
+        except duckdb.Error:
+            return False
+    return True
+
+
+def test_an_address_is_read_by_duckdb_and_only_when_the_user_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _Table.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Table) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/a.csv?signature=planted"
+        err = refused(capsys, tmp_path, address)
+        assert address in err
+        assert "--allow-network" in err
+        assert not _Table.asked
+        command = ["ingest", address, "--allow-network", "--db", str(tmp_path / "n.duckdb"), "-q"]
+        if has_httpfs():
+            assert run(command) == 0
+            assert '"stored": 60' in capsys.readouterr().out
+            missing = address.replace("a.csv", "/nowhere").replace(f"{server.server_port}", "1")
+            command[1] = missing
+        assert run(command) == 2
+        told = capsys.readouterr().err
+        server.shutdown()
+    assert "cannot be fetched" in told
+    assert "planted" not in told
+    assert has_httpfs() or ("fpmonitor[encryption]" in told and not _Table.asked)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -24,6 +23,7 @@ from fpmonitor.export.firefox import read_overrides, read_policies, read_userjs
 from fpmonitor.export.firefox_targets import shipped_tables, target_table
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.policy import Policy
+from fpmonitor.vocabulary import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -230,11 +230,9 @@ def test_an_unknown_variant_lists_the_known() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_control_has_an_effect_and_names_apis_as_the_vocabulary_does(family: str) -> None:
-    name = re.compile(r"[A-Z]\w*(\.[A-Z]\w*)*\.\w+(#[\w.-]+)?|(http|css):[a-z][a-z0-9-]*")
     for control in controls_of([family]):
         assert control.effects, control.name
-        for api in control.effects:
-            assert name.fullmatch(api), api
+        assert all(is_known(api) for api in control.effects), control.name
 
 
 def test_firefox_controls_are_targets_of_the_newest_table() -> None:
@@ -243,7 +241,8 @@ def test_firefox_controls_are_targets_of_the_newest_table() -> None:
 
 
 def test_an_api_that_only_another_hands_out_goes_with_it() -> None:
-    assert verdict("ublock", "BatteryManager.level").verdict == "over-blocking"
+    assert verdict("ublock", "BatteryManager.level").verdict == "by-passable"
+    assert verdict("jshelter", "BatteryManager.level").verdict == "over-blocking"
     assert verdict("firefox-policies", "BatteryManager.level").verdict == "exact"
 
 
@@ -255,6 +254,7 @@ def test_an_api_that_only_another_hands_out_goes_with_it() -> None:
     [
         ("permissions-policy", "Window.queryLocalFonts", "exact"),
         ("permissions-policy", "http:sec-ch-ua-model", "exact"),
+        ("permissions-policy", "http:sec-ch-ua", "by-passable"),
         ("permissions-policy", "NavigatorUAData.getHighEntropyValues#model", "over-blocking"),
         ("permissions-policy", "Navigator.deviceMemory", "header-only"),
         ("permissions-policy", "Navigator.hardwareConcurrency", "impossible"),
@@ -266,8 +266,8 @@ def test_an_api_that_only_another_hands_out_goes_with_it() -> None:
         ("firefox-policies", "Screen.width", "impossible"),
         ("chromium-policies", "Navigator.hardwareConcurrency", "impossible"),
         ("chromium-policies", "Window.queryLocalFonts", "exact"),
-        ("chromium-policies", "WebGLRenderingContext.getParameter", "over-blocking"),
-        ("ublock", "Navigator.hardwareConcurrency", "exact"),
+        ("chromium-policies", "WebGLRenderingContext.getParameter", "by-passable"),
+        ("ublock", "Navigator.hardwareConcurrency", "by-passable"),
         ("ublock", "Intl.DateTimeFormat.resolvedOptions#timeZone", "impossible"),
         ("jshelter", "Screen.width", "impossible"),
         ("brave", "Navigator.deviceMemory", "exact"),
@@ -281,7 +281,10 @@ def test_verdicts_say_what_was_seen_in_products(name: str, api: str, expected: s
 
 def test_collateral_names_what_else_is_lost() -> None:
     found = verdict("firefox-policies", "Date.getTimezoneOffset")
-    assert found.collateral == ("Intl.DateTimeFormat.resolvedOptions#timeZone",)
+    assert found.collateral == (
+        "Intl.DateTimeFormat.formatToParts#timeZoneName",
+        "Intl.DateTimeFormat.resolvedOptions#timeZone",
+    )
 
 
 def test_an_allowed_api_that_a_control_changes_is_told() -> None:
@@ -301,6 +304,22 @@ def test_the_control_with_the_least_collateral_is_taken() -> None:
     assert "+EfficientCanvasRandomization" in text
     both = decision_of([], ["HTMLCanvasElement.toDataURL", "CanvasRenderingContext2D.getImageData"])
     assert "EfficientCanvasRandomization" not in exported("firefox-policies", both)
+
+
+def test_a_list_by_information_blocks_the_other_names_of_what_is_blocked() -> None:
+    decision = decision_of(["css:device-height"], ["Window.devicePixelRatio", "Screen.height"])
+    plain = PRODUCTS["firefox-policies"].export(decision, ExportOptions())
+    assert "css:resolution" not in {entry.api for entry in plain.verdicts}
+    assert any(note.startswith("css:resolution tells what Window.") for note in plain.notes)
+    options = ExportOptions(by_information=True)
+    result = PRODUCTS["firefox-policies"].export(decision, options)
+    verdicts = {entry.api: entry for entry in result.verdicts}
+    assert verdicts["css:resolution"].verdict == "exact"
+    assert "CSSResolution" in result.text
+    assert "css:device-height" not in {e.api for e in result.verdicts if e.action == "block"}
+    assert not any("tells what" in note for note in result.notes)
+    with pytest.raises(InputError, match="candidates"):
+        exported("csv", decision, by_information=True)
 
 
 def test_coverage_finds_the_fewest_formats_and_what_all_miss() -> None:
@@ -636,7 +655,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "type": "object",
         "required": ["version", "__default__", "custom_levels", "domains"],
         "properties": {
-            "version": {"const": 2.1},
+            "version": {"const": 7.1},
             "__default__": {"type": "string"},
             "custom_levels": {"type": "object", "additionalProperties": LEVELS},
             "domains": {"type": "object", "additionalProperties": {"required": ["level_id"]}},
@@ -674,7 +693,7 @@ def test_json_formats_fit_their_schemas(name: str, decision: Decision, site: str
     jsonschema.validate(json.loads(exported(name, decision, site=site)), SCHEMAS[name])
 
 
-LEVEL_3 = {"version": 2.1, "__default__": "a", "custom_levels": {"a": {"webgl": 3}}, "domains": {}}
+LEVEL_3 = {"version": 7.1, "__default__": "a", "custom_levels": {"a": {"webgl": 3}}, "domains": {}}
 DELETED = {
     "apiManipulation": {
         "state": "enabled",

@@ -101,7 +101,9 @@ def test_ublock_parses_every_rule_that_we_write(tmp_path: Path, site: str | None
     answers = told(tmp_path, UBLOCK_PARSER, [*rules, "*##+js(set, x", "*$removeheader=request:a"])
     assert [answer["error"] for answer in answers] == [False] * len(rules) + [True, True]
     calls = [answer["scriptlet"] for answer in answers[:-2] if answer["scriptlet"]]
-    names = [control.name for control in controls_of(["scriptlet"])]
+    names = [
+        rule for control in controls_of(["scriptlet"]) for rule in (control.name, *control.also)
+    ]
     assert calls == [name.replace("''", "").split(", ") for name in names]
     kinds = [(answer["comment"], answer["network"]) for answer in answers[:-2]]
     assert kinds[0] == (True, False)
@@ -117,7 +119,7 @@ def test_adguard_parses_every_rule_and_knows_its_scriptlets(
     assert answers[0]["category"] == "Comment"
     assert answers[-1]["known"] is False
     scriptlets = [answer for answer in answers[1:-1] if answer["scriptlet"]]
-    assert len(scriptlets) == len(controls_of(["scriptlet"]))
+    assert len(scriptlets) == sum(1 + len(control.also) for control in controls_of(["scriptlet"]))
     assert all(answer["known"] for answer in scriptlets)
     assert all(answer["type"] == "ScriptletInjectionRule" for answer in scriptlets)
     network = [answer for answer in answers[1:-1] if answer["category"] == "Network"]

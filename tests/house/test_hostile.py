@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -354,6 +355,29 @@ def test_a_bomb_is_refused_before_it_unpacks(tmp_path: Path, pack: Any) -> None:
     assert path.stat().st_size < 600_000
     with pytest.raises(InputError, match="unpacks to more than 300 times its size"):
         ingested(path)
+
+
+def test_a_small_parquet_file_of_many_equal_rows_is_refused_unless_that_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bomb.parquet"
+    rows = pl.select(pl.repeat("u", 9_000_000).alias("user"))
+    names = ["A.a", "A.b", "A.c", "A.d", "A.e", "A.f", "A.g"]
+    rows.with_columns(**dict.fromkeys(names, "user")).write_parquet(path, row_group_size=10**6)
+    assert path.stat().st_size < 119_000
+    with pytest.raises(InputError, match="more than 300 cells for each of its bytes") as refused:
+        ingested(path)
+    assert "FPMONITOR_MAX_EXPANSION" in refused.value.hint
+    monkeypatch.setattr("fpmonitor.logs._FREE_EXPANSION_BYTES", 100)
+    rows.head(1000).with_columns(**{"A.a": "user"}).write_parquet(path)
+    monkeypatch.setenv("FPMONITOR_MAX_EXPANSION", "0")
+    with pytest.raises(InputError, match="more than 0 cells"):
+        ingested(path)
+    monkeypatch.setenv("FPMONITOR_MAX_EXPANSION", "1e9")
+    with pytest.raises(InputError, match="must be a whole number"):
+        ingested(path)
+    monkeypatch.setenv("FPMONITOR_MAX_EXPANSION", "1000000")
+    assert ingested(path).read == 1000
 
 
 @pytest.mark.parametrize("content", [b"\0", b" ", b"["])

@@ -332,7 +332,7 @@ def check_nothing_happens_without_leave(
             assert outcome_of(browser, f"http://127.0.0.1:{site}/")["outcome"] == "sent"
             seen = json.loads(browser.run(REPORT))
             assert set(seen["reads"]) == {"userAgent", "width", "languages", "hardwareConcurrency"}
-            assert seen["sends"] == ["sendBeacon"]
+            assert seen["sends"] == ["fetch"]
             service.beacons.get(timeout=SECONDS)
         with serving(page_of(port, apis, consent=consent, before=before + SPY)) as site:
             done = outcome_of(browser, f"http://127.0.0.1:{site}/")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
 import json
+import os
 import random
 import signal
 import socket
@@ -684,6 +686,26 @@ def test_a_temporary_folder_that_is_gone_loses_no_record(
         asyncio.run(service_of(client).move())
         assert client.get("/healthz").json()["status"] == "ok"
     assert len(stored(tmp_path)) == 1
+
+
+def test_health_says_that_the_disk_fails_until_it_takes_bytes_again(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int) -> None:
+        del file
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fdatasync", full)
+    monkeypatch.setattr(os, "fsync", full)
+    assert client.post("/v1/observations", content=lines(range(1)), headers=TEXT).status_code == 503
+    really = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: really() + 3600)
+    with pytest.raises(OSError, match="No space"):
+        asyncio.run(service_of(client).move())
+    assert client.get("/healthz").json()["status"] == "failing"
+    monkeypatch.undo()
+    asyncio.run(service_of(client).move())  # nobody has sent anything
+    assert client.get("/healthz").json()["status"] == "ok"
 
 
 def test_what_the_database_refuses_counts_towards_the_limit(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from scipy import stats
 from fpmonitor.cli import run as main
 from fpmonitor.ldp.mechanisms import RandomisedResponse, optimised_unary_encoding
 from fpmonitor.monitor import Monitor
-from fpmonitor.serve.snippet import KEY_HERE, SCRIPTS, script_named
+from fpmonitor.serve.snippet import KEY_HERE, SCRIPTS, script_named, unreadable
 from fpmonitor.vocabulary import known_apis
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ BROWSER = ROOT / "collectors" / "browser"
 NODE = shutil.which("node")
 MODULES = os.environ.get("FPMONITOR_NODE_MODULES", "")
 needs_node = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
-LIMIT = 6000
+LIMIT = 6200
 
 # A browser in which every read is written down. `run(setup, script)` runs both in it and gives
 # the result with all that was read, stored and sent.
@@ -42,7 +42,7 @@ import { webcrypto } from "node:crypto";
 import { readFileSync } from "node:fs";
 const { file, setup, script } = JSON.parse(readFileSync(0, "utf-8"));
 const WORLD = `
-const reads = [], beacons = [], fetches = [], stored = {};
+const reads = [], fetches = [], stored = {};
 const spied = (name, target) => new Proxy(target, { get(object, key) {
   if (typeof key == "string") reads.push(name + "." + key);
   return Reflect.get(object, key);
@@ -51,7 +51,6 @@ const plainNavigator = {
   userAgent: "Made/1.0", languages: ["de", "en"], vendor: "", doNotTrack: null,
   plugins: [{ name: "b" }, { name: "a" }],
   connection: { downlinkMax: Infinity, rtt: 50 }, javaEnabled: () => false, vibrate: () => true,
-  sendBeacon(address, body) { beacons.push([address, body]); return true; },
   get oscpu() { throw new TypeError("no oscpu here"); },
   userAgentData: {
     brands: [{ version: "1", brand: "B" }],
@@ -72,13 +71,13 @@ var localStorage = {
 };
 var fetch = async (address, { body, ...how }) => {
   fetches.push([address, body, how]);
-  return { ok: true };
+  return { status: 202 };
 };
 `;
 const context = vm.createContext({ crypto: webcrypto, TextEncoder, setTimeout });
 vm.runInContext(WORLD + setup + ";\\n" + readFileSync(file, "utf-8"), context);
 const wrapped = `(async () => { const answered = await (async () => { ${script} })();
-  return JSON.stringify({ result: answered, reads, beacons, fetches, stored }); })()`;
+  return JSON.stringify({ result: answered, reads, fetches, stored }); })()`;
 process.stdout.write(await vm.runInContext(wrapped, context), () => process.exit(0));
 """
 YES = "endpoint: '/v1/observations', consent: () => true"
@@ -96,7 +95,7 @@ def run(tmp_path: Path, script: str, setup: str = "", *, file: str = "collector.
 
 
 def records_of(page: Any) -> list[dict[str, Any]]:
-    return [json.loads(line) for _, body in page["beacons"] for line in body.splitlines()]
+    return [json.loads(line) for _, body, _ in page["fetches"] for line in body.splitlines()]
 
 
 def collected(tmp_path: Path, apis: list[str], setup: str = "") -> dict[str, dict[str, Any]]:
@@ -133,6 +132,37 @@ def test_the_command_prints_lines_with_the_integrity_of_what_is_served(
                                  "--script", "collector-ldp.js"))  # fmt: skip
     assert content["apis"] == ["Screen.width"]
     assert content["integrity"] == script_named("collector-ldp.js").integrity
+
+
+@needs_node
+def test_lines_for_randomised_values_send_nothing_before_somebody_wrote_the_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = printed(capsys, "--apis", "Screen.width,a", "--script", "collector-ldp.js")
+    call = lines.split("<script>")[1].split("</script>")[0].replace("=> false, //", "=> true, //")
+    call = f"return {call[call.index('fpmonitor.collect') :]}"
+    wrong = call.strip().removesuffix(";") + ".then(() => 'done', (error) => error.name)"
+    page = run(tmp_path, wrong, file="collector-ldp.js")
+    assert (page["result"], page["fetches"]) == ("RangeError", [])
+    page = run(tmp_path, call.replace("/* your values, and */", "800,"), file="collector-ldp.js")
+    assert [record["api"] for record in records_of(page)] == ["Screen.width#ldp.grr.1"]
+
+
+@needs_node
+def test_the_command_names_what_the_snippet_never_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["snippet", "--apis", "Screen.width,FontFaceSet.check,http:dnt"]) == 0
+    assert "cannot read FontFaceSet.check, http:dnt\n" in capsys.readouterr().err
+    apis = [
+        api
+        for api, entry in known_apis().items()
+        if entry.kind != "method" and not api.startswith("BatteryManager.")  # never answers here
+    ]
+    apis += ["CSS.supports#a", "FontFaceSet.check#a", "x:a:b"]
+    page = run(tmp_path, f"return fpmonitor.collect({{ {YES}, apis: {json.dumps(apis)} }})")
+    assert page["result"]["unread"] == unreadable(apis)
+    assert unreadable(["Performance.now", "Navigator.javaEnabled"]) == ["Performance.now"]
 
 
 def test_the_command_takes_the_candidates_of_a_decision(
@@ -192,7 +222,7 @@ def test_the_built_snippet_comes_from_its_source(tmp_path: Path) -> None:
 def test_loading_the_snippet_reads_stores_and_sends_nothing(tmp_path: Path) -> None:
     page = run(tmp_path, "return Object.keys(fpmonitor)")
     assert page["result"] == ["collect", "forget"]
-    assert (page["reads"], page["beacons"], page["fetches"], page["stored"]) == ([], [], [], {})
+    assert (page["reads"], page["fetches"], page["stored"]) == ([], [], {})
 
 
 @needs_node
@@ -214,7 +244,7 @@ def test_without_leave_nothing_is_read_stored_or_sent(
     page = run(tmp_path, script, setup)
     assert page["result"] == {"outcome": outcome, "records": 0, "unread": []}
     assert page["reads"] == ["Navigator.globalPrivacyControl"]
-    assert (page["beacons"], page["fetches"], page["stored"]) == ([], [], {})
+    assert (page["fetches"], page["stored"]) == ([], {})
 
 
 @needs_node
@@ -224,7 +254,7 @@ def test_no_id_and_no_record_where_storage_is_refused(tmp_path: Path) -> None:
     page = run(tmp_path, script, refused)
     assert page["result"]["outcome"] == "storage"
     assert "Navigator.userAgent" not in page["reads"]
-    assert page["beacons"] == page["fetches"] == []
+    assert page["fetches"] == []
 
 
 @needs_node
@@ -234,8 +264,7 @@ def test_only_listed_apis_are_read_and_each_is_one_record(tmp_path: Path) -> Non
     assert page["result"] == {"outcome": "sent", "records": 2, "unread": []}
     reads = {read for read in page["reads"] if read != "storage"}
     assert reads == {
-        *("Navigator.globalPrivacyControl", "Navigator.sendBeacon"),
-        *("Navigator.userAgent", "Screen.width"),
+        *("Navigator.globalPrivacyControl", "Navigator.userAgent", "Screen.width"),
     }
     user = json.loads(page["stored"]["fpmonitor"])["user"]
     assert re.fullmatch("[0-9a-f]{32}", user)
@@ -290,7 +319,7 @@ def test_what_cannot_be_read_is_named_and_not_recorded(tmp_path: Path) -> None:
     ]
     page = run(tmp_path, f"return fpmonitor.collect({{ {YES}, apis: {json.dumps(apis)} }})")
     assert page["result"] == {"outcome": "sent", "records": 0, "unread": apis}
-    assert page["beacons"] == []
+    assert page["fetches"] == []
 
 
 @needs_node
@@ -346,29 +375,52 @@ def test_statuses_reach_the_store(tmp_path: Path) -> None:
     }
 
 
+OFFLINE = "fetch = async () => { throw new TypeError('offline'); };"
+VISIT = f"await fpmonitor.collect({{ {YES}, apis: ['Screen.width'] }})"
+
+
 @needs_node
 @pytest.mark.parametrize(
-    "setup", ["delete plainNavigator.sendBeacon", "plainNavigator.sendBeacon = () => false"]
+    ("setup", "outcome", "kept"),
+    [
+        ("", "sent", 0),
+        (OFFLINE, "undelivered", 1),
+        ("fetch = async () => ({ status: 503 })", "undelivered", 1),
+        ("fetch = async () => ({ status: 401 })", "refused", 0),
+    ],
 )
-def test_fetch_steps_in_for_a_beacon_that_is_refused(tmp_path: Path, setup: str) -> None:
-    script = f"return fpmonitor.collect({{ {YES}, apis: ['Screen.width'] }})"
-    page = run(tmp_path, script, setup)
-    [[address, body, how]] = page["fetches"]
-    assert (address, json.loads(body)["api"]) == ("/v1/observations", "Screen.width")
-    assert how == {"method": "POST", "keepalive": True, "credentials": "omit"}
-    assert page["result"] == {"outcome": "sent", "records": 1, "unread": []}
-    lost = run(tmp_path, script, setup + "; fetch = async () => { throw new Error('offline'); }")
-    assert lost["result"] == {"outcome": "undelivered", "records": 0, "unread": []}
+def test_the_outcome_is_what_became_of_the_records(
+    tmp_path: Path, setup: str, outcome: str, kept: int
+) -> None:
+    page = run(tmp_path, f"return {VISIT}", setup)
+    assert page["result"] == {"outcome": outcome, "records": int(not setup), "unread": []}
+    assert len(json.loads(page["stored"]["fpmonitor"]).get("unsent", [])) == kept
 
 
 @needs_node
-def test_many_records_go_in_beacons_that_browsers_take(tmp_path: Path) -> None:
+def test_what_could_not_be_sent_is_sent_by_a_later_visit_that_consents(tmp_path: Path) -> None:
+    script = f"""const online = fetch; {OFFLINE}
+    for (let i = 0; i < 9; i++) {VISIT};
+    fetch = online;
+    await fpmonitor.collect({{ {YES}, consent: () => false, apis: ["Screen.width"] }});
+    const refused = fetches.length, waiting = JSON.parse(stored.fpmonitor).unsent.length;
+    const done = {VISIT};
+    {VISIT};
+    return [refused, waiting, done.records, JSON.parse(stored.fpmonitor).unsent.length];"""
+    page = run(tmp_path, script)
+    assert page["result"] == [0, 5, 6, 0]
+    assert len(records_of(page)) == 7, "five that waited and two of their own, each once"
+
+
+@needs_node
+def test_many_records_go_in_requests_that_outlive_their_page(tmp_path: Path) -> None:
     setup = "for (let i = 0; i < 700; i++) plainNavigator['m' + i] = '€'.repeat(80)"
     apis = json.dumps([f"Navigator.m{i}" for i in range(700)])
     page = run(tmp_path, f"return fpmonitor.collect({{ {YES}, apis: {apis} }})", setup)
     assert page["result"]["records"] == 700
-    assert len(page["beacons"]) > 1
-    assert max(len(body.encode()) for _, body in page["beacons"]) < 65536
+    assert len(page["fetches"]) > 1
+    assert max(len(body.encode()) for _, body, _ in page["fetches"]) < 65536
+    assert all(how["keepalive"] for _, _, how in page["fetches"])
     assert [record["api"] for record in records_of(page)] == json.loads(apis)
 
 
@@ -505,4 +557,4 @@ def test_a_wrong_randomisation_sends_nothing(tmp_path: Path, plan: str) -> None:
       .then(() => "done", (error) => error.name)"""
     page = run(tmp_path, script, file="collector-ldp.js")
     assert page["result"] == "RangeError"
-    assert page["beacons"] == page["fetches"] == []
+    assert page["fetches"] == []

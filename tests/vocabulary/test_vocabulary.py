@@ -19,6 +19,7 @@ from fpmonitor.vocabulary import (
     known_apis,
     randomised_in,
     resolve,
+    same_information,
 )
 
 CONTENT: dict[str, Any] = json.loads(
@@ -91,6 +92,26 @@ def test_unknown_names_keep_their_source() -> None:
         ("Navigator.prototype.hardwareConcurrency", "Navigator.hardwareConcurrency"),
         ("AudioContext.createOscillator", "BaseAudioContext.createOscillator"),
         ("Intl.DateTimeFormat.prototype.resolvedOptions", "Intl.DateTimeFormat.resolvedOptions"),
+        ("Document.cookie getter", "Document.cookie"),
+        ("Document.cookie setter", "Document.cookie"),
+        ("speechSynthesis.__proto__.getVoices", "SpeechSynthesis.getVoices"),
+        ("document.fonts.check", "FontFaceSet.check"),
+        ('window.matchMedia("prefers-color-scheme")', "css:prefers-color-scheme"),
+        ('window.matchMedia("no-such-feature")', 'x:openwpm:window.matchMedia("no-such-feature")'),
+        ("console.memory", "Performance.memory"),
+        ("OfflineAudioContext.prototype.constructor", "OfflineAudioContext.startRendering"),
+        ("RTCPeerConnection.prototype.constructor", "RTCPeerConnection.createOffer"),
+        ("RTCPeerConnectionIceEvent.prototype.candidate", "RTCPeerConnectionIceEvent.candidate"),
+        ("SharedWorker.prototype.constructor", "SharedWorker.port"),
+        ("Gyroscope.prototype.constructor", "Gyroscope.constructor"),
+        ("Gyroscope.prototype.x", "Gyroscope.x"),
+        ("BarProp.prototype.visible", "BarProp.visible"),
+        ("CookieStore.prototype.getAll", "CookieStore.getAll"),
+        ("PerformanceTiming.prototype.navigationStart", "PerformanceTiming.navigationStart"),
+        ("DeviceOrientationEvent.prototype.absolute", "DeviceOrientationEvent.absolute"),
+        ("TouchEvent.prototype.constructor", "TouchEvent.constructor"),
+        ("URL.createObjectURL", "URL.createObjectURL"),
+        ("Date.prototype.getTime", "Date.getTime"),
         ("window.foo", "x:openwpm:window.foo"),
         ("nothing", "x:openwpm:nothing"),
     ],
@@ -111,8 +132,20 @@ def test_randomised_is_what_the_vocabulary_names_with_browser_version_and_source
             assert entry.source.startswith("https://")
 
 
+def test_names_of_one_information_are_known_and_know_each_other() -> None:
+    for names in CONTENT["information"].values():
+        assert len(names) > 1
+        for name in names:
+            assert name in known_apis()
+            assert set(names) <= {name, *same_information(name)}
+    assert same_information("Screen.width#fingerprintjs.screenResolution") == ("css:device-width",)
+    assert "http:sec-ch-ua-model" in same_information("NavigatorUAData.getHighEntropyValues")
+    assert same_information("Navigator.webdriver") == same_information("x:mine:y") == ()
+
+
 def test_a_selector_does_not_inherit_the_randomness_of_its_api() -> None:
     assert randomised_in("HTMLCanvasElement.toDataURL")["firefox"].since == 153
+    assert randomised_in("OffscreenCanvas.convertToBlob")["firefox"].since == 153
     assert randomised_in("HTMLCanvasElement.toDataURL#fingerprintjs.text")["firefox"].since == 153
     for api in ("HTMLCanvasElement.toDataURL#mine.jpeg", "Navigator.plugins#fingerprintjs"):
         assert randomised_in(api) == {}

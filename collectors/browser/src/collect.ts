@@ -3,7 +3,7 @@
 import { type Admission, type Refusal, admitted } from "./admission";
 import { type FingerprintResult, recordOf } from "./fingerprintjs";
 import { type Observation, observe } from "./records";
-import { send } from "./send";
+import { type Delivery, send } from "./send";
 import type { Visitor } from "./visitor";
 
 export interface Options extends Admission {
@@ -18,9 +18,9 @@ export interface Options extends Admission {
 }
 
 export interface Outcome {
-  /** `sent`, or why nothing was. */
-  outcome: "sent" | "undelivered" | Refusal;
-  /** Records that the browser took charge of. */
+  /** What became of the records, or why there are none. */
+  outcome: Delivery["outcome"] | Refusal;
+  /** Records that the service took, those of earlier calls included. */
   records: number;
   /** APIs that cannot be read in a page, or did not answer in time. */
   unread: string[];
@@ -32,9 +32,8 @@ export type Ask = (api: string, known: Visitor) => Promise<Observation | undefin
 /** Read the listed APIs and send one record each, if the visitor lets us. */
 export async function collect(options: Options, ask: Ask = observe): Promise<Outcome> {
   const unread: string[] = [];
-  const end = (outcome: Outcome["outcome"], records = 0): Outcome => ({ outcome, records, unread });
   const known = await admitted(options);
-  if (typeof known == "string") return end(known);
+  if (typeof known == "string") return { outcome: known, records: 0, unread };
   const records: object[] = [];
   for (const api of new Set(options.apis)) {
     const found = await ask(api, known);
@@ -45,6 +44,6 @@ export async function collect(options: Options, ask: Ask = observe): Promise<Out
   if (result)
     records.push(recordOf(typeof result == "function" ? await result() : result, options.components));
   const { user } = known;
-  const sent = await send(options.endpoint, records.map((record) => ({ user, ...record })));
-  return end(sent < records.length ? "undelivered" : "sent", sent);
+  const lines = records.map((record) => ({ user, ...record }));
+  return { ...(await send(options.endpoint, lines, known)), unread };
 }

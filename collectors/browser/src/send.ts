@@ -1,34 +1,55 @@
 /** Delivery of records as lines of JSON, also while the page goes away. */
 
-const LIMIT = 20_000; // characters, at most 60,000 bytes; browsers refuse beacons above 65,536
+import { type Visitor, keep } from "./visitor";
 
-/** Send records; gives how many the browser took charge of. */
-export async function send(address: string, records: object[]): Promise<number> {
-  let sent = 0;
-  let body = "";
-  let waiting = 0;
-  for (const record of [...records, ""]) {
-    const line = record && JSON.stringify(record) + "\n";
-    if (waiting && (!line || body.length + line.length > LIMIT)) {
-      if (await delivered(address, body)) sent += waiting;
-      body = "";
-      waiting = 0;
-    }
-    body += line;
-    waiting++;
-  }
-  return sent;
+const LIMIT = 20_000; // characters, at most 60,000 bytes; browsers let 65,536 outlive their page
+const WAITING = 5; // bodies that are kept for the next call
+
+export interface Delivery {
+  /** `refused`: the service said no for good; `undelivered`: the next call sends the rest. */
+  outcome: "sent" | "refused" | "undelivered";
+  /** Records that the service took. */
+  records: number;
 }
 
-async function delivered(address: string, body: string): Promise<boolean> {
-  if (navigator.sendBeacon?.(address, body)) return true;
+/** Send records, after those that no earlier call could deliver. */
+export async function send(address: string, records: object[], known: Visitor): Promise<Delivery> {
+  const done: Delivery = { outcome: "sent", records: 0 };
+  const before = known.unsent ?? [];
+  const unsent: string[] = [];
+  for (const body of [...before, ...bodiesOf(records)]) {
+    const status = await posted(address, body);
+    if (status < 300) done.records += body.split("\n").length - 1;
+    else if (status < 500 && status != 429) done.outcome = "refused";
+    else unsent.push(body);
+  }
+  if (unsent[0]) done.outcome = "undelivered";
+  if (unsent[0] || before[0])
+    try {
+      keep({ ...known, unsent: unsent.slice(-WAITING) });
+    } catch {} // no room: they are lost, and the outcome says so
+  return done;
+}
+
+function bodiesOf(records: object[]): string[] {
+  const bodies: string[] = [];
+  for (const record of records) {
+    const line = JSON.stringify(record) + "\n";
+    if (bodies[0] && bodies[0].length + line.length <= LIMIT) bodies[0] += line;
+    else bodies.unshift(line);
+  }
+  return bodies.reverse();
+}
+
+/** Give the status of the answer, or 599 where there is none: offline, blocked, no leave to read it. */
+function posted(address: string, body: string): Promise<number> {
   return fetch(address, {
     method: "POST",
     body,
     keepalive: body.length <= LIMIT,
     credentials: "omit",
   }).then(
-    (answer) => answer.ok,
-    () => false,
+    (answer) => answer.status,
+    () => 599,
   );
 }

@@ -10,6 +10,8 @@ export interface Visitor {
   until: number;
   /** Randomised reports: repeated draws would average the noise away. */
   reports: Record<string, unknown>;
+  /** Lines of records that could not be delivered. */
+  unsent?: string[];
   /** Asks that were answered, by their ids: the sealed uploads in base64 that are not delivered yet. */
   answered?: Record<string, string[]>;
 }

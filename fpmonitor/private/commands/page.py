@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 import typer
 
 from fpmonitor.cli.options import FORMAT, OUTPUT, split_names
-from fpmonitor.cli.output import emit
+from fpmonitor.cli.output import emit, note
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.private.page import SealedAnswers, sealing_lines
 from fpmonitor.private.study import MAX_FILE_BYTES
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import read_bytes
-from fpmonitor.serve.snippet import SCRIPTS, SEALED, page_lines, script_named
+from fpmonitor.serve.snippet import SCRIPTS, SEALED, page_lines, script_named, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,6 +95,8 @@ def snippet(
         emit(text, output)
     else:
         raise InputError("--format: HTML or JSON only", hint="omit --format, or use json")
+    if unread := unreadable(wanted):
+        note(f"the page cannot read {', '.join(unread)}")
 
 
 def _apis_of(decision: Decision) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
-"""Strangers who send half and wait: the service answers others, and stays within its bounds."""
+"""The command `fpmonitor serve` where strangers send half and wait, and where its disk is full."""
 
 from __future__ import annotations
 
+import json
+import random
 import resource
 import socket
 import subprocess
@@ -9,7 +11,7 @@ import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx2 as httpx
 import pytest
@@ -36,18 +38,26 @@ HALF_BODY += b"Content-Length: 999999\r\n\r\n" + b"x" * 990_000
 class Running:
     """The command `fpmonitor serve` on a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, script: str, settings: str, *before: str) -> None:
         self.log = folder / "log"
         self.connections = ExitStack()
-        command = [sys.executable, "-P", "-c", SERVER, "serve", "--port", "0"]
+        config = folder / "serve.toml"
+        config.write_text(f'db = "disk/s.duckdb"\n{settings}')
+        (folder / "disk").mkdir()
+        command = [*before, sys.executable, "-P", "-c", script, "serve", "--port", "0"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*command, "--db", str(folder / "s.duckdb")], cwd=folder, stderr=log
+                [*command, "--config", str(config)], cwd=folder, stderr=log
             )
         end = time.monotonic() + 60
         while "started" not in self.log.read_text() and time.monotonic() < end:
             time.sleep(0.05)
         self.port = int(self.log.read_text().split("/ ")[0].rpartition(":")[2])
+
+    def stop(self) -> None:
+        self.connections.close()
+        self.process.terminate()
+        self.process.wait(60)
 
     def connect(self, sent: bytes) -> socket.socket:
         address = ("127.0.0.1", self.port)
@@ -55,13 +65,16 @@ class Running:
         made.sendall(sent)
         return made
 
-    def post(self) -> int:
-        body = '{"user": "u", "api": "A.a", "value": 1}'
+    def post(self, body: str = '{"user": "u", "api": "A.a", "value": 1}') -> int:
         address = f"http://localhost:{self.port}/v1/observations"
         answer = httpx.post(
             address, content=body, headers={"content-type": "text/plain"}, timeout=20
         )
         return answer.status_code
+
+    def get(self, path: str) -> tuple[int, Any]:
+        answer = httpx.get(f"http://localhost:{self.port}{path}", timeout=20)
+        return answer.status_code, answer.json()
 
     def megabytes(self) -> float:
         numbers = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii")
@@ -69,17 +82,6 @@ class Running:
 
     def files(self) -> int:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    service = Running(tmp_path)
-    try:
-        yield service
-    finally:
-        service.connections.close()
-        service.process.terminate()
-        service.process.wait(60)
 
 
 def ended(connection: socket.socket) -> bool:
@@ -93,6 +95,15 @@ def ended(connection: socket.socket) -> bool:
     except ConnectionResetError:
         pass
     return True
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    service = Running(tmp_path, SERVER, "")
+    try:
+        yield service
+    finally:
+        service.stop()
 
 
 def test_half_sent_requests_end_by_themselves_and_keep_nobody_else_out(running: Running) -> None:
@@ -121,3 +132,49 @@ def test_half_sent_requests_end_by_themselves_and_keep_nobody_else_out(running: 
     assert "Traceback" not in logged
     assert logged.count("Invalid HTTP request") == 1
     assert len(logged.splitlines()) < 30
+
+
+ON_SMALL_DISK = [
+    "unshare",
+    "-rm",
+    "sh",
+    "-c",
+    'mount -t tmpfs -o size=16m t disk && exec "$@"',
+    "-",
+]
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "-rm", "true"], check=False).returncode != 0,
+    reason="a disk of its own needs namespaces",
+)
+def test_a_spool_leaves_the_database_room_on_the_disk_and_recovers_by_itself(
+    tmp_path: Path,
+) -> None:
+    """What fills the disk is only what waits: all of it reaches the database, and more is taken."""
+    script = "import sys; from fpmonitor.cli import run; sys.exit(run(sys.argv[1:]))"
+    settings = "flush_seconds = 2\nmin_free_bytes = 2_000_000\n"
+    running = Running(tmp_path, script, settings, *ON_SMALL_DISK)
+    try:
+        taken, status = 0, 202
+        while status == 202 and taken < 100:
+            values = random.Random(taken).randbytes(600_000).hex()
+            record = {"api": "A.a", "value": ""}
+            lines = [
+                json.dumps(record | {"user": f"{taken}.{i}", "value": values[i : i + 2000]})
+                for i in range(0, len(values), 4000)
+            ]
+            status = running.post("\n".join(lines))
+            taken += status == 202
+        assert status == 429
+        assert running.get("/healthz")[0] == 503
+        end = time.monotonic() + 40
+        while running.get("/healthz")[1]["waiting_bytes"] and time.monotonic() < end:
+            time.sleep(0.5)
+        assert running.get("/healthz") == (
+            200, {"status": "ok", "waiting_bytes": 0, "refused_bytes": 0},
+        )  # fmt: skip
+        assert running.get("/v1/exposure?apis=A.a")[1]["users"] == taken * 300
+        assert running.post() == 202
+    finally:
+        running.stop()

@@ -1,0 +1,150 @@
+"""What a page still reads beside a list, by every way that a browser has.
+
+The table `fpmonitor/export/evasion.json` holds what was found. `record` writes an entry anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.export import controls
+from fpmonitor.export.controls import HIDING, controls_of
+from fpmonitor.export.enforce import ListSpec
+from fpmonitor.export.exporter import ExportOptions
+from fpmonitor.export.filters import ADGUARD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fpmonitor.export.enforce import ControlExporter
+    from tests.products.browsers import Headers, Reading
+
+TABLE = Path(controls.__file__).with_name("evasion.json")
+WAYS = (
+    "window", "getter", "iframe", "later-iframe", "worker", "offscreen", "transfer", "alias",
+    "css", "subresource", "navigation",
+)  # fmt: skip
+# Controls of Firefox that others which hide the same APIs are tried without.
+WEAKER = {
+    "CanvasExtractionBeforeUserInputIsBlocked", "CanvasImageExtractionPrompt",
+    "EfficientCanvasRandomization", "MaxTouchPointsCollapse", "NavigatorHWConcurrencyTiered",
+    "WebGLVendorRandomize", "WebGLVendorSanitize", "dom.gamepad.enabled", "dom.webaudio.enabled",
+    "webgl.disabled",
+}  # fmt: skip
+_SCRIPTLETS = """
+import { scriptlets } from "@adguard/scriptlets";
+import { readFileSync } from "node:fs";
+for (const [name, ...args] of JSON.parse(readFileSync(0, "utf-8"))) {
+  const source = JSON.stringify({ name, args, engine: "extension", version: "1", verbose: false });
+  console.log(`(${scriptlets.getScriptletFunction(name)})(${source}, ${JSON.stringify(args)});`);
+}
+"""
+
+
+def tried(before: Reading, after: Reading, families: Iterable[str]) -> dict[str, dict[str, str]]:
+    """API that a control should hide -> the ways that were tried, and those that are open.
+
+    An API that the page itself reads as before may have had the value of the control already:
+    nothing is said about it.
+    """
+    every = controls_of(families)
+    found = {}
+    for api in sorted(before):
+        if not {control.effect_on(api) for control in every} & {*HIDING, "evaded"}:
+            continue
+        ways = [way for way in WAYS if way in before[api]]
+        is_open = [way for way in ways if after.get(api, {}).get(way) == before[api][way]]
+        if ways[0] not in is_open:
+            found[api] = {"tried": " ".join(ways)}
+            if is_open:
+                found[api]["open"] = " ".join(is_open)
+    return found
+
+
+def recorded(product: str) -> dict[str, dict[str, str]]:
+    """Return the entry of the product in the table."""
+    content = json.loads(TABLE.read_text(encoding="utf-8"))
+    [run] = [run for run in content["runs"] if run["name"] == product]
+    apis: dict[str, dict[str, str]] = run["apis"]
+    return apis
+
+
+def record(product: str, version: str, date: str, found: dict[str, dict[str, str]]) -> None:
+    """Write what was found into the table, one line an API."""
+    content = json.loads(TABLE.read_text(encoding="utf-8"))
+    [run] = [run for run in content["runs"] if run["name"] == product]
+    run |= {"version": version, "date": date, "apis": found}
+    TABLE.write_text(laid_out(content), encoding="utf-8")
+
+
+def laid_out(content: dict[str, Any]) -> str:
+    """Return the table as JSON, one line an API."""
+    text = json.dumps(content, indent=1)
+    return re.sub(r'\{\s+("tried".*?")\s+\}', _on_one_line, text, flags=re.DOTALL) + "\n"
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return "{" + re.sub(r"\s*\n\s*", " ", found[1]) + "}"
+
+
+def everything(exporter: ControlExporter) -> str:
+    """Return a list of all controls that a product can be told to use at once."""
+    chosen = [c for c in controls_of(exporter.families) if c.name not in WEAKER]
+    return exporter.write(
+        ListSpec(
+            controls=tuple(chosen),
+            allowed=(),
+            decided=tuple({api for control in chosen for api in control.effects}),
+            comments=("all",),
+            options=ExportOptions(),
+        )
+    )
+
+
+def headers_of(text: str) -> Headers:
+    """Headers of an exported list."""
+    return tuple(
+        (name, value) for name, value in (line.split(": ", 1) for line in text.splitlines())
+    )
+
+
+def adguard_extension(folder: Path, modules: Path) -> Path:
+    """Make an extension that runs AdGuard's scriptlets on 127.0.0.1, with values nobody has."""
+    node = shutil.which("node")
+    assert node is not None
+    rules = [line for line in everything(ADGUARD).splitlines() if "scriptlet(" in line]
+    calls = [_unlikely(re.findall(r"'((?:[^'\\\\]|\\\\.)*)'", rule)) for rule in rules]
+    folder.mkdir()
+    (folder / "node_modules").symlink_to(modules.resolve())
+    (folder / "scriptlets.mjs").write_text(_SCRIPTLETS, encoding="utf-8")
+    done = subprocess.run(
+        [node, "scriptlets.mjs"], cwd=folder, input=json.dumps(calls), capture_output=True,
+        text=True, check=True, timeout=120,
+    )  # fmt: skip
+    (folder / "scriptlets.js").write_text(done.stdout, encoding="utf-8")
+    (folder / "node_modules").unlink()
+    script: dict[str, Any] = {
+        "matches": ["http://127.0.0.1/*"],
+        "js": ["scriptlets.js"],
+        "run_at": "document_start",
+        "all_frames": True,
+        "match_about_blank": True,
+        "match_origin_as_fallback": True,
+        "world": "MAIN",
+    }
+    manifest = {
+        "manifest_version": 3, "name": "scriptlets", "version": "1", "content_scripts": [script],
+    }  # fmt: skip
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return folder
+
+
+def _unlikely(call: list[str]) -> list[str]:
+    """Turn constants into some that no browser returns: a scriptlet sets any of them alike."""
+    others = {"trueFunc": "falseFunc"} | ({"emptyArr": "emptyObj"} if "asFunction" in call else {})
+    return ["77" if part.isdecimal() else others.get(part, part) for part in call]
