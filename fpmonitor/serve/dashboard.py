@@ -25,6 +25,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from fpmonitor.errors import FpmonitorError
+from fpmonitor.render.answers import WORDS_OF_APIS
 from fpmonitor.render.decisions import counted, headline
 from fpmonitor.render.html import chips
 from fpmonitor.render.numbers import percent
@@ -260,6 +261,7 @@ def _templates() -> jinja2.Environment:
         "headline": headline,
         "counted": counted,
         "chips": chips,
+        "words_of_apis": WORDS_OF_APIS,
     }
     templates.filters["breakable"] = _breakable
     return templates
