@@ -143,7 +143,7 @@ def test_certified_deltas_cover_the_law_that_the_users_came_from(
     law = weights / weights.sum()
     rng = np.random.default_rng(4)
     failures = 0
-    for _ in range(60):
+    for _ in range(40):
         counts = rng.multinomial(5000, 0.9 * law)
         absent = 5000 - counts.sum()
         found = estimated_guarantee(
@@ -157,7 +157,7 @@ def test_certified_deltas_cover_the_law_that_the_users_came_from(
         rare = law * 0.9 <= (split.rare_up_to or 0)
         common = law * 0.9 >= (split.common_from or 2)
         failures += not (rare | common).all()
-    assert failures <= 60 * 0.05 + 4 * math.sqrt(60 * 0.05 * 0.95)
+    assert failures <= 40 * 0.05 + 4 * math.sqrt(40 * 0.05 * 0.95)
 
 
 @settings(deadline=None, max_examples=40)
@@ -221,25 +221,21 @@ def answered(db: str, capsys: pytest.CaptureFixture[str], *options: str) -> int:
     return int(line["answered"])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_what_changes_a_figure_is_counted_once(db: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = answered(db, capsys)
+    for options in (
         ["--population", "30000"],
         ["--missing", "drop"],
         ["--drop-automation"],
         ["--k", "11"],
         ["--entropies"],
         ["--trust", "joint"],
-    ],
-)
-def test_what_changes_a_figure_is_counted_once(
-    options: list[str], db: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = answered(db, capsys)
-    after = answered(db, capsys, *options)
-    assert after > before
-    assert answered(db, capsys, *options) == after
-    assert answered(db, capsys) == after
+    ):
+        after = answered(db, capsys, *options)
+        assert after > before, options
+        assert answered(db, capsys, *options) == after, options
+        before = after
+    assert answered(db, capsys) == before
 
 
 def test_each_cohort_is_counted(db: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -265,7 +265,7 @@ def test_joint_exposure_accounts_the_budget_and_holds_for_any_joint_law() -> Non
 def test_comparison_meets_its_terms() -> None:
     by_privacy = compare(4, 1000, privacy=0.8)
     assert [row.average_privacy for row in by_privacy] == pytest.approx([0.8] * 5, abs=1e-6)
-    by_utility = compare(4, 1000, utility=0.05)
+    by_utility = compare(3, 1000, utility=0.05)
     assert [row.participation for row in by_utility] == pytest.approx([0.05] * 5, abs=1e-6)
     assert by_utility[0].equivalent_users == pytest.approx(50, rel=1e-4)
     by_level = compare(4, 1000, epsilon=1.0)

@@ -324,7 +324,7 @@ def test_killed_roles_lose_nothing_and_double_nothing_and_the_promise_holds(
     last = CollectionRequest(
         study=STUDY.id.hex(), epoch=1, round=2, recipient="analyst", sets=(chosen.apis,)
     )
-    collect(roles, last, [roles["analyst"], roles["shuffler"]])
+    collect(roles, last, [roles["analyst"]])
     joint = counted(folder, last)[chosen.apis]
     assert joint == truth(chosen.apis)
     found = compare_with_joint(STUDY, chosen, joint)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from fpmonitor.private.group import GroupRun
+
 NAMES = ("a", "b", "c", "d")
 STUDY = Study(name="group", apis=NAMES, population=60, k=3, budget=0.2, minimum_batch=30)
 
@@ -34,11 +36,29 @@ def exposed_share(holders: Sequence[dict[str, str]], apis: Sequence[str], k: int
     return sum(rows.count(row) < k for row in rows) / len(rows)
 
 
-def test_sealed_or_open_all_participants_find_the_same_set(tmp_path: Path) -> None:
-    holders = participants()
-    sealed = SealedChannel(tmp_path, STUDY)
-    found = run_group(STUDY, holders, sealed, rng=random.Random(1))
-    sealed.close()
+@pytest.fixture(scope="module")
+def sealed(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, list[CollectionRequest], GroupRun]:
+    """Run a group over sealed messages; its folder, what was asked, and what it found."""
+    asked: list[CollectionRequest] = []
+
+    class Watched(SealedChannel):
+        def __call__(self, ask: CollectionRequest, holders: Sequence[dict[str, str]]) -> object:  # type: ignore[override]
+            asked.append(ask)
+            return super().__call__(ask, holders)
+
+    folder = tmp_path_factory.mktemp("sealed")
+    channel = Watched(folder, STUDY)
+    found = run_group(STUDY, participants(), channel, rng=random.Random(1))
+    channel.close()
+    return folder, asked, found
+
+
+def test_sealed_or_open_all_participants_find_the_same_set(
+    sealed: tuple[Path, list[CollectionRequest], GroupRun],
+) -> None:
+    holders, found = participants(), sealed[2]
     assert found == run_group(STUDY, holders, OpenChannel(STUDY), rng=random.Random(2))
     assert found.agreed == found.participants == 60
     assert found.marginals_true
@@ -50,27 +70,20 @@ def test_sealed_or_open_all_participants_find_the_same_set(tmp_path: Path) -> No
     assert found.alone_in_all > found.alone
 
 
-def test_no_store_holds_more_together_than_the_released_set(tmp_path: Path) -> None:
-    asked: list[CollectionRequest] = []
-
-    class Watched(SealedChannel):
-        def __call__(self, ask: CollectionRequest, holders: Sequence[dict[str, str]]) -> object:  # type: ignore[override]
-            asked.append(ask)
-            return super().__call__(ask, holders)
-
-    sealed = Watched(tmp_path, STUDY)
-    found = run_group(STUDY, participants(), sealed, rng=random.Random(1))
-    sealed.close()
+def test_no_store_holds_more_together_than_the_released_set(
+    sealed: tuple[Path, list[CollectionRequest], GroupRun],
+) -> None:
+    folder, asked, found = sealed
     first, last = asked
     released = len(found.comparison.apis)
     for name, ask, largest in (("marginals.db", first, 1), ("released.db", last, released)):
-        with Store(tmp_path / name, STUDY, "recipient") as store:
+        with Store(folder / name, STUDY, "recipient") as store:
             rows = store.rows("private/counts", ask=ask.id)
         assert {len(json.loads(tokens)) for _, tokens, _ in rows} == {largest}
         assert sum(users for _, _, users in rows) == 60 * len(ask.sets)
-    with Store(tmp_path / "shuffler.db", STUDY, "shuffler") as store:
+    with Store(folder / "shuffler.db", STUDY, "shuffler") as store:
         assert store.rows("private/unsent") == []
-    assert b"=5" not in (tmp_path / "shuffler.db").read_bytes()
+    assert b"=5" not in (folder / "shuffler.db").read_bytes()
 
 
 def test_too_few_participants_release_nothing(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def play(table: pl.DataFrame, study: Study, setting: Setting = "fixed") -> list[
     return [*played, (None, counts)]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(0, 2**32), st.integers(2, 6), st.floats(0.05, 0.6), st.integers(1, 4))
 def test_promises_are_true_although_rare_values_are_withheld(
     seed: int, k: int, budget: float, largest: int
@@ -90,7 +90,7 @@ def test_promises_are_true_although_rare_values_are_withheld(
             assert knowledge.limit(apis).upper == pytest.approx(truth, abs=1e-12)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(0, 2**32), st.integers(2, 6), st.floats(0.05, 0.6))
 def test_no_set_with_an_unsafe_part_is_asked_for_and_no_rare_value_is_sent(
     seed: int, k: int, budget: float
@@ -109,7 +109,7 @@ def test_no_set_with_an_unsafe_part_is_asked_for_and_no_rare_value_is_sent(
                 assert sent == {token for token, users in common.items() if users >= k}
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(st.integers(0, 2**32), st.integers(2, 5), st.floats(0.05, 0.6))
 def test_all_rounds_together_find_what_one_who_sees_everything_finds(
     seed: int, k: int, budget: float
@@ -122,7 +122,7 @@ def test_all_rounds_together_find_what_one_who_sees_everything_finds(
     assert played.rounds[-1].recommended in [*safe, ()]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(0, 2**32), st.integers(0, 6), st.sampled_from([60, 3_000]))
 def test_withholding_never_lowers_the_certified_limit(
     seed: int, kept: int, population: int

@@ -83,7 +83,7 @@ def tables(draw: st.DrawFn, most_apis: int = 4) -> np.ndarray:
     return np.where(copied, values[:, :1], values).clip(max=6)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(tables(), st.integers(2, 5), st.integers(1, 3), st.integers(0, 2**32))
 def test_no_promise_of_the_observed_users_is_below_the_truth(
     rows: np.ndarray, k: int, level: int, seed: int
@@ -101,7 +101,7 @@ def test_no_promise_of_the_observed_users_is_below_the_truth(
             assert promise.upper >= truth - ROUNDING, (one, promise)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(tables(), st.integers(1, 2), st.booleans(), st.integers(0, 2**32))
 def test_the_search_finds_what_trying_all_sets_finds(
     rows: np.ndarray, level: int, weighted: bool, seed: int
@@ -185,7 +185,7 @@ def test_the_share_of_delta_of_a_chosen_set_makes_up_for_all_that_might_have_bee
     assert sum(spent) == pytest.approx(0.08)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(tables(), st.integers(0, 2**32))
 def test_joined_parts_have_the_joint_values_that_trying_all_finds(
     rows: np.ndarray, seed: int
