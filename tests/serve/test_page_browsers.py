@@ -375,8 +375,8 @@ def test_a_page_in_chromium_reaches_the_dashboard(service: Service) -> None:
         browser.page.on("console", lambda message: complaints.append(message.text))
         browser.page.on("pageerror", lambda error: complaints.append(str(error)))
         check_the_way_of_a_record(browser, service)
-        check_that_records_wait_until_they_arrive_once(browser, service)
         assert complaints == []
+        check_that_records_wait_until_they_arrive_once(browser, service)
 
 
 def test_nothing_hinders_readers_of_the_dashboard(
