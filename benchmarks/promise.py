@@ -240,7 +240,7 @@ def averages() -> None:
                 one, ten = (
                     average_budget(
                         k=k, population=population, budget=budget, delta=DELTA / 2, candidates=d
-                    )
+                    ).exposure
                     for d in (1, 10)
                 )
                 cells.append(f"{one / budget:.1%} / {ten / budget:.1%}")

@@ -24,6 +24,7 @@ class Chart:
     x_label: str
     x_range: tuple[float, float]
     logarithmic: bool = False
+    parts: int = 4
     shapes: list[str] = field(default_factory=list)
     names: list[tuple[str, str, str]] = field(default_factory=list)
 
@@ -71,12 +72,13 @@ class Chart:
         low, high = self.x_range
         if self.logarithmic:
             return [10.0**e for e in range(math.ceil(math.log10(low)), int(math.log10(high)) + 1)]
-        return [low + i * (high - low) / 4 for i in range(5)]
+        return [low + i * (high - low) / self.parts for i in range(self.parts + 1)]
 
     def _x_tick(self, x: float) -> str:
         at, bottom = self._x(x), HEIGHT - BOTTOM
         line = f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{bottom}" stroke="#ddd"/>'
-        return line + f'<text x="{at:.1f}" y="{bottom + 18}" text-anchor="middle">{x:,.0f}</text>'
+        number = f"{x:,.0f}" if x >= 10_000 else f"{x:.0f}"  # years have no comma
+        return line + f'<text x="{at:.1f}" y="{bottom + 18}" text-anchor="middle">{number}</text>'
 
     def _legend(self, row: int, name: str, colour: str, style: str) -> str:
         x, y = WIDTH - RIGHT + 16, TOP + 12 + 22 * row

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fpmonitor.logs import ColumnMap, LogFile, Scan
 
 _SOURCE = "fingerprintjs"
+KEY_MEMBER = "write_key_name"  # where a service says who sent a result
+VIA = " via "
 _MEMBERS = {"value", "error", "duration"}
 _BYTES_OF_AN_ENTRY = 500  # what the memory of a small component takes
 _MAX_KNOWN_BYTES = 200_000_000
@@ -51,6 +53,7 @@ def _decoder(user: str, time: str) -> msgspec.json.Decoder[Any]:
             ("user", msgspec.Raw),
             ("time", msgspec.Raw, msgspec.Raw(b"null")),
             ("version", msgspec.Raw, msgspec.Raw(b"null")),
+            (KEY_MEMBER, str, ""),
         ],
         rename={"user": user, "time": time},
     )
@@ -60,6 +63,12 @@ def _decoder(user: str, time: str) -> msgspec.json.Decoder[Any]:
 def _scalar(raw: msgspec.Raw) -> Any:
     text = bytes(raw)
     return msgspec.json.decode(text) if text[:1] == b'"' else strict_json(text)
+
+
+def _source(version: Any, components: Mapping[str, Any], key: str) -> str:
+    """Say what made a result, and by which key it came: the sender says only the former."""
+    source = f"{_SOURCE} {_version(version, components)}"
+    return f"{source}{VIA}{key}" if key else source
 
 
 class FingerprintjsCollector(RecordCollector):
@@ -116,11 +125,12 @@ class FingerprintjsCollector(RecordCollector):
             if _is_component(entry):
                 values.update(self._values(name, entry))
         version = result.get("version") if "components" in result else None
-        return Visit(values, f"{_SOURCE} {_version(version, components)}")
+        key = record.get(KEY_MEMBER) if isinstance(record, dict) else None
+        return Visit(values, _source(version, components, key if isinstance(key, str) else ""))
 
     def quick_visit(self, raw: bytes, user: str, time: str) -> Visit | None:
         """Components of a result that is a line of its own; what was seen before is not parsed."""
-        if "." in time or len({user, time, "version", "components"}) < 4:
+        if "." in time or len({user, time, "version", "components", KEY_MEMBER}) < 5:
             return None
         try:
             record = _decoder(user, time).decode(raw)
@@ -132,7 +142,7 @@ class FingerprintjsCollector(RecordCollector):
             return None
         if not values:
             return None
-        source = f"{_SOURCE} {_version(version, record.components)}"
+        source = _source(version, record.components, getattr(record, KEY_MEMBER))
         return Visit(values, source, text_of(user_text), text_of(time_text))
 
     def _known_values(self, name: str, entry: _Component) -> dict[str, str]:

@@ -8,6 +8,7 @@ each taken as the exact number that it is; theorems and names are those of docs/
 * clock: `factor * sum_i w_i P(Bin(m, f_i) = r) <= P(Poisson(mean) = r)` for all r <= m;
 * table: `scale w(c) c` is on the safe side of `sum_i w_i sign ln E exp(sign phi(Bin(c, f_i)))`;
 * limits: from the line at the budget, the levels of all sizes, the factor and what is charged;
+* average: where a realised share is promised, that most populations of the average keep it;
 * question: the proof is of the question and the number of users that the file names.
 
 Count spectra then give every verdict. A step that can neither be proved nor refuted with the work
@@ -36,6 +37,7 @@ MOST_POINTS = 40_000
 MOST_NUMBERS = 1_000_000
 WIDEST_TABLE = 4_000_000_000  # products
 FAR = 90.0  # nats: what is left out of a sum is that much smaller than all of it
+LEAST_TERM = 1e-12  # of a sum whose terms are all positive
 DEEPEST = 1_000.0  # nats: a score that no sum here is prepared for
 LISTED = 1023  # sets that are not allowed, up to which a search blocks all that it can
 
@@ -384,6 +386,56 @@ def check_proof(content: dict[str, Any], asked: Mapping[str, Any] | None = None)
     return ""
 
 
+def check_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -> str:
+    """Prove that sets with the average of a file keep the budget in all but few populations.
+
+    Parameters
+    ----------
+    side
+        What allows, as a parser of JSON returns it; its budget is the average.
+    policy
+        The question.
+    delta
+        Tolerated probability that one of the sets does not keep it.
+
+    Returns
+    -------
+    str
+        What is not proved, or the empty string.
+    """
+    with ctx.workprec(PRECISION):
+        try:
+            if any(limit >= 0 for limit in side["limits"][1:]):  # else nothing is allowed
+                _prove_average(side, policy, delta)
+        except (NotProvedError, ArithmeticError, KeyError, TypeError, ValueError) as error:
+            return str(error) or type(error).__name__
+    return ""
+
+
+def _prove_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -> None:
+    given, users, k = side["average"], _whole(side["population"]), _whole(side["k"])
+    line = {name: given[name] for name in ("slope", "intercept")}
+    # the score of a group of fewer than k users is their number, times the tilt
+    small = {"sign": 1, "mean": users, "starts": [1, k], "phi": [given["tilt"]]}
+    moments = _Proof(side | line | small)
+    moments.line()
+    tilt = _exact(given["tilt"])
+    _require(holds=bool(tilt > 0), what="average: tilt")
+    at = (arb(users).log() * users - users - arb(users + 1).lgamma()).exp()
+    kept = at
+    for step, change in ((-1, -tilt), (1, -tilt * (k - 1))):
+        term, number, factor = at, users, change.exp()
+        while number > 0 and term > kept * _exact(LEAST_TERM):
+            term *= factor * (arb(number) / users if step < 0 else arb(users) / (number + 1))
+            number += step
+            kept += term
+    too_many = math.floor(Fraction(repr(policy["budget"])) * users) + 1
+    apis = len(policy["candidates"])
+    nats = (arb(math.comb(apis, apis // 2)) / _exact(delta)).log()
+    reached = tilt * too_many - moments.slope * moments.budget - moments.intercept + kept.log()
+    _require(holds=bool(reached >= nats), what="average")
+
+
 def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     """Prove both sides of a decision file, and that they are of its question.
 
@@ -412,8 +464,9 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             reason = "another question: level"
         yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)
     if realised:
-        reason = "is not among what is proved here"
-        yield Finding("average of a realised share", (), "cannot tell", reason)
+        reason = check_average(content["proof"]["allow"], policy, level / 2)
+        answer: Answer = "not proved" if reason else "proved"
+        yield Finding("average of a realised share", (), answer, reason)
 
 
 def _is_share(share: float, content: dict[str, Any]) -> bool:

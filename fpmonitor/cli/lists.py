@@ -34,6 +34,13 @@ SITE = Annotated[
     str | None,
     typer.Option("--site", help="Restrict the list to this site, for example example.com."),
 ]
+BY_INFORMATION = Annotated[
+    bool,
+    typer.Option(
+        "--by-information",
+        help="Also block APIs that are no candidates and tell what a blocked one tells.",
+    ),
+]
 TARGETS = Annotated[
     str,
     typer.Option(
@@ -59,13 +66,7 @@ def export(
             "--report-to", help="Address that reports go to (https), for --variant report-only."
         ),
     ] = "",
-    by_information: Annotated[
-        bool,
-        typer.Option(
-            "--by-information",
-            help="Also block APIs that are no candidates and tell what a blocked one tells.",
-        ),
-    ] = False,
+    by_information: BY_INFORMATION = False,
     strict: Annotated[
         bool,
         typer.Option(

@@ -179,7 +179,9 @@ def decide(
     forecast: Annotated[
         bool,
         typer.Option(
-            "--forecast", help="Estimate how many users would decide each undecided set (slow)."
+            "--forecast",
+            help="Estimate at how many users each undecided set is decided, if you look as they "
+            "come in.",
         ),
     ] = False,
     max_size: Annotated[
@@ -296,8 +298,8 @@ def _note_price(decision: Decision, *, quiet: bool) -> None:
         candidates=len(policy.candidates),
     )
     note(
-        f"--realised: on average at most {percent(average, 2)} of the users may be exposed, so "
-        f"that it is at most {percent(policy.budget, 2)} in a population of "
+        f"--realised: on average at most {percent(average.exposure, 2)} of the users may be "
+        f"exposed, so that it is at most {percent(policy.budget, 2)} in a population of "
         f"{policy.population:,}",
         quiet=quiet,
     )

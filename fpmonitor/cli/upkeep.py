@@ -15,7 +15,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.render import store
 from fpmonitor.sql import statement
 from fpmonitor.store.upkeep import compact as write_anew
-from fpmonitor.store.upkeep import forget_before, forget_user
+from fpmonitor.store.upkeep import forget_before, forget_key, forget_user
 from fpmonitor.store.upkeep import verify as verify_database
 
 if TYPE_CHECKING:
@@ -48,18 +48,29 @@ def forget(
             help=f"Delete the user whose id is in the environment variable {_USER_VARIABLE}.",
         ),
     ] = False,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", help="Delete what came to the service by the write key of this name."
+        ),
+    ] = None,
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,
 ) -> None:
     """Delete visits, and every trace of them in the file."""
     name = os.environ.get(_USER_VARIABLE, "") if user else ""
-    if (before is None) == (not user) or (user and not name):
+    if (before is not None) + user + (key is not None) != 1 or (user and not name):
         raise InputError(
-            "db forget: give either --before TIME or --user",
+            "db forget: give either --before TIME, --key NAME or --user",
             hint=f"with --user, put the id into {_USER_VARIABLE}, not on the command line",
         )
     with open_database(db) as database:
-        visits = forget_user(database, name) if before is None else forget_before(database, before)
+        if key is not None:
+            visits = forget_key(database, key)
+        elif before is not None:
+            visits = forget_before(database, before)
+        else:
+            visits = forget_user(database, name)
     _write_anew(db)
     note(f"{visits:,} visits deleted", quiet=quiet)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.criterion import Criterion, Refutation
 from fpmonitor.estimate.looks import base_of, blocking_tests, decision_criteria
 from fpmonitor.estimate.realised import average_budget
-from fpmonitor.estimate.sample_size import users_needed
+from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.population.views import View
 
 _LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
@@ -136,6 +136,7 @@ def decide(
     )
     best = recommend(borders.allow, weights=weights)
     undecided = _without_empty(borders.undecided)
+    expected = _forecast(source, policy, universe, level, undecided) if forecast else None
     terms = Terms(
         policy=policy,
         setting=setting,
@@ -170,7 +171,8 @@ def decide(
         else _utility_bound(borders, policy, weights, must=must, never=never),
         complete=borders.complete,
         evaluated=borders.evaluated,
-        users_needed=_forecast(source, policy, universe, level, undecided) if forecast else None,
+        users_needed=None if expected is None else tuple(each.mean for each in expected),
+        users_range=None if expected is None else tuple((each.low, each.high) for each in expected),
         seconds=round(time.perf_counter() - started, 3),
         view=view or View(),
         masked=tuple(masked),
@@ -248,22 +250,19 @@ def _forecast(
     universe: int | None,
     level: Level,
     undecided: Iterable[ApiSet],
-) -> tuple[int | None, ...]:
+) -> tuple[Forecast, ...]:
     """Users that would decide each set; nothing is undecided where nothing is estimated."""
     if level.level is None:
         return ()
-    return tuple(
-        users_needed(
-            source.spectrum(apis),
-            len(apis),
-            users=source.users,
-            k=policy.k,
-            population=policy.population,
-            budget=policy.budget,
-            delta=level.level,
-            universe=universe or len(policy.candidates),
-        )
-        for apis in undecided
+    return users_needed(
+        ((source.spectrum(apis), len(apis)) for apis in undecided),
+        users=source.users,
+        k=policy.k,
+        population=policy.population,
+        budget=policy.budget,
+        delta=level.level,
+        universe=universe or len(policy.candidates),
+        generator=np.random.default_rng(0),  # the same forecast whenever it is made
     )
 
 
@@ -323,6 +322,15 @@ def _tests(
     if setting == "sample" or level is None:
         criterion = exact_criterion(policy, users)
         return Tests(criterion, criterion)
+    average, least = None, _LEAST_SHARPNESS * policy.budget
+    if policy.realised:  # half of delta for the population, half for the observed users
+        average = average_budget(
+            k=policy.k,
+            population=policy.population,
+            budget=policy.budget,
+            delta=level / 2,
+            candidates=len(policy.candidates),
+        )
     criteria = decision_criteria(
         users=users,
         k=policy.k,
@@ -330,43 +338,19 @@ def _tests(
         budget=policy.budget,
         delta=level,
         universe=universe or len(policy.candidates),
+        allowing=None if average is None else (max(average.exposure, least), level / 2),
     )
-    proof = criteria.proofs(len(policy.candidates))
-    if not policy.realised:
-        return Tests(criteria.allow, criteria.block, criteria.refute, proof)
-    allow, proof_of_allow = _realised(policy, level, users, universe)
-    if proof:
-        proof = proof | {"allow": proof["allow"] | proof_of_allow}
+    allow, proof = criteria.allow, criteria.proofs(len(policy.candidates))
+    if average is not None and average.exposure < least:
+        limits = np.full(allow.limits.size, -1.0)
+        limits[0] = users
+        allow = Criterion(allow.weights, limits)
+        if proof:
+            never = [float(limit) for limit in limits[: len(policy.candidates) + 1]]
+            proof["allow"] |= {"limits": never}
+    if average is not None and proof:
+        proof["allow"] |= {"average": average._asdict()}
     return Tests(allow, criteria.block, criteria.refute, proof)
-
-
-def _realised(
-    policy: Policy, delta: float, users: int, universe: int | None
-) -> tuple[Criterion, dict[str, Any]]:
-    """Make the test that allows what keeps a realised share within the budget, and its proof."""
-    average = average_budget(
-        k=policy.k,
-        population=policy.population,
-        budget=policy.budget,
-        delta=delta / 2,
-        candidates=len(policy.candidates),
-    )
-    least = _LEAST_SHARPNESS * policy.budget
-    criteria = decision_criteria(
-        users=users,
-        k=policy.k,
-        population=policy.population,
-        budget=max(average, least),
-        delta=delta / 2,
-        universe=universe or len(policy.candidates),
-    )
-    proof = criteria.proofs(len(policy.candidates)).get("allow", {})
-    if average >= least:
-        return criteria.allow, proof
-    limits = np.full(criteria.allow.limits.size, -1.0)
-    limits[0] = users
-    never = [float(limit) for limit in limits[: len(policy.candidates) + 1]]
-    return Criterion(criteria.allow.weights, limits), proof | {"limits": never}
 
 
 def _nothing_certified(policy: Policy, users: int) -> UndecidableError:

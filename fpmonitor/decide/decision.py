@@ -61,9 +61,10 @@ class Decision(Result):
         Number of sets whose exposure was computed.
     seconds
         Wall time.
-    users_needed
-        For each undecided set a forecast of the observed users that would decide it, null where
-        100 million would not; null as a whole when it was not asked for.
+    users_needed, users_range
+        For each undecided set a forecast of the observed users at which it is decided if one looks
+        as they come in: on average, and what they are below and above in one case of ten each; null
+        for more than 100 million, and as a whole when it was not asked for.
     view, source
         How the users were looked at, and the one source whose observations counted, null for all.
     masked
@@ -106,6 +107,7 @@ class Decision(Result):
     block: tuple[ApiSet, ...]
     undecided: tuple[ApiSet, ...]
     users_needed: tuple[_Count | None, ...] | None = None
+    users_range: tuple[tuple[_Count | None, _Count | None], ...] | None = None
     recommended: ApiSet
     utility: _Amount | None = None
     utility_bound: _Amount | None = None
@@ -203,7 +205,7 @@ class Decision(Result):
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it stands in a decision file."""
         content = untyped(self)
-        for name in ("users_needed", "coverage"):
+        for name in ("users_needed", "users_range", "coverage"):
             if content[name] is None:
                 del content[name]
         if not self.names:
@@ -235,9 +237,10 @@ class Decision(Result):
         strangers = sorted(set().union(*sets) - set(decision.policy.candidates))
         if strangers:
             raise InputError(f"not {_NAME}: {strangers[0]!r} is not a candidate")
-        needed = decision.users_needed
-        if needed is not None and len(needed) != len(decision.undecided):
-            raise InputError(f"not {_NAME}: `users_needed` is not as long as `undecided`")
+        for name in ("users_needed", "users_range"):
+            needed = getattr(decision, name)
+            if needed is not None and len(needed) != len(decision.undecided):
+                raise InputError(f"not {_NAME}: `{name}` is not as long as `undecided`")
         if parts.proof and len(parts.proof) != 2:
             raise InputError(f"not {_NAME}: `proof` lacks a side")
         return decision

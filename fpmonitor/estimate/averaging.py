@@ -34,6 +34,8 @@ _TAIL = 30.0  # nats: larger groups have a smaller chance to be thinned below th
 _MOST_COUNTS = 200_000  # of a table of weights
 _STEP_ROUNDING = 1e-15  # relative, of a moment with each count
 _WEIGHT_UNIT = 2.0**-24  # sums of such weights are exact for 5 * 10^8 users, in any order
+_BLOCK = 64  # users kept of those whose fate is decided together
+_LEFT_OUT = 40.0  # nats
 _LIMIT_ROUNDING = 1e-9
 _LARGEST_EXPONENT = 600.0
 _LINE_ROUNDING = 1e-12
@@ -354,17 +356,32 @@ def _mean_over_thinnings(
 ) -> NDArray[np.float64]:
     """`sum_i w_i ln E exp(exponents[Bin(c, f_i)])` for `c` below `counts`; 0 beyond the exponents.
 
-    By the mean over the fate of one user more: all terms are positive, so nothing is lost.
+    By the mean over the fate of one block of users more: all terms are positive, so nothing is
+    lost. Left out are fates that cannot move a mean by one part in `10^17`.
     """
-    moments = np.tile(np.exp(exponents), (thinnings.shares.size, 1))
-    share = thinnings.shares[:, np.newaxis]
-    table = np.empty((counts, thinnings.shares.size))
-    before, after = moments[:, :-1], moments[:, 1:]
-    kept = np.empty_like(before)
-    for count in range(counts):
-        table[count] = moments[:, 0]
-        np.multiply(after, share, out=kept)
-        before *= 1 - share
-        before += kept
-    means: NDArray[np.float64] = np.log(table) @ thinnings.weights
+    moments = np.exp(exponents)
+    need = float(np.ptp(np.append(exponents, 0.0))) + _LEFT_OUT
+    means = np.zeros(counts)
+    for share, weight in zip(thinnings.shares.tolist(), thinnings.weights.tolist(), strict=True):
+        block = min(math.ceil(_BLOCK / share), counts)
+        most = _most_kept(block, share, need)
+        kept = np.zeros((block + 1, most + 1))  # chances to keep so many of so many
+        kept[0, 0] = 1.0
+        for users in range(block):
+            kept[users + 1] = (1 - share) * kept[users]
+            kept[users + 1, 1:] += share * kept[users, :-1]
+        table = []
+        after = np.append(moments, np.ones(most))
+        for _ in range(0, counts, block):
+            table.append(kept[:-1] @ after[: most + 1])
+            after[: moments.size] = np.convolve(after, kept[-1, ::-1], "valid")
+        means += weight * np.log(np.concatenate(table)[:counts])
     return means
+
+
+def _most_kept(users: int, share: float, nats: float) -> int:
+    """Return what `Bin(users, share)` exceeds with probability at most `exp(-nats)` (Chernoff)."""
+    mean = users * share
+    numbers = np.arange(math.ceil(mean), users + 1)
+    far = scipy.special.xlogy(numbers, numbers / mean) - numbers + mean >= nats
+    return int(numbers[far.argmax()]) if far.any() else users

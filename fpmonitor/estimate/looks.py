@@ -59,8 +59,9 @@ class Criteria:
         The same for sets of any size, one by one, by weights that need not be monotone.
     allowing, blocking
         The scores of which the tests are made; None for users too few for any base.
-    delta, universe
-        Tolerated probability of error, and the number of APIs that may be asked for.
+    deltas, universe
+        Tolerated probabilities of error, of allowing and of blocking, and the number of APIs that
+        may be asked for.
     """
 
     allow: Criterion
@@ -68,7 +69,7 @@ class Criteria:
     refute: Refutation
     allowing: AveragedScore | None
     blocking: AveragedScore | None
-    delta: float
+    deltas: tuple[float, float]
     universe: int
 
     def proofs(self, candidates: int) -> dict[str, dict[str, Any]]:
@@ -83,18 +84,18 @@ class Criteria:
             Number of APIs of the largest set whose limit is told.
         """
         tests = (
-            ("allow", self.allowing, self.allow.limits),
-            ("block", self.blocking, self.refute.limits),
+            ("allow", self.allowing, self.allow.limits, self.deltas[0]),
+            ("block", self.blocking, self.refute.limits, self.deltas[1]),
         )
         return {
             name: {
                 **certified.to_json(),
-                "delta": self.delta,
+                "delta": delta,
                 "bases": BASES,
                 "universe": self.universe,
                 "limits": limits[: candidates + 1].tolist(),
             }
-            for name, certified, limits in tests
+            for name, certified, limits, delta in tests
             if certified is not None and not math.isinf(certified.charge)
         }
 
@@ -107,6 +108,7 @@ def decision_criteria(
     budget: float,
     delta: float,
     universe: int = UNIVERSE,
+    allowing: tuple[float, float] | None = None,
 ) -> Criteria:
     """Criteria for all sets of the APIs that may ever be asked for, at every look.
 
@@ -126,6 +128,8 @@ def decision_criteria(
     universe
         `D`, number of APIs that may be asked for, at least 1. For a question that was fixed before
         the data were seen, the number of its candidates.
+    allowing
+        Budget and delta of allowing, where they are not those of blocking.
 
     Raises
     ------
@@ -144,11 +148,17 @@ def decision_criteria(
     """
     check_sample(users)
     check_threshold(k, population)
-    check_share("budget", budget)
-    check_share("delta", delta)
+    within, allow_delta = allowing or (budget, delta)
+    for share in (within, budget):
+        check_share("budget", share)
+    for share in (allow_delta, delta):
+        check_share("delta", share)
     if universe < 1:
         raise PolicyError("universe", f"must be at least one API, got {universe}")
-    allow_terms, block_terms = level_terms(delta, universe)
+    deltas = allow_delta, delta
+    allow_terms, block_terms = (
+        level_terms(share, universe)[side] for side, share in enumerate(deltas)
+    )
     position = base_of(users)
     if position is None:
         never = np.full(universe + 1, float(users))
@@ -159,23 +169,23 @@ def decision_criteria(
             refute=refute,
             allowing=None,
             blocking=None,
-            delta=delta,
+            deltas=deltas,
             universe=universe,
         )
-    question = (position, k, population, budget)
-    above = _base(*question, sign=-1, log_term=float(allow_terms[min(_DESIGN_SIZE, universe)]))
-    below = _base(*question, sign=1, log_term=float(block_terms[1]))
-    allowing, blocking = averaged(above, users=users), averaged(below, users=users)
+    nats = float(allow_terms[min(_DESIGN_SIZE, universe)]), float(block_terms[1])
+    above = _base(position, k, population, within, sign=-1, log_term=nats[0])
+    below = _base(position, k, population, budget, sign=1, log_term=nats[1])
+    allowed, blocking = averaged(above, users=users), averaged(below, users=users)
     limits = np.minimum(blocking.critical(block_terms), users)
     limits[0] = users
     block, refute = blocking_tests(blocking.weights, limits, monotone=below.monotone)
     return Criteria(
-        allow=_criterion(allowing.weights, allowing.critical(allow_terms), users),
+        allow=_criterion(allowed.weights, allowed.critical(allow_terms), users),
         block=block,
         refute=refute,
-        allowing=allowing,
+        allowing=allowed,
         blocking=blocking,
-        delta=delta,
+        deltas=deltas,
         universe=universe,
     )
 
@@ -222,6 +232,7 @@ def base_of(users: int) -> int | None:
     return None if ratio < 1 else min(math.floor(math.log(ratio) / math.log(_RATIO)), BASES - 1)
 
 
+@lru_cache(maxsize=1)  # both sides of a question see the same
 def base_cells(
     position: int, k: int, population: int, budget: float, largest_count: float = _LARGEST_COUNT
 ) -> tuple[Cells, float]:

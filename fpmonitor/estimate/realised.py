@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy
@@ -38,11 +38,14 @@ class _Moments:
     ----------
     tilt
         Positive.
+    price
+        What a population of exactly n users costs, nats.
     exposures, bounds
-        Vertices of `U` with what a population of exactly n users costs, nats.
+        Vertices of `U`, with the price, nats.
     """
 
     tilt: float
+    price: float
     exposures: NDArray[np.float64]
     bounds: NDArray[np.float64]
 
@@ -60,18 +63,41 @@ def _moments(k: int, population: int, sign: Sign) -> tuple[_Moments, ...]:
     for tilt, price in zip(tilts, _price_of_fixed_size(population, k, tilts, sign), strict=True):
         bounds = population * cells.bounds(np.array([tilt]), sign)
         exposures, values = envelope(cells.exposure[sign], bounds, sign)
-        found.append(_Moments(tilt=float(tilt), exposures=exposures, bounds=values + price))
+        found.append(
+            _Moments(
+                tilt=float(tilt), price=float(price), exposures=exposures, bounds=values + price
+            )
+        )
     return tuple(found)
+
+
+class Average(NamedTuple):
+    """A statistical exposure, and what proves that it keeps a realised share within its budget.
+
+    Attributes
+    ----------
+    exposure
+        A share; 0 where nothing is known.
+    tilt
+        `t`, nats by an exposed user.
+    slope, intercept
+        Line that is nowhere below the logarithm of the moment of `Poisson(n)` users, nats.
+    """
+
+    exposure: float
+    tilt: float
+    slope: float
+    intercept: float
 
 
 @lru_cache(maxsize=16)
 def average_budget(
     *, k: int, population: int, budget: float, delta: float, candidates: int
-) -> float:
+) -> Average:
     """Statistical exposure that keeps the realised shares of all sets of some APIs together.
 
     For every distribution, all sets of the candidates with at most this exposure have a realised
-    share of at most `budget`, with probability at least `1 - delta`; 0 where nothing is known.
+    share of at most `budget`, with probability at least `1 - delta`.
 
     Parameters
     ----------
@@ -86,11 +112,17 @@ def average_budget(
     """
     log_term = math.log(math.comb(candidates, candidates // 2)) - math.log(delta)
     too_many = math.floor(Fraction(repr(budget)) * population) + 1
-    averages = [
-        float(np.interp(m.tilt * too_many - log_term, m.bounds, m.exposures))
-        for m in _moments(k, population, 1)
-    ]
-    return min(max(*averages, 0.0), budget)
+    best = Average(0.0, 0.0, 0.0, 0.0)
+    for m in _moments(k, population, 1):
+        allowed = m.tilt * too_many - log_term
+        exposure = min(float(np.interp(allowed, m.bounds, m.exposures)), budget)
+        if exposure > best.exposure and m.bounds.size > 1:
+            end = min(max(int(np.searchsorted(m.exposures, exposure)), 1), m.bounds.size - 1)
+            slope = float(m.bounds[end] - m.bounds[end - 1])
+            slope /= float(m.exposures[end] - m.exposures[end - 1])
+            intercept = float(m.bounds[end]) - m.price - slope * float(m.exposures[end])
+            best = Average(exposure, m.tilt, slope, intercept)
+    return best
 
 
 def realised_limits(

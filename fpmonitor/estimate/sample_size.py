@@ -1,34 +1,41 @@
-"""How many users an undecided API set needs, as a forecast, not a guarantee.
+"""How many users an undecided API set needs if one looks while they come in, as a forecast.
 
-A distribution of the value probabilities is fitted to the spectrum; the certificate of a
-larger sample is then applied to the scores that samples of this distribution would have. The
-certificate holds at every look, so one may look while users come in, and stop when it decides.
+A distribution of the value probabilities is fitted to the spectrum. By the user, the score of a set
+moves about its mean as users come in; the set is decided at the look at which it crosses the limit
+of the certificate, which holds at every look. Means, spreads and limits are computed for a few
+numbers of users; between them scores are taken for a Gaussian process.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
-from fpmonitor.estimate.looks import Criteria, decision_criteria
+from fpmonitor.estimate.looks import decision_criteria
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
+    from fpmonitor.estimate.looks import Criteria
     from fpmonitor.spectrum import CountSpectrum
 
 MOST_USERS = 10**8
-_GROWTH = 2  # between the sample sizes that are tried
+_STEP = 2.25  # between the numbers of users at which limits are computed: every second base
+_LOOK = 1.05  # between the looks of somebody who waits for a decision
+_PATHS = 2000
+_ENOUGH = 0.95  # of the paths are decided: the others count with the last look
 _LARGEST_UNCERTAIN_COUNT = 200
 _GRID_POINTS = 150
 _ITERATIONS = 200
-
-_criteria = lru_cache(maxsize=64)(decision_criteria)  # the same for all sets of a policy
+_STEPS = 500  # that stand for the weights of all counts
+_POWERS = (0.0, -1.0, 1.0)  # of the fits, the most likely one first
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -47,12 +54,12 @@ class FittedDistribution:
     shares: NDArray[np.float64]
 
 
-def fit_law(spectrum: CountSpectrum, *, population: int) -> FittedDistribution:
+def fit_law(spectrum: CountSpectrum, *, population: int, power: float = 0.0) -> FittedDistribution:
     """Most likely distribution of the value probabilities, nearly: counts as Poisson variables.
 
     Values of many users keep their observed share. For the others the likelihood of the spectrum,
-    values not seen included, is raised by a fixed number of steps of the EM algorithm from a
-    log-uniform start, which leaves the distribution smooth where the data say nothing.
+    values not seen included, is raised by a fixed number of steps of the EM algorithm, which leaves
+    the distribution as it was at the start where the data say nothing.
 
     Parameters
     ----------
@@ -60,6 +67,8 @@ def fit_law(spectrum: CountSpectrum, *, population: int) -> FittedDistribution:
         Count spectrum of the sample.
     population
         `n`, users; the distribution reaches down to a thousandth of one of them.
+    power
+        Of the probability, which the shares of the users begin with; 0 is log-uniform.
 
     Notes
     -----
@@ -78,7 +87,7 @@ def fit_law(spectrum: CountSpectrum, *, population: int) -> FittedDistribution:
         * users
     )
     seen = -np.expm1(-means) / means * users
-    shares = np.full(means.size, 1 / means.size)
+    shares = means**power / np.sum(means**power)
     for _ in range(_ITERATIONS if counts.size else 0):
         shares = shares * (kernel.T @ (values / np.maximum(kernel @ shares, 1e-300))) / seen
     large = spectrum.counts[certain] * spectrum.values[certain] / users
@@ -89,9 +98,26 @@ def fit_law(spectrum: CountSpectrum, *, population: int) -> FittedDistribution:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Observed users at which a set is decided, with looks 5 % apart; None: over 100 million.
+
+    Attributes
+    ----------
+    mean
+        On average, if values are distributed as they seem to be.
+    low, high
+        Fewer, and more, are needed in one case of ten each, whichever of the distributions that fit
+        is the right one.
+    """
+
+    mean: int | None
+    low: int | None
+    high: int | None
+
+
 def users_needed(
-    spectrum: CountSpectrum,
-    size: int,
+    sets: Iterable[tuple[CountSpectrum, int]],
     *,
     users: int,
     k: int,
@@ -99,67 +125,130 @@ def users_needed(
     budget: float,
     delta: float,
     universe: int,
-) -> int | None:
-    """Observed users at which an undecided set is likely decided; None if not with 100 million.
+    generator: np.random.Generator,
+) -> tuple[Forecast, ...]:
+    """Forecast for each set at which of the looks to come it is decided.
 
-    A forecast in steps of a factor of 2. The first call for a policy takes up to a second for each
-    step, later ones milliseconds.
+    Takes up to a second for each factor of 2.25 in the users, and 0.1 s for each set.
 
     Parameters
     ----------
-    spectrum
-        Count spectrum of the set.
-    size
-        Number of APIs in the set.
+    sets
+        Count spectrum of each set, and its number of APIs.
     users
         `m`, users observed so far.
     k, population, budget, delta, universe
         As in `decision_criteria`.
+    generator
+        Of the paths, which are the same for all sets.
 
     Raises
     ------
     PolicyError
         An argument is out of its range; the error names it.
+
+    Notes
+    -----
+    Let `D(m)` be the score by the user less its mean, in standard deviations of one user. `m D(m)`
+    has independent increments of variance 1 a user: these paths give the average. Read backwards,
+    `D` is a martingale: `D(m') - D(m)` has the variance `1 / m - 1 / m'` whatever the mean is, so
+    paths from the score of today tell what sampling leaves open. What no sample tells, where the
+    population is much larger, is in the range of several fits. Left out are how spread and limits
+    change with the distribution, and that allowing and blocking have different scores.
     """
-    law = fit_law(spectrum, population=population)
-    while users * _GROWTH <= MOST_USERS:
-        users *= _GROWTH
-        criteria = _criteria(
-            users=users,
+    number = max(math.ceil(math.log(MOST_USERS / users) / math.log(_LOOK)), 1)
+    looks = np.ceil(users * _LOOK ** np.arange(number + 1))
+    moves = generator.standard_normal((_PATHS, number))
+    fitted = np.cumsum(moves * np.sqrt(np.diff(looks)), axis=1) / looks[1:]
+    seen = np.cumsum(moves * np.sqrt(-np.diff(1 / looks)), axis=1)
+
+    @cache
+    def criteria(observed: int) -> Criteria:
+        return decision_criteria(
+            users=observed,
             k=k,
             population=population,
             budget=budget,
             delta=delta,
             universe=universe,
         )
-        if _decides(criteria, law, size, users):
-            return users
-    return None
+
+    def ends(law: FittedDistribution, size: int) -> tuple[float, float, float]:
+        """Users on average, and what they are below and above in one case of ten each."""
+        observed, decided = [users], 0.0
+        distances = [_distances(criteria(users), law, size, users)]
+        while decided < _ENOUGH and observed[-1] < looks[-1]:
+            now = min(math.ceil(observed[-1] * _STEP), int(looks[-1]))
+            observed.append(now)
+            distances.append(_distances(criteria(now), law, size, now))
+            spreads = np.sqrt([(1 - users / now) / now, 1 / users - 1 / now])
+            within, above = scipy.special.ndtr(np.divide.outer(distances[-1], spreads))
+            decided = float((within + 1 - above).min())
+        ahead = looks[1:][looks[1:] <= observed[-1]]
+        # Distances are nearly linear in the standard deviation of a mean.
+        within, above = (
+            np.interp(-(ahead**-0.5), -(np.array(observed) ** -0.5), side)
+            for side in np.transpose(distances)
+        )
+        average, whichever = (
+            _decided_at((paths <= within) | (paths > above), ahead)
+            for paths in (fitted[:, : ahead.size], seen[:, : ahead.size])
+        )
+        late = np.isinf(average)
+        average[late] = math.inf if late.mean() > 1 - _ENOUGH else ahead[-1]
+        low, high = np.quantile(whichever, (0.1, 0.9), method="nearest")
+        return float(average.mean()), float(low), float(high)
+
+    def forecast(spectrum: CountSpectrum, size: int) -> Forecast:
+        laws = (fit_law(spectrum, population=population, power=power) for power in _POWERS)
+        means, lows, highs = zip(*(ends(law, size) for law in laws), strict=True)
+        return Forecast(_whole(means[0]), _whole(min(lows)), _whole(max(highs)))
+
+    return tuple(forecast(spectrum, size) for spectrum, size in sets)
 
 
-def _decides(criteria: Criteria, law: FittedDistribution, size: int, users: int) -> bool:
-    """Whether a sample is likely decided: by a score one standard deviation off."""
-    allow, refute = criteria.allow, criteria.refute
-    mean, variance = _score_moments(allow.weights, users, law)
-    if mean + math.sqrt(variance) <= allow.limits[size]:
-        return True
-    mean, variance = _score_moments(refute.weights, users, law)
-    return bool(mean - math.sqrt(variance) > refute.limits[size])
+def _decided_at(decided: NDArray[np.bool_], looks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Users at the first look that decides each path; infinite where none does."""
+    first: NDArray[np.float64] = looks[decided.argmax(axis=1)]
+    return np.where(decided.any(axis=1), first, math.inf)
 
 
-def _score_moments(
-    weights: NDArray[np.float64], users: int, law: FittedDistribution
+def _whole(users: float) -> int | None:
+    """Three digits of a number of users; None for more than are forecast."""
+    return None if users > MOST_USERS else int(float(f"{users:.3g}"))
+
+
+def _distances(
+    criteria: Criteria, law: FittedDistribution, size: int, users: int
 ) -> tuple[float, float]:
-    """Mean and variance of the score of independent Poisson counts.
+    """`D` up to which a set is allowed, and above which it is blocked."""
+    allow, refute = criteria.allow, criteria.refute
+    return _distance(allow.weights, float(allow.limits[size]), law, users), _distance(
+        refute.weights, float(refute.limits[size]), law, users
+    )
 
-    For a count `C` of mean `c`, `E C h(C) = c E h(C + 1)`. The variance is bounded by the second
-    moments, `E (C h(C))^2 = c E (C + 1) h(C + 1)^2`.
+
+def _distance(
+    weights: NDArray[np.float64], limit: float, law: FittedDistribution, users: int
+) -> float:
+    """Limit of the score less its mean, by the user and in standard deviations of one user.
+
+    For a Poisson count `C` of mean `c`, `E C h(C) = c E h(C + 1)` and
+    `E C^2 h(C) = c (E h(C + 1) + c E h(C + 2))`. That the counts add up to the users takes away the
+    part of the variance that their sum explains.
     """
-    changes = np.flatnonzero(np.diff(weights)) + 1
-    means = users * law.probabilities[:, np.newaxis]
-    below = np.where(changes > 1, scipy.special.pdtr(np.maximum(changes - 2, 0), means), 0)
-    weight = below @ -np.diff(weights)[changes - 1] + weights[-1]
-    below_two = np.where(changes > 2, scipy.special.pdtr(np.maximum(changes - 3, 0), means), 0)
-    drops = -np.diff(weights**2)[changes - 1]
-    squares = (means * below_two + below) @ drops
-    return users * float(law.shares @ weight), users * float(law.shares @ squares)
+    starts = np.unique(np.geomspace(1, weights.size - 1, _STEPS).astype(np.intp))
+    steps = np.append(weights[(starts[:-1] + starts[1:] - 1) // 2], weights[-1])
+    last, drops = steps[-1], -np.diff(steps)
+    square_drops = -np.diff(steps**2)
+    means = users * law.probabilities
+    first, second = (
+        np.nan_to_num(scipy.special.pdtr(starts[1:] - 1 - more, means[:, np.newaxis]))
+        for more in (1, 2)
+    )
+    weight = first @ drops + last
+    square = first @ square_drops + last**2 + means * (second @ square_drops + last**2)
+    with_sum = weight + means * (second @ drops + last - weight)
+    variance = law.shares @ (square - means * weight**2) - (law.shares @ with_sum) ** 2
+    mean = float(law.shares @ weight)
+    return (limit / users - mean) / math.sqrt(max(float(variance), 1e-12))

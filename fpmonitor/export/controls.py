@@ -43,8 +43,6 @@ class Control:
         Rules that are written with it, for other names of the same API.
     any_site
         Whether it can be restricted to a site.
-    seen
-        Product and version in which the change was seen, or the empty string.
     note
         What to know about it, or the empty string.
     """
@@ -57,7 +55,6 @@ class Control:
     site_name: str = ""
     also: Sequence[str] = field(hash=False, default=())
     any_site: bool = True
-    seen: str = ""
     note: str = ""
 
     def effect_on(self, api: str) -> Effect | None:

@@ -106,10 +106,17 @@ def _undecided_lines(decided: Decision) -> list[str]:
     """Undecided sets, the smallest first, with the users that would decide them if known."""
     lines = [", ".join(apis) for apis in decided.undecided]
     if decided.users_needed is not None:
-        needed = ["above 100,000,000" if n is None else f"{n:,}" for n in decided.users_needed]
+        needed = [_users(mean) for mean in decided.users_needed]
+        if decided.users_range is not None:
+            ranges = (f", {_users(low)} to {_users(high)}" for low, high in decided.users_range)
+            needed = list(map(str.__add__, needed, ranges))
         lines = [f"{line} (users needed: {n})" for line, n in zip(lines, needed, strict=True)]
     order = sorted(range(len(lines)), key=lambda i: len(decided.undecided[i]))
     return [lines[i] for i in order]
+
+
+def _users(number: int | None) -> str:
+    return "over 100 million" if number is None else f"{number:,}"
 
 
 def _borders_caption(decided: Decision) -> str:
@@ -121,8 +128,9 @@ def _borders_caption(decided: Decision) -> str:
         )
     if decided.users_needed:
         ending += (
-            " Users needed: at one look at the end. Looking while users come in is covered, so one "
-            "may stop at the first decision that suits."
+            " Users needed: on average, if one looks as they come in (all looks are covered) and "
+            "stops at the decision; then fewer than which, and more than which, are needed in one "
+            "case of ten each, as far as these users tell."
         )
     return (
         f"{decided.evaluated:,} tests of sets of {len(decided.policy.candidates)} candidates in "

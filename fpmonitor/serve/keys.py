@@ -12,6 +12,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from fpmonitor.collectors.fingerprintjs import VIA
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_json, typed, untyped, write_bytes
 
@@ -74,7 +75,7 @@ def add_key(path: Path, kind: Kind, name: str) -> str:
     InputError
         There is one of this kind and name already, or the name is empty or long.
     """
-    if not name.strip() or len(name) > 100 or not name.isprintable():
+    if not name.strip() or len(name) > 100 or not name.isprintable() or VIA in name:
         raise InputError("name: must be a short word")
     ring = read_keys(path)
     if any((key.kind, key.name) == (kind, name) for key in ring.keys):

@@ -29,6 +29,7 @@ Level = Literal["warn", "note"]
 DEFAULT_K = 10
 _REJECTED_SHARE = 0.01
 _CHANGED_SHARE = 0.1
+_MOST_TESTED = 20_000_000  # users times sets; a few seconds, in which nothing is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,13 @@ def _check(monitor: Monitor, decision: Decision | None) -> tuple[CheckReport | N
     if decision is None:
         return None, None
     try:
-        return report_check(monitor.population_as(decision), decision), None
+        users = monitor.population_as(decision)
+        if users.users * len(decision.allow) > _MOST_TESTED:
+            text = (
+                f"{len(decision.allow):,} sets are too many to test here: `fpmonitor check` does."
+            )
+            return None, Alert("note", text)
+        return report_check(users, decision), None
     except FpmonitorError as error:
         return None, Alert("warn", f"The allow list cannot be tested: {error}.")
 

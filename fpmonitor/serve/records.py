@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from fpmonitor.collectors.fingerprintjs import FingerprintjsCollector
+from fpmonitor.collectors.fingerprintjs import KEY_MEMBER, FingerprintjsCollector
 from fpmonitor.collectors.records import RecordError
 from fpmonitor.serve.requests import RefusedRequestError
 
@@ -46,6 +46,7 @@ class _Result(msgspec.Struct):
 
 class _StoredResult(_Result):
     time: str = ""
+    source: str = msgspec.field(default="", name=KEY_MEMBER)
 
 
 _ONE = msgspec.json.Decoder(msgspec.Raw)
@@ -173,7 +174,7 @@ def observation_lines(
             stored = _Stored(one.user, one.api, one.status, one.value, time, source)
             observations.append(_ENCODER.encode(stored))
         else:
-            result = _StoredResult(one.user, one.components, one.version, time)
+            result = _StoredResult(one.user, one.components, one.version, time, source)
             results.append(_ENCODER.encode(result))
     users = dict.fromkeys(one.user for one in taken)
     for user in users:

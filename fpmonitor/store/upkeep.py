@@ -96,6 +96,13 @@ def forget_user(database: Database, user: str) -> int:
         return _forget(database)
 
 
+def forget_key(database: Database, key: str) -> int:
+    """Delete all visits that a write key sent; return how many. Compact afterwards."""
+    with database.transaction():
+        database.run("upkeep/forget_visits_of_key", key=key)
+        return _forget(database)
+
+
 def _forget(database: Database) -> int:
     """Delete the visits of the table `forgotten`, and all that only they had."""
     number = int(database.rows("upkeep/count_forgotten")[0][0])

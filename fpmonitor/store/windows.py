@@ -173,6 +173,8 @@ def whole_windows(
     InputError, UndecidableError
         As of `list_spans`.
     """
+    if period in PARTS:
+        raise InputError(f"period: must be one of {', '.join(get_args(Period))}, got {period!r}")
     since = naive_utc(window.since) or datetime.min  # noqa: DTZ901
     until = naive_utc(window.until) or datetime.max  # noqa: DTZ901
     for span in reversed(list_spans(database, period, Window(source=window.source))):

@@ -143,6 +143,33 @@ def test_a_changed_file_is_refused(
     assert "not proved" in dict(map(reversed, answers(capsys.readouterr().out)))
 
 
+def test_the_average_behind_a_realised_share_is_proved_and_no_larger_one(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decision = tmp_path / "realised.json"
+    asked = ["--k", "10", "--budget", "0.1", "--population", "100000", "--realised"]
+    database = ["--db", str(folder / "x.duckdb")]
+    assert run(["decide", *database, *asked, "-q", "-o", str(decision)]) == 0
+    assert audit(decision, *database) == 0
+    proved = answers(capsys.readouterr().out)
+    assert ("average of a realised share", "proved") in proved
+    assert ("allow", "proved") in proved
+    changes: tuple[Callable[[dict[str, Any]], object], ...] = (
+        lambda listed: listed["policy"].update(budget=listed["policy"]["budget"] * 0.98),
+        lambda listed: listed["proof"]["allow"]["average"].update(slope=1.0),
+        lambda listed: listed["proof"]["allow"]["average"].update(tilt=-1.0),
+        lambda listed: listed["proof"]["allow"].pop("average"),
+    )
+    for change in changes:
+        listed = json.loads(decision.read_text(encoding="utf-8"))
+        change(listed)
+        changed = tmp_path / "changed.json"
+        changed.write_text(json.dumps(listed), encoding="utf-8")
+        assert audit(changed) == 1
+        found = answers(capsys.readouterr().out)
+        assert ("average of a realised share", "not proved") in found
+
+
 def test_other_users_other_spectra_and_exact_decisions_are_errors(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -139,9 +139,15 @@ def test_forecast_names_more_users_for_every_undecided_set(database: Path) -> No
     assert decision.users_needed is not None
     assert len(decision.users_needed) == len(decision.undecided) > 0
     assert all(needed is None or needed > 20_000 for needed in decision.users_needed)
+    assert decision.users_range is not None
+    assert len(decision.users_range) == len(decision.undecided)
+    for low, high in decision.users_range:
+        assert low is None or 20_000 < low <= (high or 10**8)
     assert Decision.from_json(decision.to_json()) == decision
     shown = " ".join(decision_output(decision).text("table").split())
-    assert "one may stop at the first decision" in shown
+    assert "if one looks as they come in (all looks are covered)" in shown
+    with pytest.raises(InputError, match="users_range"):
+        Decision.from_json(decision.to_json() | {"users_range": []})
 
 
 def test_two_users_cannot_decide(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_the_share_of_a_population_exceeds_the_budget_where_the_average_does_not
 @pytest.mark.parametrize("delta", [0.2, 0.025])
 def test_within_the_average_few_populations_exceed_the_budget(delta: float) -> None:
     rng = np.random.default_rng(2)
-    average = average_budget(k=K, population=N, budget=BUDGET, delta=delta, candidates=1)
+    average = average_budget(k=K, population=N, budget=BUDGET, delta=delta, candidates=1).exposure
     assert 0.001 < average < BUDGET
     for group in (0.2, 0.7, 1.0, 1.2, 1.4):
         law = law_of(average, group)
@@ -54,7 +54,9 @@ def test_averages_fall_with_the_level_and_approach_the_budget() -> None:
     for k, population in ((2, 1000), (10, 10**6), (500, 1000), (2, 10**10), (500, 10**10)):
         averages = np.array(
             [
-                average_budget(k=k, population=population, budget=0.05, delta=delta, candidates=1)
+                average_budget(
+                    k=k, population=population, budget=0.05, delta=delta, candidates=1
+                ).exposure
                 for delta in (0.4, 0.05, 5e-5)
             ]
         )
@@ -151,7 +153,7 @@ def test_no_decision_allows_what_a_population_breaks_more_often_than_delta() -> 
 
 def test_many_candidates_pay_for_all_their_sets() -> None:
     averages = [
-        average_budget(k=K, population=10_000, budget=BUDGET, delta=DELTA, candidates=apis)
+        average_budget(k=K, population=10_000, budget=BUDGET, delta=DELTA, candidates=apis).exposure
         for apis in (1, 2, 10)
     ]
     assert BUDGET > averages[0] > averages[1] > averages[2] > 0

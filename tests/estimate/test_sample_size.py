@@ -1,14 +1,17 @@
-"""The forecast of the users needed comes true in simulation."""
+"""The forecast of the users needed comes true for those who look until a set is decided."""
 
 from __future__ import annotations
+
+import math
+from functools import cache
 
 import numpy as np
 import pytest
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
-from fpmonitor.estimate.looks import decision_criteria
-from fpmonitor.estimate.sample_size import fit_law, users_needed
+from fpmonitor.estimate.looks import Criteria, decision_criteria
+from fpmonitor.estimate.sample_size import Forecast, fit_law, users_needed
 from fpmonitor.spectrum import CountSpectrum
 
 ZIPF = np.arange(1, 20_001) ** -1.3
@@ -21,6 +24,12 @@ def sample(mean: float, seed: int) -> CountSpectrum:
     return CountSpectrum.from_counts(np.random.default_rng(seed).poisson(mean * ZIPF))
 
 
+def forecast_of(spectrum: CountSpectrum, size: int, users: int, **question: float) -> Forecast:
+    generator = np.random.default_rng(1)
+    (found,) = users_needed([(spectrum, size)], users=users, generator=generator, **question)
+    return found
+
+
 def test_fitted_law_has_about_the_exposure_of_the_true_one() -> None:
     truth = statistical_exposure(ZIPF, k=10, population=POPULATION)
     law = fit_law(sample(50_000, 1), population=POPULATION)
@@ -29,27 +38,41 @@ def test_fitted_law_has_about_the_exposure_of_the_true_one() -> None:
     assert law.shares @ exposed == pytest.approx(truth, rel=0.1)
 
 
-def test_forecast_is_within_a_factor_of_four_of_what_decides() -> None:
-    forecast = users_needed(sample(USERS, 2), 3, users=USERS, **QUESTION)
-    assert forecast is not None
+def test_who_looks_until_a_set_is_decided_needs_as_many_users_as_forecast() -> None:
+    budget = round(statistical_exposure(ZIPF, k=10, population=POPULATION) / 0.7, 3)
+    question = {**QUESTION, "budget": budget}
 
-    def decided(users: int) -> float:
-        criteria = decision_criteria(users=users, **QUESTION)
-        spectra = [sample(users, seed) for seed in range(20)]
-        return float(
-            np.mean([criteria.allow.holds(s, 3) or criteria.refute.refutes(s, 3) for s in spectra])
-        )
+    @cache
+    def criteria(users: int) -> Criteria:
+        return decision_criteria(users=users, **question)
 
-    assert decided(4 * forecast) > 0.9
-    assert decided(forecast // 4) < 0.5
+    needed, means, within = [], [], 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        users, counts = USERS, rng.multinomial(USERS, ZIPF)
+        forecast = forecast_of(CountSpectrum.from_counts(counts), 3, users, **question)
+        while not (
+            criteria(users).allow.holds(CountSpectrum.from_counts(counts), 3)
+            or criteria(users).refute.refutes(CountSpectrum.from_counts(counts), 3)
+        ):
+            more = math.ceil(0.05 * users)
+            users, counts = users + more, counts + rng.multinomial(more, ZIPF)
+        assert forecast.mean is not None
+        assert forecast.low is not None
+        needed.append(users)
+        means.append(forecast.mean)
+        within += forecast.low <= users <= (forecast.high or math.inf)
+    assert 0.6 < np.median(means) / np.mean(needed) < 1.7
+    assert within >= 6
 
 
 @pytest.mark.parametrize("counts", [[1], [2_900], [1] * 2_900, [250, 1]])
 def test_every_spectrum_has_a_forecast_or_none(counts: list[int]) -> None:
     spectrum = CountSpectrum.from_counts(counts)
-    question = {**QUESTION, "population": 3_000}
-    forecast = users_needed(spectrum, 1, users=USERS, **question)
-    assert forecast is None or forecast >= 2 * USERS
+    found = forecast_of(spectrum, 1, USERS, **{**QUESTION, "population": 3_000})
+    for number in (found.mean, found.low, found.high):
+        assert number is None or number > USERS
+    assert found.high is None or (found.low is not None and found.low <= found.high)
 
 
 def test_a_set_at_the_budget_stays_undecided() -> None:
@@ -57,9 +80,14 @@ def test_a_set_at_the_budget_stays_undecided() -> None:
     law = np.append(np.full(1000, 0.05 / 1000), np.full(100, 0.95 / 100))  # exposure 5 %
     counts = np.random.default_rng(3).poisson(1000 * population * law)
     question = {**QUESTION, "population": population}
-    assert users_needed(CountSpectrum.from_counts(counts), 1, users=users, **question) is None
+    assert forecast_of(CountSpectrum.from_counts(counts), 1, users, **question).mean is None
+
+
+def test_more_users_than_are_forecast_have_a_next_look() -> None:
+    found = forecast_of(CountSpectrum.from_counts([10**8 - 10]), 1, 2 * 10**8, **QUESTION)
+    assert found == Forecast(None, None, None)
 
 
 def test_a_bad_policy_is_refused() -> None:
     with pytest.raises(PolicyError):
-        users_needed(sample(USERS, 1), 1, users=USERS, **{**QUESTION, "k": 1})
+        forecast_of(sample(USERS, 1), 1, USERS, **{**QUESTION, "k": 1})

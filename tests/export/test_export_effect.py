@@ -232,6 +232,24 @@ def test_preview_shows_before_after_and_the_best_of_the_format(
     assert sets[0]["upper"] == after["upper"], "an API that is hidden is as good as not asked for"
 
 
+def test_preview_counts_what_stays_readable_by_another_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "log.csv"
+    rows = [f"u{user},{user % 40},{user % 2}\n" for user in range(600)]
+    log.write_text("user,Window.devicePixelRatio,Navigator.maxTouchPoints\n" + "".join(rows))
+    db, path = str(tmp_path / "db.duckdb"), tmp_path / "d.json"
+    assert run(["ingest", str(log), "--db", db, "-q"]) == 0
+    names = ["Window.devicePixelRatio", "Navigator.maxTouchPoints"]
+    path.write_text(json.dumps(decision_of([["Navigator.maxTouchPoints"]], names).to_json()))
+    arguments = ["preview", str(path), "--to", "firefox-policies", "--db", db]
+    plain = answer_of(capsys, *arguments)[1]
+    assert plain["left"] == sorted(names), "css:resolution tells the ratio"
+    both = answer_of(capsys, *arguments, "--by-information")[1]
+    assert both["left"] == ["Navigator.maxTouchPoints"]
+    assert (both["verdict"], both["plug_in"] < plain["plug_in"]) == ("allow", True)
+
+
 def test_preview_of_hiding_everything_exposes_nobody(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

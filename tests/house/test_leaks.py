@@ -310,6 +310,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "db open": [["{sealed}", "--key-file", "{garbage}", "-o", "{opened}"]],
     "db copy-out": [["{dump}"], ["{dump}"]],
     "db copy-in": [["{dump}", "--db", "{scratch}.copy", "--format", form] for form in TEXTS],
+    "db views": [[]],
     "audit certificate": [
         ["{decision}", "--format", "table"],
         ["{decision}", "--db", "{db}", "--write-spectra", "{out}/spectra.json"],

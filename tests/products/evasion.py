@@ -148,3 +148,15 @@ def _unlikely(call: list[str]) -> list[str]:
     """Turn constants into some that no browser returns: a scriptlet sets any of them alike."""
     others = {"trueFunc": "falseFunc"} | ({"emptyArr": "emptyObj"} if "asFunction" in call else {})
     return ["77" if part.isdecimal() else others.get(part, part) for part in call]
+
+
+def rows() -> list[str]:
+    """Return a line of Markdown for each entry of the table, as the documentation shows it."""
+    lines = []
+    for run in json.loads(TABLE.read_text(encoding="utf-8"))["runs"]:
+        found = run["apis"].values()
+        ways = [way for way in WAYS if any(way in entry.get("open", "").split() for entry in found)]
+        held = sum("open" not in entry for entry in found)
+        words = [run["name"], run["version"], run["date"], len(found), held, ", ".join(ways) or "–"]
+        lines.append(f"| {' | '.join(map(str, words))} |")
+    return lines

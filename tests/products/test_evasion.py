@@ -24,6 +24,7 @@ from fpmonitor.export.filters import ADGUARD
 from fpmonitor.export.firefox import POLICIES, USERJS
 from fpmonitor.export.firefox_targets import installed_targets, shipped_tables
 from fpmonitor.export.permissions_policy import PERMISSIONS_POLICY
+from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.policy import Policy
 from tests.products.browsers import (
     CHROMIUM,
@@ -35,7 +36,15 @@ from tests.products.browsers import (
     prefs,
     running,
 )
-from tests.products.evasion import adguard_extension, everything, headers_of, recorded, tried
+from tests.products.evasion import (
+    TABLE,
+    adguard_extension,
+    everything,
+    headers_of,
+    recorded,
+    rows,
+    tried,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,7 +52,6 @@ if TYPE_CHECKING:
     from fpmonitor.export.enforce import ControlExporter
     from tests.products.browsers import Reading
 
-pytestmark = pytest.mark.browser
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 needs_firefox = pytest.mark.skipif(
     not (FIREFOX / "firefox-esr").is_file(), reason="firefox-esr is not installed"
@@ -86,6 +94,26 @@ def check(exporter: ControlExporter, product: str, before: Reading, after: Readi
         assert not (is_open and verdict.enforced), (api, is_open, verdict)
 
 
+def test_the_documentation_shows_the_table() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "exports.md").read_text(encoding="utf-8")
+    assert all(f"\n{row}\n" in text for row in rows())
+
+
+def test_nothing_is_exact_that_one_way_opens() -> None:
+    exporters = {name: load_plugin(EXPORTERS, name) for name in plugin_names(EXPORTERS)}
+    for run in json.loads(TABLE.read_text(encoding="utf-8"))["runs"]:
+        users = [
+            exporter
+            for exporter in exporters.values()
+            if set(getattr(exporter, "families", ())) & set(run["families"])
+        ]
+        assert users
+        for api in (api for api, ways in run["apis"].items() if "open" in ways):
+            for exporter in users:
+                [verdict] = exporter.export(decision_of([api]), ExportOptions()).verdicts
+                assert verdict.verdict == "by-passable", (api, verdict)
+
+
 @pytest.fixture(scope="module")
 def display() -> Iterator[str]:
     number = 70 + os.getpid() % 900
@@ -116,6 +144,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reading]:
     return dict(zip(stages, readings, strict=True))
 
 
+@pytest.mark.browser
 @needs_chromium
 def test_headers_leave_open_what_the_table_says(chromium: dict[str, Reading]) -> None:
     before, after = chromium["plain"], chromium["headers"]
@@ -125,6 +154,7 @@ def test_headers_leave_open_what_the_table_says(chromium: dict[str, Reading]) ->
     assert after["NavigatorUAData.brands"] == before["NavigatorUAData.brands"]
 
 
+@pytest.mark.browser
 @needs_chromium
 @pytest.mark.node
 @pytest.mark.skipif(not has_adguard, reason="needs Node.js and @adguard/scriptlets")
@@ -135,6 +165,7 @@ def test_scriptlets_leave_open_what_the_table_says(chromium: dict[str, Reading])
     assert after["Screen.width"]["getter"] == chromium["plain"]["Screen.width"]["getter"]
 
 
+@pytest.mark.browser
 @needs_chromium
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to mount")
 def test_managed_policies_leave_open_what_the_table_says(
@@ -145,6 +176,7 @@ def test_managed_policies_leave_open_what_the_table_says(
     assert set(after[RENDERER]) == {"offscreen", "transfer", "worker"}
 
 
+@pytest.mark.browser
 @needs_firefox
 @needs_display
 def test_targets_of_firefox_leave_open_what_the_table_says(tmp_path: Path, display: str) -> None:
@@ -165,6 +197,7 @@ def test_targets_of_firefox_leave_open_what_the_table_says(tmp_path: Path, displ
     assert "RTCPeerConnection.createOffer" in before.keys() - after.keys()
 
 
+@pytest.mark.browser
 @needs_firefox
 def test_a_space_in_overrides_voids_them_as_our_reader_says(tmp_path: Path) -> None:
     blocked = decision_of(["Date.getTimezoneOffset", "Navigator.maxTouchPoints"])
@@ -176,6 +209,7 @@ def test_a_space_in_overrides_voids_them_as_our_reader_says(tmp_path: Path) -> N
     assert void[ZONE]["window"] == "America/New_York"
 
 
+@pytest.mark.browser
 @needs_firefox
 def test_exported_policies_fit_the_schema_in_firefox() -> None:
     with zipfile.ZipFile(FIREFOX / "browser" / "omni.ja") as omni:
@@ -192,6 +226,7 @@ def test_exported_policies_fit_the_schema_in_firefox() -> None:
             jsonschema.Draft7Validator(schema).validate(content["policies"])
 
 
+@pytest.mark.browser
 @needs_firefox
 def test_targets_of_the_installed_firefox_are_read_and_known() -> None:
     found = installed_targets(FIREFOX)

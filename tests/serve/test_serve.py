@@ -274,6 +274,35 @@ def test_keys_open_what_they_are_for(tmp_path: Path) -> None:
         add_key(config.keys_file, "read", "ann")
 
 
+def test_what_a_key_sent_can_be_left_out_and_forgotten_whoever_it_said_to_be(
+    tmp_path: Path,
+) -> None:
+    config = config_of(tmp_path)
+    keys = {name: add_key(config.keys_file, "write", name) for name in ("shop", "stolen")}
+    with pytest.raises(InputError, match="short word"):
+        add_key(config.keys_file, "write", "x via shop")
+    library = {"version": "5.0.1", "write_key_name": "shop"}
+    components = {"vendor": {"value": "Google Inc.", "duration": 1}}
+    with client_of(config) as client:
+        for name, secret in keys.items():
+            bearer = {"authorization": f"Bearer {secret}"}
+            result = {"user": name, "components": components} | library
+            record = {"user": name, "api": "A.a", "value": 1}
+            for body in (result, record):
+                answer = client.post("/v1/observations", json=body, headers=bearer)
+                assert answer.status_code == 202
+    sources = {"shop", "stolen", "fingerprintjs 5.0.1 via shop", "fingerprintjs 5.0.1 via stolen"}
+    with Monitor(config.db) as monitor:
+        assert {row[3] for row in monitor.observations()} == sources
+    forget = ["db", "forget", "--db", str(config.db), "--quiet"]
+    assert run([*forget, "--key", "stolen", "--user"]) == 2
+    assert run([*forget, "--key", "stolen"]) == 0
+    with Monitor(config.db) as monitor:
+        assert monitor.population().users == 1
+        assert {row[3] for row in monitor.observations()} == {s for s in sources if "shop" in s}
+    assert run(["db", "verify", "--db", str(config.db)]) == 0
+
+
 def test_an_address_in_use_is_an_error_that_names_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,7 +32,7 @@ BROWSER = ROOT / "collectors" / "browser"
 NODE = shutil.which("node")
 MODULES = os.environ.get("FPMONITOR_NODE_MODULES", "")
 needs_node = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
-LIMIT = 6200
+LIMIT = 6400
 
 # A browser in which every read is written down. `run(setup, script)` runs both in it and gives
 # the result with all that was read, stored and sent.
@@ -471,6 +471,20 @@ def test_a_fingerprintjs_result_is_stored_as_its_own_log_would_be(tmp_path: Path
       {YES}, fingerprintjs: result, components: ["vendor"] }})"""
     only = run(tmp_path, script, setup)
     assert [set(record["components"]) for record in records_of(only)] == [{"vendor"}]
+
+
+@needs_node
+def test_what_another_tab_kept_meanwhile_stays(tmp_path: Path) -> None:
+    script = f"""let meanwhile = (kept) => ({{ ...kept, reports: {{ a: 1 }} }});
+    fetch = async () => {{
+      stored.fpmonitor = JSON.stringify(meanwhile(JSON.parse(stored.fpmonitor)));
+      throw new TypeError("offline"); }};
+    {VISIT};
+    const after = JSON.parse(stored.fpmonitor);
+    meanwhile = () => ({{}});
+    {VISIT};
+    return [after.reports, after.unsent.length, stored.fpmonitor];"""
+    assert run(tmp_path, script)["result"] == [{"a": 1}, 1, "{}"]
 
 
 def drawn(tmp_path: Path, plan: dict[str, Any], value: Any, times: int) -> Counter[str]:

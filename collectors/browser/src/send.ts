@@ -1,6 +1,6 @@
 /** Delivery of records as lines of JSON, also while the page goes away. */
 
-import { type Visitor, keep } from "./visitor";
+import { type Visitor, keep, stored } from "./visitor";
 
 const LIMIT = 20_000; // characters, at most 60,000 bytes; browsers let 65,536 outlive their page
 const WAITING = 5; // bodies that are kept for the next call
@@ -24,9 +24,11 @@ export async function send(address: string, records: object[], known: Visitor): 
     else unsent.push(body);
   }
   if (unsent[0]) done.outcome = "undelivered";
-  if (unsent[0] || before[0])
+  const now = stored();
+  if ((unsent[0] || before[0]) && now.user == known.user)
     try {
-      keep({ ...known, unsent: unsent.slice(-WAITING) });
+      const others = now.unsent?.filter((body) => !before.includes(body)) ?? [];
+      keep({ ...now, unsent: [...others, ...unsent].slice(-WAITING) });
     } catch {} // no room: they are lost, and the outcome says so
   return done;
 }

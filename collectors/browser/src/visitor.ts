@@ -19,13 +19,18 @@ export interface Visitor {
 /** Give the visitor that is stored, or store a new one; throws where storage is refused. */
 export function visitor(days: number): Visitor {
   const now = Date.now();
-  const stored = JSON.parse(localStorage.getItem(KEY) || "{}") as Visitor;
-  if (stored.until > now) return stored;
+  const known = stored();
+  if (known.until > now) return known;
   return keep({
     user: hexadecimal(crypto.getRandomValues(new Uint8Array(16))),
     until: now + days * 864e5,
     reports: {},
   });
+}
+
+/** Give what is stored now: other tabs of the site may have changed it. */
+export function stored(): Visitor {
+  return JSON.parse(localStorage.getItem(KEY) || "{}");
 }
 
 export function keep(changed: Visitor): Visitor {
