@@ -113,5 +113,5 @@ DUCKDUCKGO = ControlExporter(
     families=(FAMILY,),
     write=write,
     read=read,
-    notes=("Released apps take it from DuckDuckGo only; not run there.",),
+    notes=("Released apps take it from DuckDuckGo only.",),
 )
