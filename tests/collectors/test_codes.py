@@ -162,7 +162,7 @@ def test_an_unusual_record_changes_nothing_for_the_others(
 BROKEN = ["broken", '{"user": "w"', '{"user":"w","time":null,"b":1}}', "", "  ", "{"]
 
 
-@pytest.mark.parametrize("at", [0, 150, 300])
+@pytest.mark.parametrize("at", [0, 150])
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_line_does_not_make_the_whole_log_slow(
     tmp_path: Path, broken: str, at: int
@@ -192,7 +192,7 @@ def test_lines_far_longer_than_the_first_ones_do_not_fill_the_memory(tmp_path: P
 
 
 def test_many_apis_share_few_pieces(tmp_path: Path) -> None:
-    names = [f"api {i}" for i in range(300)]
+    names = [f"api {i}" for i in range(150)]
     records = [{"user": f"u{i}"} | dict.fromkeys(names, i % 2) for i in range(20)]
     content = "\n".join(lines_of(*records))
     assert is_coded(tmp_path, content)
@@ -220,7 +220,7 @@ values = st.sampled_from(
 records = st.dictionaries(names, values, max_size=6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     usual=records,
     others=st.lists(records, max_size=3),

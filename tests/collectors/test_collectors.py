@@ -726,7 +726,7 @@ def check_counts(name: str, content: bytes, folder: Path) -> None:
         assert len(stored.rejects) == rejected
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(lines=st.lists(json_line, min_size=1, max_size=6))
 def test_any_json_lines_are_accounted_for(
     lines: list[str], tmp_path_factory: pytest.TempPathFactory
@@ -735,7 +735,7 @@ def test_any_json_lines_are_accounted_for(
     check_counts("any.jsonl", content, tmp_path_factory.mktemp("any"))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(body=st.text(alphabet='au,;"\n\r \t\x00é', max_size=40))
 def test_any_csv_is_accounted_for(body: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     content = ("user,api,value\nu,a,1\n" + body).encode()

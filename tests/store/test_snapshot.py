@@ -132,7 +132,7 @@ def test_a_user_without_any_observation_is_not_counted(tmp_path: Path) -> None:
         assert take_snapshot(opened).users == 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_duckdb_and_memory_give_the_same_spectra(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
