@@ -5,6 +5,7 @@ FpmonitorError
 │   ├── PolicyError   a number of the policy is out of its range
 │   └── UnknownNameError  an API, collector or exporter that nobody knows
 ├── StoreError        the database cannot be opened, read or written   exit code 2
+│   ├── SchemaError       a table or column of the database is missing
 │   ├── BusyError         another process holds the database
 │   └── EngineLostError   another engine does not answer any more
 ├── RefusedError      a reader has had too many exact counts answered   exit code 1
@@ -76,6 +77,10 @@ class UnknownNameError(InputError):
 
 class StoreError(FpmonitorError):
     """The database cannot be opened, read or written."""
+
+
+class SchemaError(StoreError):
+    """A database lacks a table or column that a statement names."""
 
 
 class BusyError(StoreError):

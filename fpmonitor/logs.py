@@ -591,18 +591,20 @@ def _expand(text: str, scratch: Path, *, allow_network: bool) -> list[LogFile]:
 
 def _fetched(address: str, scratch: Path) -> Path:
     """Copy what an address names, which is held in memory meanwhile, to a new file."""
-    target = _new_file(scratch)
+    label = excerpt(_QUERY.sub("", address))
     try:
         with in_memory() as connection:
             load_httpfs(connection)
             found = "SELECT content FROM read_blob($address)"
-            [(content,)] = connection.execute(found, {"address": escape(address)}).fetchall()
+            contents = connection.execute(found, {"address": address}).fetchall()
     except duckdb.Error as error:
         reason = _QUERY.sub("", str(error).split("\n", 1)[0])
         hint = HOW_TO_GET_HTTPFS if "httpfs" in reason else ""
-        label = _QUERY.sub("", address)
-        raise InputError(f"{excerpt(label)}: cannot be fetched ({reason})", hint=hint) from error
-    target.write_bytes(content)
+        raise InputError(f"{label}: cannot be fetched ({reason})", hint=hint) from error
+    if len(contents) != 1:
+        raise InputError(f"{label}: {len(contents):,} files", hint="name them one by one")
+    target = _new_file(scratch)
+    target.write_bytes(contents[0][0])
     return target
 
 

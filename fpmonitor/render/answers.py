@@ -33,6 +33,10 @@ _SHOWN_VALUES = 3
 _SMALLEST_P = 1e-99
 _INTERVAL = ("lower", "upper", "width")
 _WHOLE = 99.5  # factors are whole numbers from here on
+WORDS_OF_APIS = (
+    "Coverage: share of the users who have a value. Changes between visits: share of those who "
+    "came back whose value had changed."
+)
 _ESTIMATES = (
     "`plug-in`: the observed shares taken for those of the population; `unbiased`: right on "
     "average, and only for populations up to the observed users; `bits`: entropy."
@@ -336,10 +340,7 @@ def overview(lines: Sequence[ApiOverview], k: int) -> Output:
     table = Table.of(
         lines,
         title=f"APIs, by the share of observed users in groups of fewer than {k}",
-        caption=(
-            "`coverage`: share of the users who have a value. `changes between visits`: share of "
-            "the users who came back with another value."
-        ),
+        caption=WORDS_OF_APIS,
         columns=[
             *names(lines),
             *columns("count", "users"),

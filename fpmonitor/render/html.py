@@ -13,7 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from fpmonitor.export.lists import api_actions
-from fpmonitor.render.answers import names
+from fpmonitor.render.answers import WORDS_OF_APIS, names
 from fpmonitor.render.decisions import called, counted, headline
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
 from fpmonitor.render.svg import chart_style
@@ -145,7 +145,7 @@ def _apis(findings: Findings) -> str:
             *columns("short share", ("changes between visits", "changes")),
         ],
     )
-    return _figure(figure) + _table(overview)
+    return f"{_figure(figure)}{_table(overview)}<p>{escape(WORDS_OF_APIS)}</p>"
 
 
 def _entropy(findings: Findings) -> str:

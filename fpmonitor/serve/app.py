@@ -19,7 +19,6 @@ from starlette.routing import Match, Route
 
 from fpmonitor.answers.counted import counted_answer
 from fpmonitor.errors import FpmonitorError
-from fpmonitor.release.stored import count_answers
 from fpmonitor.serve.auth import ASK_FOR_TOKEN, AuthGuard, bearer_token, write_key
 from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.records import (
@@ -252,14 +251,15 @@ class _Ask:
         apis = _names(request, "apis")
         if not 0 < len(apis) <= _MOST_APIS:
             return refused(400, f"apis: name between 1 and {_MOST_APIS} APIs")
-        limited = self._service.config.query_limit is not None
-        explorer = await self._service.explorer(of_now=limited)  # what is counted names the users
+        of_now = self._service.limits_counts  # what is counted names the users
+        explorer = await self._service.explorer(of_now=of_now)
         if explorer.users < explorer.k:
             return refused(503, f"fewer than {explorer.k} users")
         found = await asyncio.to_thread(explorer.explore, apis)
-        refusal = await self._counted(request, counted_answer(found.apis, explorer))
-        if refusal is not None:
-            return refusal
+        reader = self._service.reader_of(bearer_token(request))
+        reason = await self._service.refusal_of_count(reader, counted_answer(found.apis, explorer))
+        if reason:
+            return refused(403, reason)
         answer = {
             "apis": list(found.apis),
             "users": explorer.users,
@@ -274,25 +274,6 @@ class _Ask:
             "masked": list(found.masked),
         }
         return JSONResponse(answer, headers=HEADERS)
-
-    async def _counted(self, request: Request, name: str) -> Response | None:
-        """Count the answer of this name for its reader; refuse one too many."""
-        limit = self._service.config.query_limit
-        if limit is None:
-            return None
-        reader = self._service.keys.name_of("read", bearer_token(request)) or "local"
-        asked = await self._service.ask(
-            lambda monitor: count_answers(
-                monitor.database,
-                monitor.population(),
-                reader,
-                [name],
-                limit=limit,
-            )
-        )
-        if asked.verdict == "refuse":
-            return refused(403, f"{asked.answered} of {asked.limit} exact counts were answered")
-        return None
 
     async def metrics(self, request: Request) -> Response:
         del request

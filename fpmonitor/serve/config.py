@@ -53,7 +53,7 @@ class ServeConfig:
     flush_seconds
         How often waiting records go to the database.
     query_limit
-        Exact counts that a read token may have answered by `/v1/exposure`: a number, or `log2`.
+        Exact counts of chosen sets that a read token may have answered: a number, or `log2`.
     """
 
     db: Path = Path("fpmonitor.duckdb")

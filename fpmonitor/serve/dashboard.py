@@ -24,13 +24,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from fpmonitor.answers.counted import counted_answer
 from fpmonitor.errors import FpmonitorError
+from fpmonitor.render.answers import WORDS_OF_APIS
 from fpmonitor.render.decisions import counted, headline
 from fpmonitor.render.html import chips
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import html
-from fpmonitor.serve.auth import AuthGuard
+from fpmonitor.serve.auth import AuthGuard, bearer_token
 from fpmonitor.serve.figures import (
     MOST_SETS,
     apis_table,
@@ -126,7 +128,7 @@ class _DashboardViews:
             "dashboard.html",
             **self._live_values(overview),
             ticked=ticked,
-            answer=await self._answer(overview, ticked),
+            answer=await self._answer(overview, ticked, request.scope["reader"]),
             decision=decision,
             scripts=[script_named(name) for name in SCRIPTS],
             origin=f"{request.url.scheme}://{request.url.netloc}",
@@ -143,14 +145,24 @@ class _DashboardViews:
         return _html("apis.html", overview=overview, apis_table=html(apis_table(overview.apis)))
 
     async def explore(self, request: Request) -> Response:
-        overview = self._overview or await self._look()
-        answer = await self._answer(overview, request.query_params.getlist("api"))
+        held = None if self._service.limits_counts else self._overview  # a count is of now
+        overview = held or await self._look()
+        ticked = request.query_params.getlist("api")
+        answer = await self._answer(overview, ticked, request.scope["reader"])
+        if answer is None and overview.explorer is not None and ticked:
+            return _refusal(403, "so many exact counts were answered, and no more")
         return _html("answer.html", overview=overview, answer=answer)
 
-    async def _answer(self, overview: Overview, ticked: Sequence[str]) -> Answer | None:
-        if overview.explorer is None or not ticked:
+    async def _answer(
+        self, overview: Overview, ticked: Sequence[str], reader: str
+    ) -> Answer | None:
+        explorer = overview.explorer
+        if explorer is None or not ticked:
             return None
-        explored = await run_in_threadpool(overview.explorer.explore, ticked)
+        explored = await run_in_threadpool(explorer.explore, ticked)
+        name = counted_answer(explored.apis, explorer)
+        if await self._service.refusal_of_count(reader, name):
+            return None
         decision = self._service.decision
         verdict, because = (None, ()) if decision is None else decision.verdict(explored.apis)
         return Answer(
@@ -185,14 +197,16 @@ class _Sessions:
         self._guard = AuthGuard(
             service.is_read_token if service.wants_read_token else None, name="read token"
         )
-        self._sessions: dict[str, float] = {}
+        self._sessions: dict[str, tuple[float, str]] = {}
 
     def guarded(self, handler: Handler) -> Handler:
         """Answer those who may read; send the others to the form."""
 
         async def guarded(request: Request) -> Response:
-            refusal = None if self._has_session(request) else self._guard.refusal(request)
+            reader = self._reader_of_session(request)
+            refusal = None if reader else self._guard.refusal(request)
             if refusal is None:
+                request.scope["reader"] = reader or self._service.reader_of(bearer_token(request))
                 return await _answered(handler, request)
             is_for_token = refusal.status == 401 and not request.headers.get("authorization")
             if is_for_token and request.url.path == "/":
@@ -211,12 +225,13 @@ class _Sessions:
             if len(body) > _FORM_BYTES:
                 return _refusal(413, "too much for a token")
         fields = parse_qs(body.decode("utf-8", errors="replace"))
-        if not self._service.is_read_token(fields.get("token", [""])[0]):
+        token = fields.get("token", [""])[0]
+        if not self._service.is_read_token(token):
             return _html("login.html", status=401, wrong=True)
         answer = RedirectResponse("/", status_code=303, headers=_HEADERS)
         answer.set_cookie(
             COOKIE,
-            self._new_session(),
+            self._new_session(self._service.reader_of(token)),
             max_age=SESSION_SECONDS,
             httponly=True,
             samesite="strict",
@@ -224,16 +239,17 @@ class _Sessions:
         )
         return answer
 
-    def _has_session(self, request: Request) -> bool:
+    def _reader_of_session(self, request: Request) -> str:
         # Random 256 bits: what the time of a lookup reveals is of no use.
-        return self._sessions.get(request.cookies.get(COOKIE, ""), 0) > time.monotonic()
+        end, reader = self._sessions.get(request.cookies.get(COOKIE, ""), (0.0, ""))
+        return reader if end > time.monotonic() else ""
 
-    def _new_session(self) -> str:
+    def _new_session(self, reader: str) -> str:
         now = time.monotonic()
-        alive = {name: end for name, end in self._sessions.items() if end > now}
+        alive = {name: one for name, one in self._sessions.items() if one[0] > now}
         self._sessions = dict(list(alive.items())[-_SESSIONS + 1 :])
         session = secrets.token_urlsafe(32)
-        self._sessions[session] = now + SESSION_SECONDS
+        self._sessions[session] = now + SESSION_SECONDS, reader
         return session
 
 
@@ -260,6 +276,7 @@ def _templates() -> jinja2.Environment:
         "headline": headline,
         "counted": counted,
         "chips": chips,
+        "words_of_apis": WORDS_OF_APIS,
     }
     templates.filters["breakable"] = _breakable
     return templates

@@ -6,24 +6,18 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.render.charts import Series, line_chart, range_chart
 from fpmonitor.render.numbers import between, percent
-from fpmonitor.render.tables import Marked, Table, columns
+from fpmonitor.render.tables import Table, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.answers.check import CheckReport
-    from fpmonitor.decide.decision import Verdict
     from fpmonitor.population.exposure_index import IndexedExposure
     from fpmonitor.serve.overview import Measurement
 
 
 MOST_SETS = 10
-_NOW: Mapping[Verdict, str] = {
-    "allow": "holds",
-    "block": "violated",
-    "undecided": "cannot tell",
-}
 
 
 def draw_limits(explored: IndexedExposure, budget: float | None) -> str:
@@ -91,11 +85,11 @@ def check_table(check: CheckReport) -> Table:
     return Table(
         columns=[
             *columns("text", "Allowed set"),
-            *columns("verdict", "Now"),
+            *columns("check", "Now"),
             *columns("right", "Exposes"),
         ],
         rows=[
-            (", ".join(apis), Marked(_NOW[verdict], verdict), between(*check.limits[apis]))
+            (", ".join(apis), verdict, between(*check.limits[apis]))
             for apis, verdict in rows[:MOST_SETS]
         ],
     )

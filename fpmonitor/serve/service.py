@@ -17,6 +17,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.question import Question
+from fpmonitor.release.stored import count_answers
 from fpmonitor.serve.keys import read_keys
 from fpmonitor.serve.metrics import Metrics
 from fpmonitor.serve.names import ApiNames
@@ -111,6 +112,15 @@ class Service:
         """Whether this is a read token, compared in constant time."""
         return self.keys.name_of("read", token) is not None
 
+    @property
+    def limits_counts(self) -> bool:
+        """Whether a reader may have so many exact counts."""
+        return self.config.query_limit is not None
+
+    def reader_of(self, token: str) -> str:
+        """Name of whoever has a read token; `local` where no token is configured."""
+        return self.keys.name_of("read", token) or "local"
+
     def source_of(self, secret: str) -> str | None:
         """Source of the records of a write key; `local` where no key is configured."""
         if not self.keys.has("write"):
@@ -176,6 +186,20 @@ class Service:
         """
         with self._lock, self._opened() as monitor:
             return question(monitor)
+
+    async def refusal_of_count(self, reader: str, name: str) -> str:
+        """Count the answer of this name for its reader; say why not, where it is one too many."""
+        limit = self.config.query_limit
+        if limit is None:
+            return ""
+        asked = await self.ask(
+            lambda monitor: count_answers(
+                monitor.database, monitor.population(), reader, [name], limit=limit
+            )
+        )
+        if asked.verdict == "refuse":
+            return f"{asked.answered} of {asked.limit} exact counts were answered"
+        return ""
 
     def _opened(self, *, create: bool = False) -> Monitor:
         return Monitor(

@@ -103,8 +103,9 @@ class Database(Closing):
             raise
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        if identity_of(self.path) is None:
-            make_file(self.path, lambda unfinished: self._connect(unfinished).close())
+        self._is_made = identity_of(self.path) is None and make_file(
+            self.path, lambda unfinished: self._connect(unfinished).close()
+        )
         return self._connect(self.path)
 
     def _connect(self, path: Path) -> duckdb.DuckDBPyConnection:
@@ -134,8 +135,9 @@ class Database(Closing):
             return self._connection.execute(text, values).fetchall()
 
     def _prepare(self, *, is_new: bool) -> None:
-        with self._watched():
-            refuse_programs(self._connection, self.path)
+        if not self._is_made:  # the look at DuckDB's functions takes longer than opening
+            with self._watched():
+                refuse_programs(self._connection, self.path)
         self._execute("SET TimeZone = 'UTC'")
         tables = self.tables()
         if not tables and is_new:

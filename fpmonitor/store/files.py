@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import duckdb
 
-from fpmonitor.errors import BusyError, StoreError
+from fpmonitor.errors import BusyError, SchemaError, StoreError
 from fpmonitor.sql import statement
 
 _RETRY_SECONDS = 0.05
@@ -173,6 +173,11 @@ def trouble_with(path: Path, error: duckdb.Error) -> StoreError | None:
             hint=f"{aside}restore a backup with `fpmonitor db copy-in FOLDER --db NEW.duckdb`, "
             "or ingest its logs into a new database",
         )
+    if isinstance(error, duckdb.BinderException | duckdb.CatalogException):
+        return SchemaError(
+            f"{path} lacks a part of its schema ({reason[:160]})",
+            hint="another program changed it; restore a backup, or ingest the logs anew",
+        )
     if _LOST.search(reason):
         return StoreError(
             f"{path} was lost while it was in use ({reason[:160]})",
@@ -252,8 +257,8 @@ def spill_folder(path: Path) -> Path:
     return path.with_name(f"{path.name}.tmp")
 
 
-def make_file(path: Path, make: Callable[[Path], object]) -> None:
-    """Make a file under another name and give it its own once it is whole.
+def make_file(path: Path, make: Callable[[Path], object]) -> bool:
+    """Make a file under another name and give it its own once it is whole; return whether it did.
 
     A maker that is killed thus leaves no half-made database under the name. Where another process
     is faster, its file stays.
@@ -265,6 +270,8 @@ def make_file(path: Path, make: Callable[[Path], object]) -> None:
         # DuckDB makes the file in place.
         with suppress(OSError):
             os.link(unfinished, path)
+            return True
+        return False
     finally:
         unfinished.unlink(missing_ok=True)
 

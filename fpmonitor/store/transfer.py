@@ -15,7 +15,7 @@ import duckdb
 import msgspec
 
 import fpmonitor
-from fpmonitor.errors import InputError, StoreError
+from fpmonitor.errors import InputError, SchemaError, StoreError
 from fpmonitor.safe_files import read_bytes, sync
 from fpmonitor.sql import quote_name, quote_path, quote_text
 from fpmonitor.store.content import read_content
@@ -296,7 +296,7 @@ def import_data(database: Database, export: Export) -> ImportReport:
         before = {table: _count(database, table) for table in ("user", "visit", "observation")}
         try:
             fresh, known = _take_all(database, export)
-        except duckdb.Error as error:
+        except (duckdb.Error, SchemaError) as error:
             # Its message may show values.
             what = f"its tables do not fit ({type(error).__name__})"
             raise _damaged(export.folder, what) from error

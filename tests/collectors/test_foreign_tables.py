@@ -415,6 +415,7 @@ def test_an_address_is_read_by_duckdb_and_only_when_the_user_says_so(
         if has_httpfs():
             assert run(command) == 0
             assert '"stored": 60' in capsys.readouterr().out
+            assert set(_Table.asked) == {"/a.csv?signature=planted"}
             missing = address.replace("a.csv", "/nowhere").replace(f"{server.server_port}", "1")
             command[1] = missing
         assert run(command) == 2

@@ -126,7 +126,7 @@ def test_sharpened_slack_never_falls_below_the_joint_exposure() -> None:
 
 def test_no_rule_falls_below_the_truth_and_none_contradicts_the_order() -> None:
     rng = np.random.default_rng(2)
-    for _ in range(150):
+    for _ in range(60):
         joint = random_joint(rng)
         threshold = random_threshold(rng, joint)
         bounds = composition_bounds(single_laws(joint), threshold=threshold, pairs=pair_laws(joint))
@@ -139,10 +139,10 @@ def test_no_rule_falls_below_the_truth_and_none_contradicts_the_order() -> None:
             assert upper["top-r"] <= upper["theorem 2"] + ROUNDING
 
 
-def test_top_r_stays_above_the_truth_on_thousands_of_joint_laws() -> None:
+def test_top_r_stays_above_the_truth_on_hundreds_of_joint_laws() -> None:
     rng = np.random.default_rng(3)
     closest = 1.0
-    for _ in range(1500):
+    for _ in range(500):
         joint = random_joint(rng, most_apis=4)
         threshold = random_threshold(rng, joint)
         upper = top_r_composition(single_laws(joint), threshold=threshold).upper
@@ -222,7 +222,7 @@ def test_three_apis_are_never_above_a_fine_grid_of_thresholds() -> None:
 
 def test_theorem_3_and_top_r_are_the_least_of_all_choices() -> None:
     rng = np.random.default_rng(6)
-    for _ in range(150):
+    for _ in range(60):
         laws = [rng.dirichlet(np.full(size, 0.3)) for size in (3, 4, 5)]
         threshold = float(10 ** rng.uniform(-4, -0.5))
         spectra = [MarginalDistribution.from_probabilities(law) for law in laws]

@@ -16,7 +16,7 @@ from fpmonitor.policy import Policy
 from fpmonitor.spectrum import CountSpectrum
 
 N, K, BUDGET, DELTA = 1000, 10, 0.05, 0.05
-RUNS = 4000
+RUNS = 2000
 
 
 def law_of(exposure: float, group: float, *, k: int = K, population: int = N) -> np.ndarray:

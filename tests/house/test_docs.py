@@ -51,3 +51,13 @@ def test_every_page_is_in_the_index() -> None:
     listed = set(re.findall(r"\]\(([\w./-]+\.md)", index.split("## All pages")[1]))
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - {"index.md"}
     assert listed - {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"} == pages
+
+
+def test_every_door_names_a_test_that_exists() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    doors = text.split("## Doors")[1].split("## ")[0]
+    rows = [line for line in doors.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 20
+    for row in rows:
+        path, _, name = row.rstrip(" |").rpartition("| ")[2].strip("`").partition("::")
+        assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), row

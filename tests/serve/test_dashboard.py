@@ -39,6 +39,16 @@ class Service:
         self.wants_read_token = bool(token)
         self._monitor, self._token, self._lock = monitor, token, threading.Lock()
 
+    limits_counts = False
+
+    def reader_of(self, token: str) -> str:
+        return token or "local"
+
+    async def refusal_of_count(self, reader: str, name: str) -> str:
+        assert reader
+        assert name
+        return ""
+
     def is_read_token(self, token: str) -> bool:
         return bool(self._token) and token == self._token
 

@@ -80,9 +80,15 @@ DRAW = """(() => {
   shapes.arc(40, 50, 40, 0, 7);
   shapes.fill();
   window.blobs = [];
-  surfaces.forEach((surface, place) => surface.toBlob(async (blob) => {
+  const keep = async (blob, place) => {
     blobs[place] = hash(new Uint8Array(await blob.arrayBuffer()));
-  }));
+  };
+  surfaces.forEach((surface, place) => {
+    surface.toBlob((blob) => keep(blob, place));
+    const copy = new OffscreenCanvas(surface.width, surface.height);
+    copy.getContext("2d").drawImage(surface, 0, 0);
+    copy.convertToBlob().then((blob) => keep(blob, 2 + place));
+  });
   return JSON.stringify({
     "HTMLCanvasElement.toDataURL": surfaces.map((surface) => hash(surface.toDataURL())),
     "HTMLCanvasElement.toDataURL#jpeg": surfaces.map((surface) => hash(surface.toDataURL("image/jpeg"))),
@@ -323,6 +329,28 @@ def check_the_way_of_a_record(browser: Browser, service: Service) -> None:
         assert browser.run("document.querySelector('#answer .verdict.allow') !== null")
 
 
+def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Service) -> None:
+    with serving(service.app()) as port, serving(page_of(port, ASKED)) as site:
+        assert outcome_of(browser, f"http://127.0.0.1:{site}/")["outcome"] == "sent"
+        assert len(service.beacons.get(timeout=SECONDS)) == 2
+        for place, consent, expected in (
+            ("http://localhost:1/", "true", ("undelivered", 0)),
+            (f"http://localhost:{port}/", "false", ("consent", 0)),
+            (f"http://localhost:{port}/", "true", ("sent", 2)),
+            (f"http://localhost:{port}/", "true", ("sent", 1)),
+        ):
+            browser.run("document.title = ''")
+            browser.run(
+                f"void fpmonitor.collect({{ endpoint: '{place}v1/observations?key=key', apis: "
+                f"['Screen.width'], consent: () => {consent} }}).then((done) => "
+                "{ document.title = JSON.stringify(done); })"
+            )
+            done = json.loads(wait(lambda: browser.run("document.title")))
+            assert (done["outcome"], done["records"]) == expected
+        assert [len(service.beacons.get(timeout=SECONDS)) for _ in range(3)] == [1, 1, 1]
+        assert service.beacons.empty()
+
+
 def check_nothing_happens_without_leave(
     browser: Browser, service: Service, *, consent: str, before: str, outcome: str
 ) -> None:
@@ -348,6 +376,7 @@ def test_a_page_in_chromium_reaches_the_dashboard(service: Service) -> None:
         browser.page.on("pageerror", lambda error: complaints.append(str(error)))
         check_the_way_of_a_record(browser, service)
         assert complaints == []
+        check_that_records_wait_until_they_arrive_once(browser, service)
 
 
 def test_nothing_hinders_readers_of_the_dashboard(
@@ -380,6 +409,7 @@ def test_an_open_dashboard_keeps_up_by_itself(service: Service) -> None:
 def test_a_page_in_firefox_reaches_the_dashboard(service: Service, tmp_path: Path) -> None:
     with firefox(tmp_path) as browser:
         check_the_way_of_a_record(browser, service)
+        check_that_records_wait_until_they_arrive_once(browser, service)
 
 
 GPC = """<script>Object.defineProperty(Navigator.prototype, "globalPrivacyControl",
@@ -536,8 +566,12 @@ def drawn(browser: Browser, address: str) -> dict[str, list[int]]:
     """What each way of reading gives, digests."""
     browser.open(address)
     found: dict[str, list[int]] = json.loads(browser.run(DRAW))
-    wait(lambda: browser.run("Object.keys(blobs).length") == 2)
-    return found | {"HTMLCanvasElement.toBlob": json.loads(browser.run("JSON.stringify(blobs)"))}
+    wait(lambda: browser.run("Object.keys(blobs).length") == 4)
+    blobs = json.loads(browser.run("JSON.stringify(blobs)"))
+    return found | {
+        "HTMLCanvasElement.toBlob": blobs[:2],
+        "OffscreenCanvas.convertToBlob": blobs[2:],
+    }
 
 
 def changed_between(sessions: list[dict[str, list[int]]]) -> set[str]:

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx2 as httpx
@@ -26,6 +27,7 @@ from starlette.testclient import TestClient
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
+from fpmonitor.secret_files import make_secret_file
 from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig, read_config
 from fpmonitor.serve.keys import add_key, read_keys, remove_key
@@ -35,7 +37,6 @@ from fpmonitor.serve.spool import Spool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from fpmonitor.serve.service import Service
 
@@ -303,6 +304,27 @@ def test_what_a_key_sent_can_be_left_out_and_forgotten_whoever_it_said_to_be(
     assert run(["db", "verify", "--db", str(config.db)]) == 0
 
 
+def test_a_file_of_keys_is_on_disk_with_its_folder_before_a_key_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, bool]] = []
+    really = os.fsync
+    keys, secret = tmp_path / "keys.json", tmp_path / "secret"
+
+    def noted(file: int) -> None:
+        place = Path(f"/proc/self/fd/{file}").readlink()
+        synced.append((str(place), keys.exists()))
+        really(file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    add_key(keys, "write", "shop")
+    assert synced[-1] == (str(tmp_path), True)
+    remove_key(keys, "write", "shop")
+    assert len([path for path, _ in synced if path == str(tmp_path)]) == 2
+    make_secret_file(secret, "x")
+    assert [path for path, _ in synced[-2:]] == [str(secret), str(tmp_path)]
+
+
 def test_an_address_in_use_is_an_error_that_names_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -482,6 +504,26 @@ def test_a_reader_may_have_so_many_counts(tmp_path: Path) -> None:
         assert client.get("/v1/exposure?apis=Screen.width").status_code == 200
         assert client.get("/v1/exposure?apis=Screen.width").status_code == 200
         assert client.get("/v1/exposure?apis=Navigator.vendor").status_code == 403
+
+
+def test_counts_of_the_dashboard_and_of_the_address_are_those_of_one_reader(tmp_path: Path) -> None:
+    config = with_decision(tmp_path, query_limit="1")
+    token = add_key(config.keys_file, "read", "ann")
+    bearer = {"authorization": f"Bearer {token}"}
+    other = {"authorization": f"Bearer {add_key(config.keys_file, 'read', 'bob')}"}
+    with client_of(config) as client:
+        assert client.get("/v1/exposure?apis=Screen.width", headers=bearer).status_code == 200
+        assert client.post("/login", data={"token": token}).status_code == 200
+        page = client.get("/?api=Navigator.vendor")
+        assert page.status_code == 200
+        for api, status in (("Screen.width", 200), ("Navigator.vendor", 403)):
+            answer = client.get("/dashboard/explore", params={"api": api})
+            assert answer.status_code == status
+        client.cookies.clear()
+        explored = client.get("/dashboard/explore?api=Navigator.vendor", headers=other)
+        assert explored.status_code == 200
+        refused = client.get("/v1/exposure?apis=Screen.width", headers=other)
+        assert refused.status_code == 403
 
 
 def test_metrics_name_routes_and_nothing_else(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from fpmonitor.errors import StoreError
 from fpmonitor.store.database import Database
 
 USERS = 40_000
-KILLS = 4
+KILLS = 3
 SEED = 20260304
 
 INGEST = """
@@ -267,7 +267,7 @@ def test_what_is_reported_is_in_the_file_itself(
 def test_a_kill_while_the_file_is_made_leaves_no_damaged_database(tmp_path: Path) -> None:
     command = "import sys; from pathlib import Path; from fpmonitor.store.database import Database"
     command += "; Database(Path(sys.argv[1]), create=True)"
-    for attempt in range(12):
+    for attempt in range(6):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         database = folder / "new.duckdb"

@@ -265,7 +265,7 @@ cells = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(batches=st.lists(st.lists(cells, min_size=1, max_size=8), min_size=1, max_size=3))
 def test_any_sequence_of_files_stores_each_observation_once(
     batches: list[list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory

@@ -70,6 +70,27 @@ def test_a_file_with_anything_but_tables_is_refused_before_it_is_asked(
         assert SECRET not in shown.out + shown.err
 
 
+@pytest.mark.parametrize("column", ["meta.value", "batch.read"])
+def test_a_file_that_lost_a_column_is_an_error_in_one_line(
+    column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db, log = tmp_path / "d.duckdb", tmp_path / "log.jsonl"
+    log.write_text(RECORD)
+    assert run(["ingest", str(log), "--db", str(db)]) == 0
+    table, name = column.split(".")
+    with duckdb.connect(db) as connection:
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
+    capsys.readouterr()
+    failed = 0
+    for command in (["db", "batches"], ["apis"], ["exposure", "--apis", "Screen.width"]):
+        code = run([*command, "--db", str(db)])
+        told = capsys.readouterr().err
+        assert code in {0, 2, 3}, told
+        assert code != 2 or ("lacks a part of its schema" in told and told.count("\n") == 1)
+        failed += code == 2
+    assert failed
+
+
 @pytest.mark.parametrize("version", ["x", "-5", "0", "", "1e3", "9" * 5000])
 def test_a_schema_that_is_no_number_is_an_error_in_one_line(
     version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
