@@ -11,6 +11,7 @@ docs/certificate.md.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -31,10 +32,10 @@ _STEP = 0.9  # of the clock, in standard deviations of the thinning
 _SMALLEST_SHARE = 0.05  # with fewer users kept, one share alone costs next to nothing
 _CLOCK_ROUNDING = 1e-9  # of a logarithm, far above what the sums lose
 _TAIL = 30.0  # nats: larger groups have a smaller chance to be thinned below the last free count
-_MOST_COUNTS = 200_000  # of a table of weights
+_MOST_COUNTS = 500_000  # of a table of weights
 _STEP_ROUNDING = 1e-15  # relative, of a moment with each count
 _WEIGHT_UNIT = 2.0**-24  # sums of such weights are exact for 5 * 10^8 users, in any order
-_BLOCK = 64  # users kept of those whose fate is decided together
+_BLOCK = 16  # users kept, at least, of those whose fate is decided together
 _LEFT_OUT = 40.0  # nats
 _LIMIT_ROUNDING = 1e-9
 _LARGEST_EXPONENT = 600.0
@@ -191,10 +192,10 @@ def design_base(
         Whether the score must grow with the API set.
     """
     laws = cells.laws
-    # Averaging over thinnings takes this share of the variance away.
-    weights = sharpest_weights(
-        laws, sign=sign, budget=budget, log_term=log_term / share, monotone=monotone
-    )
+    # Averaging over thinnings leaves this share of the variance. Where it is small, the variance is
+    # not what limits the score.
+    log_term /= max(share, 1 - share)
+    weights = sharpest_weights(laws, sign=sign, budget=budget, log_term=log_term, monotone=monotone)
     largest = np.abs(weights * (laws.starts[1:] - 1)).max()
     weights = weights * min(_LARGEST_EXPONENT / largest, 1.0)
     exposure, bounds = cells.exposure[sign], laws.mean * cells.bounds(weights, sign)
@@ -305,11 +306,21 @@ class AveragedScore:
         nats = base.sign * self.scale * score
         nats -= _LIMIT_ROUNDING * abs(nats) + log_term - self.clock.log_factor + self.charge
         nats /= share
-        order = slice(None, None, base.sign)
-        if nats > base.bounds[0 if base.sign < 0 else -1]:  # no exposure explains so much
+        bounds, exposures = _rising_bounds(base)
+        if nats > bounds[-1]:  # no exposure explains so much
             return 0.0 if base.sign < 0 else 1.0
-        limit = float(np.interp(nats, base.bounds[order], base.exposures[order]))
+        right = min(bisect_right(bounds, nats), len(bounds) - 1)
+        limit = exposures[max(right - 1, 0)]
+        if nats > bounds[0]:
+            part = (nats - bounds[right - 1]) / (bounds[right] - bounds[right - 1])
+            limit += part * (exposures[right] - limit)
         return min(max(limit, 0.0), 1.0)  # corrected exposures may be a little outside
+
+
+@lru_cache(maxsize=256)  # NumPy would take most of the time of a limit
+def _rising_bounds(base: Base) -> tuple[list[float], list[float]]:
+    """Vertices of `W` by the bound, and the exposures that belong to them."""
+    return base.bounds[:: base.sign].tolist(), base.exposures[:: base.sign].tolist()
 
 
 def averaged(base: Base, *, users: int) -> AveragedScore:
@@ -363,7 +374,7 @@ def _mean_over_thinnings(
     need = float(np.ptp(np.append(exponents, 0.0))) + _LEFT_OUT
     means = np.zeros(counts)
     for share, weight in zip(thinnings.shares.tolist(), thinnings.weights.tolist(), strict=True):
-        block = min(math.ceil(_BLOCK / share), counts)
+        block = min(max(math.ceil(_BLOCK / share), math.isqrt(counts)), counts)
         most = _most_kept(block, share, need)
         kept = np.zeros((block + 1, most + 1))  # chances to keep so many of so many
         kept[0, 0] = 1.0

@@ -68,8 +68,8 @@ class Criterion:
 
 def score(weights: NDArray[np.float64], spectrum: CountSpectrum) -> float:
     """Sum over all users of `weights[c]`; counts beyond the end have the last weight."""
-    weight = weights[np.minimum(spectrum.counts, weights.size - 1)]
-    return float(weight @ (spectrum.counts * spectrum.values))
+    weight = weights.take(spectrum.counts, mode="clip")
+    return float(weight @ (spectrum.counts * spectrum.values).astype(float))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the scores are sharpest for
-_LARGEST_COUNT = 1500  # of a value at the threshold among the users of a base
 _SIGNS: tuple[Sign, Sign] = (-1, 1)
 
 
@@ -108,14 +107,17 @@ class Limits:
         hidden
             As in `of`.
         """
-        if hidden > spectrum.users:
+        if hidden and hidden > spectrum.users:
             return 0.0, 1.0
-        points = self._weights_of(spectrum.counts) @ (spectrum.counts * spectrum.values)
+        points = self._weights_of(spectrum.counts) @ (spectrum.counts * spectrum.values).astype(
+            float
+        )
         if hidden > 1:
             points += self._worst_change(int(spectrum.counts[-1]), hidden)
+        prices = [(log_term - math.log(share), share) for share in shares]
         lower, upper = 0.0, 1.0
         for certified, number in zip(self.scores, points.tolist(), strict=True):
-            found = [certified.limit(number, log_term - math.log(share), share) for share in shares]
+            found = [certified.limit(number, nats, share) for nats, share in prices]
             if certified.base.sign < 0:
                 upper = min(upper, max(found))
             else:
@@ -123,7 +125,7 @@ class Limits:
         return min(lower, upper), upper
 
     def _weights_of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        return self.weights[:, np.minimum(counts, self.weights.shape[1] - 1)]
+        return self.weights.take(counts, axis=1, mode="clip")
 
     def _worst_change(self, largest: int, hidden: int) -> NDArray[np.float64]:
         """Return what moving users out of the largest group changes, at worst for each score.
@@ -194,7 +196,7 @@ def _bases(
     position: int, k: int, population: int, delta: float, universe: int | None, *, growing: bool
 ) -> tuple[Base, ...]:
     """Design the scores of one base; they follow from the question alone."""
-    cells, share = base_cells(position, k, population, min(DESIGNS), _LARGEST_COUNT)
+    cells, share = base_cells(position, k, population, min(DESIGNS))
     return tuple(
         design_base(
             cells,

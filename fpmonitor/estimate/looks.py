@@ -37,7 +37,7 @@ _LARGEST_SHARE = 0.9  # of the users, that a base keeps when its turn begins
 _MIDDLE_SHARE = _LARGEST_SHARE / math.sqrt(_RATIO)
 _DESIGN_SIZE = 3  # APIs of the sets that are decided sharpest
 _FREE_FROM = 2.0  # times the mean of a base: free weights block larger populations far better
-_LARGEST_COUNT = 3000  # of a value at the threshold among the users of a base
+_LARGEST_COUNT = 5000  # of a value at the threshold among the users of a base
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -233,23 +233,21 @@ def base_of(users: int) -> int | None:
 
 
 @lru_cache(maxsize=1)  # both sides of a question see the same
-def base_cells(
-    position: int, k: int, population: int, budget: float, largest_count: float = _LARGEST_COUNT
-) -> tuple[Cells, float]:
+def base_cells(position: int, k: int, population: int, budget: float) -> tuple[Cells, float]:
     """Return the counts that a base sees, and the share of the users that it keeps.
 
     The share is that in the middle of its use. Both follow from the question alone.
     """
     full = _FIRST_MEAN * _RATIO**position
-    cells = design_cells(full, k, population, budget, largest_count)
+    cells = design_cells(full, k, population, budget)
     return cells, _MIDDLE_SHARE * cells.laws.mean / full
 
 
-def design_cells(
-    full: float, k: int, population: int, budget: float, largest_count: float = _LARGEST_COUNT
-) -> Cells:
+def design_cells(full: float, k: int, population: int, budget: float) -> Cells:
     """Return the counts that a design of `full` users sees, or of as few as say the same."""
-    mean = useful_mean(full, k=k, population=population, budget=budget, largest_count=largest_count)
+    mean = useful_mean(
+        full, k=k, population=population, budget=budget, largest_count=_LARGEST_COUNT
+    )
     return Cells.of(poisson_laws(mean=mean, k=k, population=population, budget=budget))
 
 

@@ -224,12 +224,13 @@ def _poisson_between(
     first: NDArray[np.int64], last: NDArray[np.int64], means: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """`P(first <= Poisson(mean) <= last)`, from the nearer tail; `first` may be 0."""
-    before = np.maximum(first - 1, 0)
-    from_below = scipy.special.pdtr(last, means) - np.where(
-        first > 0, scipy.special.pdtr(before, means), 0
-    )
-    from_above = np.where(first > 0, scipy.special.pdtrc(before, means), 1) - scipy.special.pdtrc(
-        last, means
-    )
-    between: NDArray[np.float64] = np.where(first > means, from_above, from_below)
-    return np.maximum(between, 0)
+    below = first <= means
+    near, far = np.zeros((2, *below.shape))
+    for tail, end, beyond, where in (
+        (scipy.special.pdtr, last, first - 1, below),
+        (scipy.special.pdtrc, first - 1, last, ~below),
+    ):
+        tail(np.maximum(end, 0), means, out=near, where=where)
+        tail(np.maximum(beyond, 0), means, out=far, where=where & (beyond >= 0))
+    between: NDArray[np.float64] = np.maximum(near - far, 0)
+    return between

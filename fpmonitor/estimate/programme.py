@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.margins import Sign
     from fpmonitor.estimate.poisson import PoissonLaws
 
-_EVERY = 3  # of the grid points; the bound takes all of them
+_EVERY, _POINTS = 3, 500  # of the grid; the bound takes all of its points
 _LARGEST_SCORE = 60.0  # tilted, of one value
 _LARGEST_EXPONENT = 600.0
 _MOST_STEPS = 200
@@ -82,23 +82,29 @@ class _Programme:
     price: float
     monotone: bool
     basis: NDArray[np.float64] = field(init=False)
+    unit: NDArray[np.float64] = field(init=False)
     start: NDArray[np.float64] = field(init=False)
     mean_score: NDArray[np.float64] = field(init=False)
     rows: NDArray[np.float64] = field(init=False)
     offset: NDArray[np.float64] = field(init=False)
-    member: NDArray[np.float64] = field(init=False)
+    atoms: NDArray[np.float64] = field(init=False)
+    weight_of_atom: NDArray[np.intp] = field(init=False)
+    first_atom: NDArray[np.intp] = field(init=False)
     rates: NDArray[np.float64] = field(init=False)
     means: NDArray[np.float64] = field(init=False)
     exposure: NDArray[np.float64] = field(init=False)
 
     def __post_init__(self) -> None:
         laws = self.laws
-        chosen = np.unique(np.append(np.arange(0, laws.means.size, _EVERY), laws.means.size - 1))
-        self.rates, self.means = laws.rates[chosen], laws.means[chosen]
-        self.exposure = laws.exposure[chosen]
+        last = laws.means.size - 1
+        chosen = np.unique(np.append(np.arange(0, last, max(_EVERY, last // _POINTS)), last))
         size = laws.starts.size - 1
-        self.member = (laws.weight_of_atom[:, np.newaxis] == np.arange(size)).astype(np.float64)
-        by_weight = (reference_law(laws) @ laws.rates * laws.atoms) @ self.member
+        order = np.argsort(laws.weight_of_atom, kind="stable")
+        self.atoms, self.weight_of_atom = laws.atoms[order], laws.weight_of_atom[order]
+        self.first_atom = np.searchsorted(self.weight_of_atom, np.arange(size))
+        self.rates, self.means = laws.rates[np.ix_(chosen, order)], laws.means[chosen]
+        self.exposure = laws.exposure[chosen]
+        by_weight = self._by_weight((reference_law(laws) @ laws.rates)[order] * self.atoms)
         first = np.interp(laws.starts[:-1], laws.means, laws.exposure)
         first[0] = 1.0
         ends = (laws.starts[1:] - 1).astype(np.float64)
@@ -107,12 +113,14 @@ class _Programme:
         unit = float(weights[0])
         # Monotone weights by their drops: by the weights themselves Newton's method stalls.
         if self.monotone:
+            self.unit = np.full(size, unit)
             self.basis = np.triu(np.ones((size, size))) * unit
             weights = np.maximum.accumulate(weights[::-1])[::-1]
             weights = weights + 1e-3 * unit * np.linspace(1, 0.5, size)
             shape = np.eye(size)
         else:
-            self.basis = np.diag(unit * ends[0] / ends)
+            self.unit = unit * ends[0] / ends
+            self.basis = np.diag(self.unit)
             shape = np.empty((0, size))
         box = (ends / largest)[:, np.newaxis] * self.basis
         points = self.means.size
@@ -126,12 +134,17 @@ class _Programme:
         parameters = np.linalg.solve(self.basis, weights)
         self.start = self._with_line(np.concatenate([parameters, [0.0, 0.0]]))
 
+    def _by_weight(self, by_atom: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum over the atoms of each weight, along the last axis."""
+        sums: NDArray[np.float64] = np.add.reduceat(by_atom, self.first_atom, axis=-1)
+        return sums
+
     def _best_tilt(self, weights: NDArray[np.float64], by_weight: NDArray[np.float64]) -> float:
         """Tilt of given weights with the best certified share, without margins."""
         best, chosen = -np.inf, 1.0
         mean = float(by_weight @ weights)
         for tilt in np.geomspace(1e-3, 8, 40):
-            exponents = self.sign * tilt * self.laws.atoms * weights[self.laws.weight_of_atom]
+            exponents = self.sign * tilt * self.atoms * weights[self.weight_of_atom]
             if np.abs(exponents).max() > _LARGEST_EXPONENT:
                 break
             level = self._level(self.rates @ np.expm1(exponents))
@@ -160,7 +173,7 @@ class _Programme:
         """Evaluate all conditions."""
         size, points = x.size - 2, self.means.size
         weights = self.basis @ x[:size]
-        exponents = self.sign * self.laws.atoms * weights[self.laws.weight_of_atom]
+        exponents = self.sign * self.atoms * weights[self.weight_of_atom]
         exponents = np.minimum(exponents, _LARGEST_EXPONENT)
         rate = self.rates @ np.expm1(exponents)
         moment = np.maximum(self.means * rate, 1e-9 - 1)
@@ -171,20 +184,37 @@ class _Programme:
 
     def gradient(self, state: _State) -> NDArray[np.float64]:
         """Gradients of all bounds at the grid points by the parameters, in prices, shape (P, W)."""
-        by_atom = self.rates * (self.sign * self.laws.atoms * state.powers)
-        by_weight = by_atom @ self.member / state.moments[:, np.newaxis]
-        gradient: NDArray[np.float64] = by_weight @ self.basis / self.price
+        gradient = self._by_weight(self.rates * (self.sign * self.atoms * state.powers))
+        gradient /= self.price * state.moments[:, np.newaxis]
+        if self.monotone:
+            np.cumsum(gradient, axis=1, out=gradient)
+        gradient *= self.unit
         return gradient
 
-    def curvature(
-        self, state: _State, dual: NDArray[np.float64], gradient: NDArray[np.float64]
+    def system(
+        self,
+        state: _State,
+        dual: NDArray[np.float64],
+        slack: NDArray[np.float64],
+        rows: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Sum of the second derivatives of the bounds, weighted by `dual`, shape (W, W)."""
-        second = self.rates * (self.laws.atoms**2 * state.powers)
-        diagonal = (dual / state.moments) @ second @ self.member / self.price
-        outer = (gradient * (dual * self.means * self.price)[:, np.newaxis]).T @ gradient
-        curvature: NDArray[np.float64] = (self.basis.T * diagonal) @ self.basis - outer
-        return curvature
+        """Matrix of Newton's method: of the conditions, whose gradients are `rows`, and curvature.
+
+        The second derivatives of a bound are a diagonal matrix of the weights, less its gradient
+        times itself.
+        """
+        by_row = dual / slack
+        matrix = np.empty((rows.shape[1],) * 2)
+        matrix[:, -2:] = rows.T @ (rows[:, -2:] * by_row[:, np.newaxis])
+        matrix[-2:] = matrix[:, -2:].T
+        points = self.means.size
+        by_row[:points] -= dual[:points] * self.means * self.price
+        inner = rows[:, :-2]
+        matrix[:-2, :-2] = (inner * by_row[:, np.newaxis]).T @ inner
+        second = (dual[:points] / state.moments) @ self.rates * self.atoms**2 * state.powers
+        diagonal = self._by_weight(second) / self.price
+        matrix[:-2, :-2] += (self.basis.T * diagonal) @ self.basis
+        return matrix
 
     def achieved(self, x: NDArray[np.float64], state: _State) -> float:
         """Ratio that is sought, once `b` is raised until all conditions hold."""
@@ -205,16 +235,16 @@ class _Programme:
         best, kept, centring = self.achieved(x, state), x, 0.2
         rows = self.rows.copy()
         for _ in range(_MOST_STEPS):
-            gradient = self.gradient(state)
-            rows[:points, :-2] = -gradient
+            rows[:points, :-2] = -self.gradient(state)
             miss, gap = state.left - slack, float(dual @ slack)
             if gap < _GAP and np.abs(miss).max() < _VIOLATION:
                 break
             cost = np.append(-self.sign * best * self.mean_score, [self.budget, 1.0])
             target = centring * gap / slack.size
-            matrix = (rows * (dual / slack)[:, np.newaxis]).T @ rows
-            matrix[:-2, :-2] += self.curvature(state, dual[:points], gradient)
-            move = _solved(matrix, rows.T @ ((target - dual * miss) / slack) - cost)
+            move = _solved(
+                self.system(state, dual, slack, rows),
+                rows.T @ ((target - dual * miss) / slack) - cost,
+            )
             if move is None:
                 break
             slack_move = rows @ move + miss

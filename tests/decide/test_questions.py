@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -288,6 +290,45 @@ def test_names_of_the_vocabulary_are_those_of_foreign_columns(tmp_path: Path) ->
     assert decision.view_weight == pytest.approx(
         weight(view=View(transforms={"A.a": Transform(round=100)})) / 2
     )
+
+
+def test_a_question_that_cannot_be_recorded_is_not_registered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The disk is full, or another process has the file: nobody gets the level of a record."""
+    db, made = tmp_path / "new.duckdb", tmp_path / "made.json"
+    log, policy = write_log(tmp_path / "log.jsonl"), policy_file(tmp_path / "policy.toml")
+    with Monitor(db, create=True):
+        pass
+    register = ["decide", "--register", policy, "--db", str(db), "-q"]
+    full = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
+        "from fpmonitor.cli import run; sys.exit(run(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", full, *register], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    holds = (
+        "import duckdb, sys; open_file = duckdb.connect(sys.argv[1]); print(flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holds, str(db)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        assert run(["--wait", "0", *register]) == 2
+        assert "in use by process" in capsys.readouterr().err
+        holder.stdin.write(b"\n")
+        holder.stdin.close()
+    assert run(["ingest", log, "--db", str(db), "-q"]) == 0
+    ask = ["--db", str(db), "-q", "--population", "2000", "--budget", "0.05", "-o", str(made)]
+    assert run(["decide", *ask]) == 0
+    decision = read_decision(made)
+    assert (decision.level, decision.registered) == (DELTA / 2, False)
+    assert kinds(db) == [("asked", DELTA / 2)]
 
 
 def test_registering_after_the_first_user_changes_nothing_and_says_so(

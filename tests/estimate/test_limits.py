@@ -197,6 +197,21 @@ def test_limits_enclose_the_truth_for_values_at_the_threshold() -> None:
                 assert lower <= truth <= upper
 
 
+def test_a_population_far_below_the_users_is_limited_as_sharply_as_any() -> None:
+    """A million users tell of 2,000 what 3 % of them are exposed to, whatever their values are."""
+    users, k, population = 1_000_000, 50, 2_000
+    limits = exposure_limits(users=users, k=k, population=population, delta=DELTA)
+    for group in (0.3, 0.9, 1.1):
+        p = group * k / population
+        exposed = float(exposure_probability(np.array([p]), k=k, population=population)[0])
+        values = round(0.03 / exposed / p)
+        counts = np.full(values, round(users * p))
+        spectrum = CountSpectrum.from_counts(np.append(counts, users - counts.sum()))
+        lower, upper = limits.of(spectrum)
+        truth = values * p * exposed
+        assert 0.8 * truth < lower < truth < upper < 1.35 * truth, group
+
+
 def test_a_spectrum_of_other_users_is_refused() -> None:
     limits = exposure_limits(users=50, k=5, population=50, delta=DELTA)
     with pytest.raises(InputError, match="users"):
