@@ -48,7 +48,7 @@ RECODE = "a table of Excel is read by `iconv -f WINDOWS-1252 -t UTF-8 FILE | fpm
 LONG_LINE = f"longer than {MAX_RECORD_BYTES // 1_000_000} MB"
 # Text that stands for a number in several ways: 1 is written 1.0, and 100000 is written 1e5.
 NUMBER_IN_DOUBT = re.compile(r"-?[0-9]+\.0|-?[0-9.]+[eE][-+]?[0-9]+")
-# Logs that repeat themselves much, one observation a record, pack to a fiftieth.
+# Repetitive logs, with one observation a record, compress to a fiftieth of their size.
 MAX_EXPANSION = 300
 _FREE_EXPANSION_BYTES = 64_000_000
 _BROKEN_FILE = (OSError, EOFError, zlib.error, zstd.ZstdError)
@@ -156,7 +156,7 @@ class Refused:
 
 
 class InexactReadingError(Exception):
-    """A quick way of reading that may not tell exactly what this log holds."""
+    """A fast way of reading that cannot tell exactly what this log holds."""
 
 
 class CodedRows(Protocol):
@@ -180,10 +180,10 @@ class CodedRows(Protocol):
         """
 
     def dictionary(self, column: str) -> pl.DataFrame:
-        """Tell what the codes of a column stand for, once all batches were read.
+        """Return what the codes of a column stand for, once all batches have been read.
 
         Columns `position` (UInt32; which API), `code` (UInt32) and `raw` (String; the value in the
-        log, or its JSON text); an API of which a code tells nothing is absent.
+        log, or its JSON text); an API about which a code says nothing is absent.
         """
 
 
@@ -319,7 +319,7 @@ class LogFile:
             raise self._unreadable(error) from error
 
     def check_expansion(self) -> None:
-        """Check that a packed log or Parquet file does not hold far more than its size lets expect.
+        """Check that a packed log or Parquet file does not hold far more than its size suggests.
 
         Raises
         ------
@@ -351,7 +351,7 @@ class LogFile:
 
     @cached_property
     def shortened(self) -> LogFile:
-        """The log, or where it has lines too long for any reader, a copy with a mark for each."""
+        """The log itself, or a copy with a mark for each line that is too long for any reader."""
         if not self._may_have_long_lines():
             return self
         folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
@@ -368,7 +368,7 @@ class LogFile:
         return copy
 
     def _may_have_long_lines(self) -> bool:
-        """Whether a whole block of half the limit is one line, looking for one end in each."""
+        """Whether some block of half the limit holds no end of a line."""
         if self.format == "parquet":
             return False
         size = MAX_RECORD_BYTES // 2
@@ -385,7 +385,7 @@ class LogFile:
 
     @property
     def parquet_rows(self) -> int:
-        """Number of rows that the end of a Parquet file tells; errors as of `parquet_columns`."""
+        """Number of rows, from the footer of a Parquet file; errors as of `parquet_columns`."""
         try:
             with in_memory() as connection:
                 [(rows,)] = connection.execute(
@@ -519,7 +519,7 @@ def frame_log(frame: Frame | LazyFrame, name: str) -> Iterator[LogFile]:
 
 @contextmanager
 def log_files(paths: Sequence[str], *, allow_network: bool = False) -> Iterator[list[LogFile]]:
-    """Find the logs that files, folders, glob patterns and `-` (standard input) name.
+    """Find the logs that are named by files, folders, glob patterns and `-` (standard input).
 
     Folders are searched for files with a known ending.
 
@@ -609,7 +609,7 @@ def _fetched(address: str, scratch: Path) -> Path:
 
 
 def _matches(pattern: Path) -> list[Path]:
-    """Files that match, but hidden ones; `**` does not follow links, which may lead in circles."""
+    """Files that match, hidden ones left out; `**` follows no links, which may lead in circles."""
     plain = list(takewhile(lambda part: not has_magic(part), pattern.parts))
     folder = Path(*plain)
     try:

@@ -1,4 +1,4 @@
-"""What repeated checks of a decision must not forget: their numbers, their windows and outcomes."""
+"""What repeated checks of a decision must remember: their numbers, their windows and outcomes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def number_check(database: Database, *, decision: str, horizon: int, digest: str) -> int:
-    """Return a check its number, from 1; data that were checked before keep theirs at no cost.
+    """Return the number of a check, from 1; data that were checked before keep theirs at no cost.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def read_list(database: Database, series: str, origin: datetime | None) -> Check
 
 
 def read_checked(database: Database, series: str, label: str) -> CheckedWindow | None:
-    """Return what came out when a list was checked on a window; None if it was not."""
+    """Return the outcome of a list's check on a window; None if it was not checked."""
     rows = database.rows("checks/window", series=series, label=label)
     if not rows:
         return None
@@ -118,7 +118,7 @@ def read_checked(database: Database, series: str, label: str) -> CheckedWindow |
 def add_checked(
     database: Database, series: str, label: str, since: datetime | None, window: CheckedWindow
 ) -> None:
-    """Keep what came out of the first look at a window."""
+    """Record the outcome of the first look at a window."""
     database.run(
         "checks/add_window",
         series=series,
@@ -143,7 +143,7 @@ def lower_checked(
     within: Sequence[float],
     above: Sequence[float],
 ) -> None:
-    """Keep what a later look at a window has left of its evidence."""
+    """Record the evidence of a window that a later look has lowered."""
     database.run(
         "checks/lower_window",
         series=series,
@@ -162,7 +162,7 @@ def last_run(database: Database, series: str) -> tuple[datetime, tuple[float, ..
 def users_before(
     database: Database, window: Window, last_visit: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Who came before, for each row of the snapshot of a window.
+    """Tell for each row of a window's snapshot who came before.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a database says, whatever numbers it gives to things: rows of each table, and one digest."""
+"""The content of a database, apart from its internal numbers: rows of each table, one digest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Content:
         Table -> number of its rows. Snapshots, and what a watch has seen, are not content.
     digest
         Digest of the multiset of all rows, with user ids as the database keeps them: equal for
-        equal data in any order. It finds mistakes; it is no protection from whoever can write.
+        equal data in any order. It finds mistakes; it does not stop anyone who can write.
     """
 
     rows: Mapping[str, int]

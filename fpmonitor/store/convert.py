@@ -50,7 +50,7 @@ def convert(
     paths
         Files, folders, glob patterns, or `-` for standard input.
     target
-        The file, which is there as a whole or not at all.
+        The file; it appears whole or not at all.
     collector, column_map, progress
         As in `Monitor.ingest`.
 
@@ -82,7 +82,7 @@ def convert(
 
 
 def _visits(database: Database, said: Mapping[str, str]) -> pl.DataFrame:
-    """Rows of visits; an API is one column of texts, called as was said."""
+    """Rows of visits; each API is one column of text, under the name that the user gave it."""
     visits = database.rows("convert/visits")
     names = ["visit", "time", "user", "source", "batch"]
     frame = pl.DataFrame(visits, names, orient="row", infer_schema_length=None).cast(

@@ -40,7 +40,7 @@ _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 
 def _is_text(name: str) -> bool:
-    """Whether DuckDB can be told a name: one that is not UTF-8 on the disk is none."""
+    """Whether DuckDB can be given a file name: it must be UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -116,7 +116,7 @@ class Database(Closing):
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Files are made for the owner alone; what goes wrong with them is a `StoreError`."""
+        """Make files for the owner alone; turn what goes wrong into a `StoreError`."""
         try:
             with keyboard_interrupts(), owner_only():
                 yield
@@ -186,7 +186,7 @@ class Database(Closing):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of the block is stored, or nothing of it."""
+        """Store all that the block writes, or nothing."""
         self._execute("BEGIN")
         try:
             yield

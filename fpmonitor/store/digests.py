@@ -17,7 +17,7 @@ _KEY_BYTES = 32
 
 
 def keyed_digest(digest: str, key: str) -> str:
-    """Digest of a digest of data that may leave: without the key nobody can try out guesses."""
+    """Digest of data that may leave: without the key nobody can test guesses against it."""
     return hmac.new(key.encode(), digest.encode(), "sha256").hexdigest()
 
 
@@ -82,7 +82,7 @@ def digest_of(text: str, *, api_id: int, key: bytes) -> str:
 
 
 def refuse_digests(database: Database, what: str) -> None:
-    """Refuse what has to look into values.
+    """Refuse a task that needs the values themselves.
 
     Raises
     ------

@@ -69,7 +69,7 @@ def open_patiently(
     Raises
     ------
     BusyError
-        It was held all the time.
+        It was in use the whole time.
     StoreError
         It cannot be opened.
     """
@@ -116,8 +116,8 @@ def _opened(path: Path, connect: Callable[[], Opened], close: Callable[[Opened],
 def refuse_programs(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Check that a file that was just opened holds base tables only.
 
-    Views, macros and triggers of a file that somebody else made would run as whoever opens it, and
-    could read any file of theirs. Nothing but this may be asked of the file before.
+    Views, macros and triggers of a file that somebody else made would run with the rights of
+    whoever opens it, and could read any file of theirs. So this must be the first question.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def identity_of(path: Path) -> tuple[int, int] | None:
     Raises
     ------
     StoreError
-        Its folder may not be looked into.
+        Its folder cannot be read.
     """
     try:
         status = path.stat()
@@ -277,7 +277,7 @@ def make_file(path: Path, make: Callable[[Path], object]) -> bool:
 
 
 def remove_spills(path: Path) -> None:
-    """Remove what killed processes have left; only the holder of the database can.
+    """Remove what killed processes left behind; only the holder of the database can.
 
     DuckDB itself removes spills only when it spills again, and the files hold values of users.
     """

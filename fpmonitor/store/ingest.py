@@ -319,7 +319,7 @@ def _all_rejected(log: LogFile, records: int, rejects: Sequence[Reject]) -> Inpu
 
 
 def _staged(database: Database, scan: Scan) -> Scan:
-    """Stage the records of a log; give the way in which they could be read."""
+    """Stage the records of a log; return the scan by which they could be read."""
     _forget_refused(database)
     try:
         with database.transaction():

@@ -21,7 +21,7 @@ def said_names(database: Database) -> dict[str, str]:
 
 
 def known_names(database: Database) -> dict[str, str]:
-    """Column of any log -> the API that it holds, empty where nobody knows it."""
+    """Column of any log -> the API that it holds, empty where it is unknown."""
     said = said_names(database)
     return {name: meaning(name, said) for _, name in database.rows("snapshot/apis")}
 
@@ -39,7 +39,7 @@ def say_names(database: Database, names: Mapping[str, str], *, logged: bool = Fa
     Raises
     ------
     UnknownNameError, InputError
-        An API that nobody knows, or several; a column that bears the name of an API.
+        An API is unknown or ambiguous; a column bears the name of an API.
     """
     known = known_names(database) if logged else names
     for column in names:

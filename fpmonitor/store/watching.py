@@ -1,4 +1,4 @@
-"""What a watch must not forget: the files it has read, and whom it has told what."""
+"""What a watch must remember: the files it has read, and whom it has notified of what."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class FileState:
     """A file as a watch saw it: bytes, and when it was changed last, nanoseconds.
 
-    `refused` where it was not read as it was.
+    `refused` where it could not be read in that state.
     """
 
     size: int
@@ -63,7 +63,7 @@ def read_files(database: Database, reading: str) -> dict[str, FileState]:
 def remember_file(
     database: Database, path: str, state: FileState, *, reading: str, refusal: str | None = None
 ) -> None:
-    """Keep that a file was read as it was; or refused, why, and how logs were read then."""
+    """Record that a file was read, or refused: why, and how logs were read then."""
     database.run(
         "watch/remember_file",
         path=path,
@@ -74,7 +74,7 @@ def remember_file(
 
 
 def stored_data(database: Database) -> str | None:
-    """Name the stored data: another one after each batch, and when users are forgotten.
+    """Return a name of the stored data; it changes with each batch, and when users are forgotten.
 
     None where there is none yet.
     """
@@ -103,7 +103,7 @@ def record_check(
     verdict: Mapping[str, Any],
     body: Mapping[str, Any],
 ) -> bool:
-    """Keep that a decision was checked on some data, and a notice if the verdict is another one.
+    """Record that a decision was checked on some data, and a notice if its verdict has changed.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def record_check(
 
 
 def undelivered_notices(database: Database, watched: str) -> list[Notice]:
-    """Notices that nobody has been told of for sure, in their order."""
+    """Notices whose delivery is not certain, in their order."""
     rows = database.rows("watch/undelivered", decision=watched)
     return [Notice(number=number, body=json.loads(body)) for number, body in rows]
 

@@ -52,7 +52,7 @@ class Span:
     first, last
         The lowest and the highest number of a visit.
     column, part
-        Column of the visits, and what it is in all of them; null for a calendar window.
+        Column that the visits share, and its value; null for a calendar window.
     """
 
     name: str
