@@ -11,11 +11,9 @@ was asked until they are asked for something else. Three hints are sent unasked.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from http_sfv.dictionary import Dictionary
-from http_sfv.item import InnerList, Item
-from http_sfv.types import Token
+from http_sf import Token, parse
 
 from fpmonitor.errors import InputError
 from fpmonitor.export.controls import controls_of
@@ -118,34 +116,34 @@ def _unquoted(value: str, *, quoted: bool) -> str:
 
 
 def _read_policy(value: str) -> ParsedList:
-    policy = Dictionary()
     try:
-        policy.parse(value.encode("ascii"))
+        parsed = parse(value.encode("ascii"), tltype="dictionary")
     except ValueError as error:
         return ParsedList(controls=(), problems=(f"browsers ignore the whole header: {error}",))
+    policy = cast("dict[str, tuple[object, object]]", parsed)
     known = {control.name: control for control in controls_of([FAMILY])}
     controls: list[Control] = []
     problems: list[str] = []
-    for feature, allowlist in policy.items():
+    for feature, (allowlist, _) in policy.items():
         if feature not in known and feature.startswith("ch-"):
             problems.append(f"{feature}: no such client hint is known")
         if wrong := _bad_members(allowlist):
             problems.append(f"{feature}: {wrong[0]!r} is neither an origin nor one of * self src")
-        elif feature in known and isinstance(allowlist, InnerList) and not allowlist:
+        elif feature in known and allowlist == []:
             controls.append(known[feature])
     return ParsedList(controls=tuple(controls), problems=tuple(problems))
 
 
-def _bad_members(allowlist: InnerList | Item) -> list[str]:
+def _bad_members(allowlist: object) -> list[str]:
     """Return the members of an allowlist that are not origins."""
-    items = allowlist if isinstance(allowlist, InnerList) else [allowlist]
+    items = [item for item, _ in allowlist] if isinstance(allowlist, list) else [allowlist]
     return [
-        str(item.value)
+        str(item)
         for item in items
         if not (
-            str(item.value) in _KEYWORDS
-            if isinstance(item.value, Token)
-            else isinstance(item.value, str) and "://" in item.value
+            str(item) in _KEYWORDS
+            if isinstance(item, Token)
+            else isinstance(item, str) and "://" in item
         )
     ]
 
