@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
+from shlex import quote
 from typing import Any, cast
 
 import duckdb
@@ -46,6 +47,7 @@ _LISTED_REJECTS = 1000
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
 _STAGED_VALUES = "SELECT rowid AS log_row, * FROM staged"
 _BLOCK = 1 << 18
+_NAME_OF_USERS = re.compile(r"(?i)\b((user|visitor|client|device)[ _-]?(id|uuid)|uid)\b")
 _NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}|")
 
 
@@ -100,11 +102,14 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
         candidate: Collector = load_plugin(COLLECTORS, known)()
         if candidate.recognises(log, column_map):
             return candidate
+    seen = _seen(log)
+    likely = _NAME_OF_USERS.search(seen)
     raise InputError(
-        f"{log.label}: cannot tell what this {log.format} log holds; seen: {_seen(log)}",
+        f"{log.label}: cannot tell what this {log.format} log holds; seen: {seen}",
         hint=(
             f"a log needs a column {column_map.name_of('user')!r}; name the columns with "
-            "--user NAME or --columns MAP.toml, in Python with ColumnMap({'user': NAME}); "
+            f"--user {quote(likely[0]) if likely else 'NAME'} "
+            "or --columns MAP.toml, in Python with ColumnMap({'user': NAME}); "
             "--user row where each record is a user, --weight NAME where it tells how many"
         ),
     )

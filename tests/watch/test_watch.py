@@ -170,7 +170,7 @@ def test_a_refused_file_is_read_once_logs_are_read_in_another_way(
 
     code, said = watch()
     assert code == 3
-    assert "--user NAME" in said
+    assert "--user uid" in said
     assert "cannot tell: no log has been stored yet" in said
     assert watch() == (3, "cannot tell: no log has been stored yet\n")  # and is not tried again
     Path("fpmonitor.toml").write_text('[ingest]\nuser = "uid"\n', encoding="utf-8")
