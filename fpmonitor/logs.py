@@ -54,6 +54,7 @@ _FREE_EXPANSION_BYTES = 64_000_000
 _BROKEN_FILE = (OSError, EOFError, zlib.error, zstd.ZstdError)
 _UNNAMED_INDEX = "^__index_level_[0-9]+__$"  # as pyarrow calls it
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_PARQUET = b"PAR1"
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SEPARATOR_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")  # of Excel
@@ -330,7 +331,7 @@ class LogFile:
         times = _most_expansion()
         most = max(_FREE_EXPANSION_BYTES, times * packed)
         hint = "if that is intended, set FPMONITOR_MAX_EXPANSION to more"
-        if self.format == "parquet":
+        if self.head[:4] == _PARQUET:
             cells = self.parquet_rows * len(self.parquet_columns)
             if cells > most:
                 raise InputError(
@@ -425,7 +426,7 @@ class LogFile:
             Empty, binary junk, or a form that no collector reads; the message says what was seen.
         """
         head = self.head
-        if head[:4] == b"PAR1":
+        if head[:4] == _PARQUET:
             return "parquet"
         if not head.strip():
             raise InputError(f"{self.label}: the file is empty")

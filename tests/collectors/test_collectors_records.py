@@ -267,6 +267,7 @@ def test_a_har_is_one_user_and_keeps_no_cookies(tmp_path: Path) -> None:
         "http:user-agent": ("value", "UA"),
         "http:sec-ch-ua-model": ("value", '""'),
         "http:accept": ("value", "text/html"),
+        "http:sec-fetch-mode": ("value", "navigate"),
     }
     assert [reject[1:3] for reject in rejects] == [(3, "no request headers")]
 

@@ -235,12 +235,20 @@ class Service:
         self.decision: Decision | None = None
         self.history_path = None
         self.wants_read_token = False
+        self.limits_counts = False
         self.beacons: queue.Queue[list[dict[str, Any]]] = queue.Queue()
         self._folder, self._lock = folder, threading.Lock()
 
     def is_read_token(self, token: str) -> bool:
         del token
         return False
+
+    def reader_of(self, token: str) -> str:
+        return token
+
+    async def refusal_of_count(self, reader: str, name: str) -> str:
+        del reader, name
+        return ""
 
     async def ask(self, question: Callable[[Monitor], Any]) -> Any:
         def locked() -> Any:
