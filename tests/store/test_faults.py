@@ -101,9 +101,9 @@ def test_killed_ingest_leaves_the_whole_batch_or_nothing(log_path: Path, tmp_pat
     database = tmp_path / "killed.duckdb"
     rng = random.Random(SEED)
     outcomes = []
-    for _ in range(KILLS):
+    for number in range(KILLS):
         process = start(database, log_path)
-        time.sleep(rng.uniform(0, duration))
+        time.sleep(duration * (number + rng.random()) / KILLS)
         process.kill()
         finish(process)
         found = sizes(database)
