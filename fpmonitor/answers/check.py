@@ -301,7 +301,7 @@ def check_window(
         evidence = weigh(decision, most, least=least, new_users=new_users)
         term = -math.log(slot.delta)
         verdicts = evidence.verdicts(sets, (term, term))
-        report = _report(population, decision, verdicts, slot, new_users=new_users)
+        report = _report(population, decision, verdicts, slot)
         return replace(report, new_users=new_users)
     delta = decision.policy.delta or 1.0
     label = _digest(population.digest, str(window.since), str(window.until))
@@ -338,7 +338,7 @@ def check_window(
         lower_checked(database, series, label, within=evidence.within, above=evidence.above)
     slot = CheckSlot(check=before.number, horizon=None, turn=1, delta=math.exp(-before.terms[0]))
     verdicts = evidence.verdicts(sets, before.terms)
-    report = _report(population, decision, verdicts, slot, new_users=new_users)
+    report = _report(population, decision, verdicts, slot)
     return replace(report, period=period, new_users=new_users, alarm=_alarm(before.run))
 
 
@@ -347,15 +347,13 @@ def _report(
     decision: Decision,
     verdicts: Mapping[ApiSet, Verdict],
     slot: CheckSlot | None,
-    *,
-    new_users: bool = False,
 ) -> CheckReport:
     policy = decision.policy
     coverage = population.coverage(policy.candidates, policy.k)
     return CheckReport(
         decision=decision,
         verdicts=verdicts,
-        limits=_limits(population, decision, chosen=not new_users),
+        limits=_limits(population, decision),
         lacking=tuple(api for api, share in coverage.items() if share is None),
         users=publishable_count(population.snapshot.users, policy.k, population.audience),
         since=population.window.since,
@@ -365,9 +363,7 @@ def _report(
     )
 
 
-def _limits(
-    population: Population, decision: Decision, *, chosen: bool
-) -> dict[ApiSet, tuple[float, float]]:
+def _limits(population: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:
     """Limits of all listed sets, by the users of this check alone."""
     policy, sets = decision.policy, decision.allow
     asked = population.asked(question_of(decision), policy.candidates)
@@ -375,7 +371,7 @@ def _limits(
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta
     question = Question(policy.k, policy.population, delta or _ANY)
-    sample = asked.sample(question, sets, chosen=chosen and decision.universe is not None)
+    sample = asked.sample(question, sets, chosen=True)
     sample.ask(sets)
     found = {}
     for apis in sets:

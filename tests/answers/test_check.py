@@ -17,6 +17,7 @@ from fpmonitor.decide.decision import read_decision
 from fpmonitor.decide.horizon import identity_of, share_delta
 from fpmonitor.errors import PolicyError
 from fpmonitor.monitor import Monitor
+from fpmonitor.question import Question
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +111,20 @@ def test_the_newest_window_alone_can_violate(
     assert check(folder, "second", "--by", "day") == 1
     assert "violated; 3,000 users from 2026-03-03 on" in capsys.readouterr().err
     assert check(folder, "second", "--by", "day", "--until", "2026-03-03") == 0
+
+
+def test_limits_hold_together_for_questions_that_were_fixed_too(folder: Path) -> None:
+    question = Question(10, 3000, 0.05)
+    with Monitor(folder / "first") as monitor:
+        decided = monitor.decide(k=10, population=3000, budget=0.05, fixed_question=True)
+        [limits] = monitor.check(decided).limits.values()
+        users = monitor.population()
+        together, alone = (
+            users.sample(question, decided.allow, chosen=chosen).limits(decided.allow[0])
+            for chosen in (True, False)
+        )
+    assert limits == together
+    assert limits[1] > alone[1]
 
 
 def test_an_api_that_vanished_counts_as_one_value(
