@@ -60,7 +60,7 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     if len(details) > 1:
         options = ", ".join(f"--{_DETAILS[member]}" for member in details)
         no_csv = (f"CSV can hold only one of {options}", "ask for one of them, or for JSON")
-    lines = rows
+    lines = [{**row, "paper": _named_ends(row["paper"])} for row in rows]
     if len(details) == 1:
         lines = [{"apis": row["apis"]} | line for row in rows for line in row[details[0]]]
     tables = [table for report in reports for table in _detail_tables(report)]
@@ -69,6 +69,10 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     return Output(
         tables=[_exposure_table(reports), *tables], rows=lines, document=rows, no_csv=no_csv
     )
+
+
+def _named_ends(bounds: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    return {name: {"lower": lower, "upper": upper} for name, (lower, upper) in bounds.items()}
 
 
 def masked_note(apis: Iterable[str]) -> str:

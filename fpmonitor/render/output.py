@@ -75,7 +75,7 @@ def to_json(content: Any) -> str:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """CSV with a header; lists are joined by commas, nested members and limits named with dots.
+    """CSV with a header; lists are joined by commas, nested members named with dots.
 
     Texts are marked as in `fpmonitor.export.csv.csv_rows`.
     """
@@ -84,18 +84,11 @@ def to_csv(rows: Sequence[Row]) -> str:
     return csv_rows([header, *([row.get(name) for name in header] for row in flat)]) if flat else ""
 
 
-def _are_limits(value: Any) -> bool:
-    is_pair = isinstance(value, list | tuple) and len(value) == 2
-    return is_pair and all(isinstance(limit, float) for limit in value)
-
-
 def _flat(row: Row, prefix: str = "") -> dict[str, Any]:
     cells: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
             cells |= _flat(value, f"{prefix}{name}.")
-        elif _are_limits(value):
-            cells |= {f"{prefix}{name}.lower": value[0], f"{prefix}{name}.upper": value[1]}
         elif isinstance(value, list | tuple):
             cells[prefix + name] = ",".join(str(item) for item in value)
         else:

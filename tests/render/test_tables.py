@@ -13,7 +13,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
-from fpmonitor.render.output import Output
+from fpmonitor.render.output import Output, to_csv
 from fpmonitor.render.store import listing, members
 from fpmonitor.render.tables import Column, Kind, Marked, Table, columns, html, terminal
 
@@ -231,3 +231,8 @@ def test_screens_are_as_they_were_looked_at(
     assert drawn == golden.read_text(encoding="utf-8"), (
         f"{Path('drawn.txt').absolute()}: look at it"
     )
+
+
+def test_csv_calls_two_numbers_no_limits_unless_they_are_named_so() -> None:
+    row = {"alpha": [0.5, 2.0], "paper": {"lower": 0.1, "upper": 0.2}}
+    assert to_csv([row]).splitlines() == ["alpha,paper.lower,paper.upper", '"0.5,2.0",0.1,0.2']
