@@ -47,7 +47,9 @@ _LISTED_REJECTS = 1000
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
 _STAGED_VALUES = "SELECT rowid AS log_row, * FROM staged"
 _BLOCK = 1 << 18
-_NAME_OF_USERS = re.compile(r"(?i)\b((user|visitor|client|device)[ _-]?(id|uuid)|uid)\b")
+_NAME_OF_USERS = re.compile(
+    r"(?i)(?:^|columns |, )((?:user|visitor|client|device)[ _-]?(?:id|uuid)|uid)(?=,|$)"
+)
 _NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}|")
 
 
@@ -108,7 +110,7 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
         f"{log.label}: cannot tell what this {log.format} log holds; seen: {seen}",
         hint=(
             f"a log needs a column {column_map.name_of('user')!r}; name the columns with "
-            f"--user {quote(likely[0]) if likely else 'NAME'} "
+            f"--user {quote(likely[1]) if likely else 'NAME'} "
             "or --columns MAP.toml, in Python with ColumnMap({'user': NAME}); "
             "--user row where each record is a user, --weight NAME where it tells how many"
         ),

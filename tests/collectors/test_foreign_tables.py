@@ -161,6 +161,9 @@ def test_columns_are_shown_where_the_user_must_be_picked_but_no_first_record(
     with pytest.raises(InputError, match="columns visitor id, screenWidth, userAgent") as caught:
         told(log, tmp_path)
     assert "--user 'visitor id'" in caught.value.hint
+    log.write_text('"first user id";screenWidth;"userAgent"\nv1;1920;Firefox\n')
+    with pytest.raises(InputError, match="--user NAME"):  # a part of a name is no column
+        told(log, tmp_path)
     log.write_text("alice,Linux,Firefox\nbob,Windows,Firefox\n")
     with pytest.raises(InputError) as caught:
         told(log, tmp_path)
