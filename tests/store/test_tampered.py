@@ -20,6 +20,14 @@ SECRET = "planted-secret-4e1d"
 RECORD = '{"user": "u", "Screen.width": "1"}\n'
 
 
+def stored_record(folder: Path) -> Path:
+    """Database of one record."""
+    db, log = folder / "d.duckdb", folder / "log.jsonl"
+    log.write_text(RECORD)
+    assert run(["ingest", str(log), "--db", str(db)]) == 0
+    return db
+
+
 def with_view(connection: duckdb.DuckDBPyConnection, read: str) -> None:
     columns = connection.execute("DESCRIBE batch").fetchall()
     cells = [f"({read})" if kind == "VARCHAR" else f"NULL::{kind}" for _, kind, *_ in columns]
@@ -54,10 +62,8 @@ def test_a_file_with_anything_but_tables_is_refused_before_it_is_asked(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    db, log, more = tmp_path / "d.duckdb", tmp_path / "log.jsonl", tmp_path / "more.jsonl"
-    log.write_text(RECORD)
+    db, more = stored_record(tmp_path), tmp_path / "more.jsonl"
     more.write_text(RECORD.replace("u", "v"))
-    assert run(["ingest", str(log), "--db", str(db)]) == 0
     secret = tmp_path / "secret.txt"
     secret.write_text(SECRET)
     with duckdb.connect(db) as connection:
@@ -74,9 +80,7 @@ def test_a_file_with_anything_but_tables_is_refused_before_it_is_asked(
 def test_a_file_that_lost_a_column_is_an_error_in_one_line(
     column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    db, log = tmp_path / "d.duckdb", tmp_path / "log.jsonl"
-    log.write_text(RECORD)
-    assert run(["ingest", str(log), "--db", str(db)]) == 0
+    db = stored_record(tmp_path)
     table, name = column.split(".")
     with duckdb.connect(db) as connection:
         connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
@@ -95,9 +99,7 @@ def test_a_file_that_lost_a_column_is_an_error_in_one_line(
 def test_a_schema_that_is_no_number_is_an_error_in_one_line(
     version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    db, log = tmp_path / "d.duckdb", tmp_path / "log.jsonl"
-    log.write_text(RECORD)
-    assert run(["ingest", str(log), "--db", str(db)]) == 0
+    db = stored_record(tmp_path)
     with duckdb.connect(db) as connection:
         connection.execute(
             "UPDATE meta SET value = $version WHERE name = 'schema_version'", {"version": version}
@@ -117,10 +119,8 @@ def test_no_connection_loads_an_extension_by_itself(tmp_path: Path) -> None:
 
 
 def test_a_question_opens_no_other_file(tmp_path: Path) -> None:
-    db, log = tmp_path / "d.duckdb", tmp_path / "log.jsonl"
-    log.write_text(RECORD)
-    assert run(["ingest", str(log), "--db", str(db)]) == 0
+    db = stored_record(tmp_path)
     with open_monitor(db) as monitor:
         with pytest.raises(duckdb.PermissionException):
-            monitor.database._fetch(f"FROM read_text({quote_text(str(log))})")
+            monitor.database._fetch(f"FROM read_text({quote_text(str(tmp_path / 'log.jsonl'))})")
         assert monitor.population().users == 1
