@@ -34,10 +34,11 @@ def seal_file(source: Path, target: Path, key_file: Path) -> None:
     InputError
         A file cannot be read or written, is a database in use, or is not a key file.
     """
-    log = source.with_name(f"{source.name}.wal")
-    if log.exists():
+    beside = [source.with_name(source.name + ending) for ending in (".wal", ".undo")]
+    left = [path.name for path in beside if path.exists()]
+    if left:
         raise InputError(
-            f"{source} is open, or was not closed: part of it is in {log.name}",
+            f"{source} is open, or was not closed: part of it is in {left[0]}",
             hint="end what uses it, and run `fpmonitor db verify`, which takes it in",
         )
     key = _read_key(key_file)
