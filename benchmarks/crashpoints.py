@@ -39,6 +39,11 @@ from syscalls import Disk, digest, read_calls, trace
 
 from fpmonitor.cli import run
 from fpmonitor.errors import FpmonitorError
+from fpmonitor.private.client import seal_answers
+from fpmonitor.private.keys import KeyRing, read_keys, write_keys
+from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.shuffler import Shuffler
+from fpmonitor.private.study import Study, first_ask
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.service import Service
 from fpmonitor.store.database import Database
@@ -52,6 +57,11 @@ SERVICE = "import sys; from fpmonitor.cli import run; sys.exit(run(sys.argv[1:])
 FLUSH = """
 import asyncio, json, os, sys
 from pathlib import Path
+from fpmonitor.private.client import seal_answers
+from fpmonitor.private.keys import KeyRing, read_keys, write_keys
+from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.shuffler import Shuffler
+from fpmonitor.private.study import Study, first_ask
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.service import Service
 
@@ -66,6 +76,8 @@ async def main():
 
 asyncio.run(main())
 """
+DECIDE = ("--k", "5", "--population", "2000", "--budget", "0.3", "--quiet")
+WATCH = ("watch", "@/incoming", "--decision", "@/decision.json", "--once", "--settle", "0")
 WAYS = ("killed", "first page", "half", "unsynced", "unnamed")
 SETTINGS = 'db = "d.duckdb"\nflush_seconds = 0.3\n'
 
@@ -108,7 +120,10 @@ def do(*arguments: object) -> None:
 
 
 def write_log(path: Path, users: range) -> Path:
-    rows = [{"user": f"u{i}", "A.a": i % 7, "B.b": f"x{i % 3}"} for i in users]
+    rows = [
+        {"user": f"u{i}", "time": f"2026-03-0{1 + i % 5}", "A.a": i % 7, "B.b": f"x{i % 3}"}
+        for i in users
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
@@ -147,7 +162,9 @@ def command(*arguments: str) -> Callable[[Path, Callable[[list[str]], list[str]]
     def start(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
         given = [argument.replace("@", str(folder)) for argument in arguments]
         whole = under(fpmonitor(*given, "--db", folder / "d.duckdb"))
-        subprocess.run(whole, check=True, capture_output=True, cwd=folder)
+        ended = subprocess.run(whole, check=False, capture_output=True, cwd=folder)
+        if ended.returncode not in {0, 3}:
+            raise SystemExit(f"{given} ended with {ended.returncode}: {ended.stderr.decode()}")
 
     return start
 
@@ -160,7 +177,7 @@ def content(folder: Path) -> Any:
         found = verify(database)
         names = database.rows("names/said", prefix="column:")
     flaws = sum(flaw.found for flaw in found.flaws)
-    return (found.content.digest, names, flaws) if found.content.rows["batch"] else None
+    return (found.content.digest, names, flaws) if found.content.rows.get("batch") else None
 
 
 def one_of_two(found: Any, before: Any, after: Any, acknowledged: int) -> str:
@@ -178,6 +195,110 @@ def files(*names: str) -> Callable[[Path], Any]:
         return [path.read_bytes() if path.exists() else None for path in paths]
 
     return look
+
+
+def with_watch(folder: Path) -> None:
+    with_logs(1)(folder)
+    decision = folder / "decision.json"
+    do("decide", *DECIDE, "-o", decision, "--db", folder / "d.duckdb")
+    (folder / "incoming").mkdir()
+    (folder / "next.jsonl").rename(folder / "incoming" / "next.jsonl")
+
+
+def watched(folder: Path) -> Any:
+    """Let the watch go on."""
+    arguments = [argument.replace("@", str(folder)) for argument in WATCH]
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as told:
+        code = run([*arguments, "--db", str(folder / "d.duckdb")])
+    return content(folder), told.getvalue() if code == 2 else ""
+
+
+def only_after(found: Any, _before: Any, after: Any, _acknowledged: int) -> str:
+    return "" if found == after else "not as without the crash"
+
+
+def with_crash(folder: Path) -> None:
+    """Leave what a crash within a write of the checkpoint of an ingest leaves."""
+    with tempfile.TemporaryDirectory() as scratch:
+        found = points(SCENARIOS["ingest"], Path(scratch))
+        *_, torn = (state for way, _, state in found if way == "first page")
+        left(folder, Path(scratch) / "run", torn)
+
+
+# ---- Private roles
+
+STUDY = Study(name="t", apis=("A.a", "B.b"), population=1000, k=3, budget=0.5, minimum_batch=2)
+TAKEN_BEFORE = 2  # of eight
+ROLES = """
+import os, sys
+from pathlib import Path
+import crashpoints
+
+shuffler, curator = crashpoints.roles(Path(sys.argv[1]))
+for number, body in enumerate(crashpoints.bodies(Path(sys.argv[1]))):
+    if number >= crashpoints.TAKEN_BEFORE:
+        shuffler.take([body])
+        os.write(1, b"taken")
+crashpoints.pass_on(shuffler, curator)
+"""
+
+
+def roles(folder: Path) -> tuple[Shuffler, Recipient]:
+    rings = [read_keys(folder / f"{role}.keys") for role in ("shuffler", "curator")]
+    shuffler = Shuffler(folder / "shuffler.db", STUDY, rings[0])
+    curator = Recipient(folder / "curator.db", STUDY, rings[1])
+    for role in (shuffler, curator):
+        role.add_ask(first_ask(STUDY))
+    return shuffler, curator
+
+
+def bodies(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(folder.glob("*.body"))]
+
+
+def pass_on(shuffler: Shuffler, curator: Recipient) -> None:
+    shuffler.close_ask(first_ask(STUDY).id)
+    for batch in shuffler.unsent():
+        sealed = shuffler.batch(batch)
+        assert sealed is not None
+        curator.take(sealed)
+        shuffler.sent(batch)
+
+
+def with_roles(folder: Path) -> None:
+    rings = {role: KeyRing.generate(role) for role in ("shuffler", "curator")}
+    for role, ring in rings.items():
+        write_keys(folder / f"{role}.keys", ring)
+    keys = [ring.keys[0].config for ring in rings.values()]
+    for number in range(8):
+        tokens = {"A.a": f"=v{number}", "B.b": "=1"}
+        sealed = seal_answers(STUDY, first_ask(STUDY), tokens, shuffler=keys[0], recipient=keys[1])
+        body = b"".join(upload.encode() for upload in sealed)
+        (folder / f"{number}.body").write_bytes(body)
+    shuffler, curator = roles(folder)
+    with shuffler.store, curator.store:
+        shuffler.take(bodies(folder)[:TAKEN_BEFORE])
+
+
+def take_and_pass_on(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
+    whole = under([sys.executable, "-c", ROLES, str(folder)])
+    here = Path(__file__).parent  # whose module the script imports
+    subprocess.run(whole, check=True, capture_output=True, cwd=here)
+
+
+def counted(folder: Path) -> list[int]:
+    """Pass on what there is; how often the value of each user was counted."""
+    shuffler, curator = roles(folder)
+    with shuffler.store, curator.store:
+        pass_on(shuffler, curator)
+        counts = curator.counts(first_ask(STUDY))["A.a",]
+    return [counts.get((f"=v{number}",), 0) for number in range(8)]
+
+
+def counted_once(found: list[int], _before: Any, _after: Any, acknowledged: int) -> str:
+    if max(found) > 1:
+        return "twice"
+    return "" if all(found[: TAKEN_BEFORE + acknowledged]) else "lost"
 
 
 def exported(folder: Path) -> Any:
@@ -246,6 +367,9 @@ def each_once(found: Any, _before: Any, _after: Any, acknowledged: int) -> str:
 
 
 SCENARIOS = {
+    "recover": Scenario(with_crash, command("apis"), content, one_of_two),
+    "roles": Scenario(with_roles, take_and_pass_on, counted, counted_once),
+    "watch": Scenario(with_watch, command(*WATCH), watched, only_after),
     "flush": Scenario(with_settings, flush, received, each_once),
     "serve": Scenario(with_settings, send_records, received, each_once),
     "create": Scenario(with_logs(0), command("ingest", "@/next.jsonl"), content, one_of_two),
@@ -253,7 +377,10 @@ SCENARIOS = {
     "snapshot": Scenario(with_logs(2), command("apis"), content, one_of_two),
     "names": Scenario(with_logs(2), command("apis", "--set", "A.a="), content, one_of_two),
     "forget": Scenario(
-        with_logs(2, "apis"), command("db", "forget", "--user", "u95"), content, one_of_two
+        with_logs(2, "apis"),
+        command("db", "forget", "--before", "2026-03-03"),
+        content,
+        one_of_two,
     ),
     "compact": Scenario(with_logs(2, "apis"), command("db", "compact"), content, one_of_two),
     "import": Scenario(with_export, command("db", "copy-in", "@/export"), content, one_of_two),
