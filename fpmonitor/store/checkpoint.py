@@ -40,13 +40,15 @@ class _Before(msgspec.Struct, frozen=True):
     blocks: dict[int, bytes]
 
 
-def log_of(path: Path) -> Path:
-    """Return where DuckDB keeps what is committed and in no checkpoint yet."""
-    return path.with_name(f"{path.name}.wal")
+def log_bytes(path: Path) -> int:
+    """Count the bytes of what is committed and in no checkpoint yet; 0 for none."""
+    places = {path, path.resolve()}  # versions of DuckDB differ in the name beside a link
+    logs = [place.with_name(f"{place.name}.wal") for place in places]
+    return max(log.stat().st_size if log.exists() else 0 for log in logs)
 
 
 def _undo_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.undo")
+    return path.resolve().with_name(f"{path.resolve().name}.undo")
 
 
 def checkpoint(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -120,7 +122,7 @@ def _keep(connection: duckdb.DuckDBPyConnection, path: Path, file: int) -> None:
         kept.write(hashlib.sha256(before).digest() + before)
         kept.flush()
         os.fsync(kept.fileno())
-    sync(path.absolute().parent)
+    sync(_undo_of(path).parent)
 
 
 def _read(path: Path, file: int) -> _Before | None:

@@ -13,7 +13,7 @@ from fpmonitor.closing import Closing
 from fpmonitor.duckdb_connection import ArrowStream, connect, keyboard_interrupts
 from fpmonitor.errors import StoreError
 from fpmonitor.sql import parameters_of, schema_statements, statement
-from fpmonitor.store.checkpoint import by_hand_only, checkpoint, log_of, undo_unfinished
+from fpmonitor.store.checkpoint import by_hand_only, checkpoint, log_bytes, undo_unfinished
 from fpmonitor.store.encryption import connect_encrypted, read_key_file
 from fpmonitor.store.files import (
     NO_PATIENCE,
@@ -209,8 +209,7 @@ class Database(Closing):
 
     def _take_in_log(self, most: int = 0) -> None:
         """Write what is committed into the file itself, where its log has more bytes."""
-        log = log_of(self.path)
-        if log.exists() and log.stat().st_size > most:
+        if log_bytes(self.path) > most:
             with suppress(duckdb.TransactionException), self._watched():
                 # Another connection of this process writes, and will do it.
                 checkpoint(self._connection, self.path)

@@ -260,8 +260,12 @@ def test_what_is_reported_is_in_the_file_itself(
         reported.append((rows, sizes(copy)[0]))
 
     monkeypatch.setattr("fpmonitor.cli.output.show", report)
-    assert run(["ingest", str(log), "--db", str(path), "--quiet"]) == 0
-    assert [batches for _, batches in reported] == [1]
+    link = tmp_path / "link.duckdb"
+    link.symlink_to(path)
+    for name in (path, link):
+        log.write_text(f'{{"user":"{name.stem}","a":1}}\n', encoding="utf-8")
+        assert run(["ingest", str(log), "--db", str(name), "--quiet"]) == 0
+    assert [batches for _, batches in reported] == [1, 2]
 
 
 def test_a_kill_while_the_file_is_made_leaves_no_damaged_database(tmp_path: Path) -> None:
