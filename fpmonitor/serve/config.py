@@ -13,6 +13,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
+MAX_CONNECTIONS = 500
 _HEADERS = {"user-agent", "accept-language", "sec-ch-ua", "sec-ch-ua-platform", "sec-ch-ua-mobile"}
 
 
@@ -64,7 +65,7 @@ class ServeConfig:
     port: _Count = 8017
     origins: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
-    max_connections: Annotated[int, msgspec.Meta(ge=1)] = 500
+    max_connections: Annotated[int, msgspec.Meta(ge=1)] = MAX_CONNECTIONS
     max_body_bytes: _Count = 1_000_000
     max_records: _Count = 2_000
     records_per_minute: _Count = 600_000
