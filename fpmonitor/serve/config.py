@@ -31,6 +31,8 @@ class ServeConfig:
         File of the hashes of write keys and read tokens; next to the database by default.
     decision
         Decision that is served and shown.
+    source
+        Answers are about records of this source alone, as with `--source`; of all by default.
     host, port
         Where to listen; port 0 lets the system choose.
     origins
@@ -61,6 +63,7 @@ class ServeConfig:
     spool: Path | None = None
     keys: Path | None = None
     decision: Path | None = None
+    source: str | None = None
     host: str = "127.0.0.1"
     port: _Count = 8017
     origins: tuple[str, ...] = ()

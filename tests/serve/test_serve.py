@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.secret_files import make_secret_file
@@ -302,6 +303,39 @@ def test_what_a_key_sent_can_be_left_out_and_forgotten_whoever_it_said_to_be(
         assert monitor.population().users == 1
         assert {row[3] for row in monitor.observations()} == {s for s in sources if "shop" in s}
     assert run(["db", "verify", "--db", str(config.db)]) == 0
+
+
+def test_made_up_users_of_another_key_confirm_no_guess(tmp_path: Path) -> None:
+    """Nine users of a public key with a guessed value: where they count, the upper limit tells."""
+    told, counted = [], []
+    for guess in ("rare", "else"):
+        folder = tmp_path / guess
+        folder.mkdir()
+        config = config_of(folder, source="own")
+        keys = {
+            name: {"authorization": f"Bearer {add_key(config.keys_file, 'write', name)}"}
+            for name in ("own", "public")
+        }
+        library = {"components": {"vendor": {"value": guess, "duration": 1}}}
+        values = {"own": ["common"] * 80 + ["other"] * 40 + ["rare"], "public": [guess] * 9}
+        with client_of(config) as client:
+            for name, key in keys.items():
+                users = [{"user": f"{name}{i}", "api": "A.a"} for i in range(len(values[name]))]
+                records = [user | {"value": v} for user, v in zip(users, values[name], strict=True)]
+                bodies = [records, {"user": f"{name}-lib"} | library]
+                for body in bodies:
+                    answer = client.post("/v1/observations", json=body, headers=key)
+                    assert answer.status_code == 202
+            asyncio.run(service_of(client).move())
+            answer = client.get("/v1/exposure?apis=A.a").json()
+            assert answer["users"] == 122
+            told.append((answer, client.get("/dashboard/explore?api=A.a").text))
+        with Monitor(config.db, audience=Audience.OTHERS) as monitor:
+            [report] = monitor.exposure([["A.a"]], k=10)
+            counted.append((report.users, report.upper))
+    assert told[0] == told[1]
+    assert counted[0] != counted[1]
+    assert {users for users, _ in counted} == {132}
 
 
 def test_a_file_of_keys_is_on_disk_with_its_folder_before_a_key_is_shown(
