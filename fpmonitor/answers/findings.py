@@ -48,8 +48,6 @@ class Findings:
         Users that look automated; null where the database keeps no values to tell by.
     sources
         APIs whose values come from several sources.
-    visits
-        Visits behind the users.
     trend
         The recommended set by week; null without two weeks.
     untold
@@ -69,7 +67,6 @@ class Findings:
     coverage: Coverage
     automation: AutomationReport | None
     sources: Sequence[str]
-    visits: int
     trend: TrendReport | None
     untold: Sequence[str] = ()
     made: datetime
@@ -144,7 +141,6 @@ def gather_findings(
         coverage=coverage,
         automation=None if digested else report_automation(population, k=question.k),
         sources=sorted({name for names in mixed for name in names}),
-        visits=population.snapshot.visits,
         trend=trend,
         untold=untold,
         made=datetime.now(UTC),

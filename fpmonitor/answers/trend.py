@@ -316,7 +316,7 @@ def _read(
     windows: Windows, span: Span, place: int, sets: Sequence[tuple[str, ...]], k: int
 ) -> tuple[_Read, Callable[[str], Mapping[int, str | None]]]:
     apis = sorted({api for names in sets for api in names})
-    population = windows.population(span, apis)
+    population = windows.population(span, apis).without_few(k)
     texts = functools.cache(population.value_texts)
     columns: dict[str, NDArray[np.integer[Any]]] = {}
     users = 0

@@ -104,7 +104,7 @@ def _data(findings: Findings, name: str) -> str:
     told = [window for window in findings.trend.windows if window.users] if findings.trend else []
     weeks = f", weeks of {told[0].name} to {told[-1].name}" if told else ""
     called = f"{name}, " if name else ""
-    return f"Data: {called}{findings.decision.users:,} users, {findings.visits:,} visits{weeks}."
+    return f"Data: {called}{findings.decision.users:,} users{weeks}."
 
 
 def _recommended(findings: Findings) -> str:
@@ -289,10 +289,10 @@ def _limits(findings: Findings) -> str:
     )
     lines = [
         (
-            f"The data are {decision.users:,} users with {findings.visits:,} visits. The guarantee "
-            "holds if they and the users whom sites will see are independent draws from the same "
-            f"distribution.{average} Consent, country and time of collection decide who is in the "
-            "data; no statistic corrects that."
+            f"The data are {decision.users:,} users. The guarantee holds if they and the users "
+            f"whom sites will see are independent draws from the same distribution.{average} "
+            "Consent, country and time of collection decide who is in the data; no statistic "
+            "corrects that."
         ),
         "A person with several browsers is several users, and so is a browser with several ids.",
         f"Users that look automated: {automated}; "
