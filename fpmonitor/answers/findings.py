@@ -19,6 +19,7 @@ from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.population.population import Population
+from fpmonitor.population.snapshot import Days
 from fpmonitor.population.windows import Windows
 from fpmonitor.question import Question
 
@@ -31,6 +32,12 @@ class Findings:
     ----------
     decision
         The question and its answer.
+    name
+        What the data are called.
+    users, visits, days
+        Those that were measured, and as of `Population.visits` and `Population.days`.
+    is_current
+        Whether the decision was made on the same data.
     alone, recommended, one_more
         Exposure of each candidate alone; of the recommended set (null where it is empty), with the
         price of trust; of the recommended set with each further candidate.
@@ -57,6 +64,11 @@ class Findings:
     """
 
     decision: Decision
+    name: str
+    users: int
+    visits: int | None
+    days: Days | None
+    is_current: bool
     alone: Sequence[ExposureReport]
     recommended: ExposureReport | None
     one_more: Sequence[ExposureReport]
@@ -76,6 +88,7 @@ def gather_findings(
     population: Population,
     decision: Decision,
     *,
+    name: str,
     coverage: Coverage,
     pairs: bool = True,
     demand: Sequence[DemandLine] = (),
@@ -91,7 +104,7 @@ def gather_findings(
         The users of now, seen as the decision saw its own.
     decision
         The question and its answer.
-    coverage, demand, untold
+    name, coverage, demand, untold
         As of `Findings`.
     pairs
         Rank pairs of candidates besides the candidates.
@@ -108,6 +121,7 @@ def gather_findings(
     decision = called_as(decision, population)
     recommended, candidates = decision.recommended, decision.policy.candidates
     question = question_of(decision)
+    asked = population.asked(question, candidates)
     rest = [api for api in candidates if api not in recommended]
     progress("measuring each API alone")
     alone = preview_sets(population, decision, [[api] for api in candidates])
@@ -131,6 +145,11 @@ def gather_findings(
     progress("describing the users")
     return Findings(
         decision=decision,
+        name=name,
+        users=asked.users,
+        visits=population.visits,
+        days=population.days(question.k),
+        is_current=asked.seal == decision.digest,
         alone=alone,
         recommended=exposed[0] if exposed else None,
         one_more=costs,
