@@ -77,6 +77,7 @@ def list_apis(
         Such counts are wanted for others.
     """
     unsafe = may_count_below(population.audience, wanted=show_counts_below_k)
+    population = population.without_few(k)
     volatile, changes = population.volatile(k), population.changes(k)
     lines = [
         replace(

@@ -117,7 +117,7 @@ def decide_sets(
         setting=setting,
         missing=question.missing,
         coverage=population.coverage(policy.candidates, question.k),
-        view=population.view,
+        view=asked.view,
         masked=asked.masked(policy.candidates, policy.k),
         log_source=population.window.source,
         must=population.named(must),

@@ -35,7 +35,7 @@ class Findings:
     name
         What the data are called.
     users, visits, days
-        Those that were measured, and as of `Population.days`.
+        Those that were measured, and as of `Population.visits` and `Population.days`.
     is_current
         Whether the decision was made on the same data.
     alone, recommended, one_more
@@ -66,7 +66,7 @@ class Findings:
     decision: Decision
     name: str
     users: int
-    visits: int
+    visits: int | None
     days: Days | None
     is_current: bool
     alone: Sequence[ExposureReport]
@@ -147,7 +147,7 @@ def gather_findings(
         decision=decision,
         name=name,
         users=asked.users,
-        visits=population.snapshot.visits,
+        visits=population.visits,
         days=population.days(question.k),
         is_current=asked.seal == decision.digest,
         alone=alone,

@@ -285,9 +285,11 @@ def report_trend(
     reads: list[_Read] = []
     tested: list[_Tested] = []
     reference: _Read | None = None
-    for place, span in enumerate(windows.spans(), start=1):
+    for span in windows.spans():
         progress(span.name)
-        read, texts = _read(windows, span, place, wanted, k)
+        read, texts = _read(windows, span, len(reads) + 1, wanted, k)
+        if windows.audience is Audience.OTHERS and read.users < k:
+            continue  # nor that there was anybody
         if read.users >= k:
             if reference is not None:
                 tested += _compare(reference, read, k=k, texts=texts)
@@ -316,7 +318,7 @@ def _read(
     windows: Windows, span: Span, place: int, sets: Sequence[tuple[str, ...]], k: int
 ) -> tuple[_Read, Callable[[str], Mapping[int, str | None]]]:
     apis = sorted({api for names in sets for api in names})
-    population = windows.population(span, apis)
+    population = windows.population(span, apis).without_few(k)
     texts = functools.cache(population.value_texts)
     columns: dict[str, NDArray[np.integer[Any]]] = {}
     users = 0

@@ -168,7 +168,9 @@ def note_coverage(
 def note_view(population: Population, k: int) -> None:
     """Note on stderr who was excluded, what was transformed, and which sources are mixed."""
     view = population.view
-    if view.drop_automation:
+    if population.without_few(k) is not population:
+        note(f"fewer than {k} users look automated: they count in what others are told")
+    elif view.drop_automation:
         dropped = publishable_count(population.dropped, k, population.audience)
         number = f"fewer than {k}" if dropped is None else f"{dropped:,}"
         note(f"{number} users that look automated are excluded")

@@ -179,6 +179,11 @@ class Population:
             or publishable_part(returned.changed, returned.users, k, self.audience) is not None
         }
 
+    @property
+    def visits(self) -> int | None:
+        """Visits of the users; null for others, as those of few who came back would show in it."""
+        return self.snapshot.visits if self.audience is Audience.OWNER else None
+
     def days(self, k: int) -> Days | None:
         """First and last day (UTC) with a visit; for others, with visits of at least k users."""
         return self.snapshot.days(1 if self.audience is Audience.OWNER else k)
@@ -201,22 +206,35 @@ class Population:
         other = Population(self.snapshot, window=self.window, view=view, audience=self.audience)
         return other.with_unobserved(self._unobserved)
 
-    def with_all(self, apis: Sequence[str]) -> Self:
+    def without_few(self, k: int) -> Population:
+        """Return the users whom answers with this threshold mean.
+
+        For others the view leaves out those that look automated only where they are at least k, and
+        the rest as well: the number of users is told.
+        """
+        if self.audience is Audience.OWNER or not self.view.drop_automation:
+            return self
+        if publishable_part(self.dropped, self.snapshot.users, k, self.audience) is not None:
+            return self
+        return self.seen_by(replace(self.view, drop_automation=False))
+
+    def with_all(self, apis: Sequence[str], *, least: int = 1) -> Self:
         """Return those users who have an observation of every one of some APIs.
 
         Raises
         ------
         UndecidableError
-            Nobody has.
+            Fewer have than `least`.
         UnknownNameError
             An API that was never observed.
         """
         self.check_names(apis)
         other = self._copied()
         other._present = tuple(apis)  # noqa: SLF001 -- its own class
-        if other.users == 0:
+        if other.users < least:
+            number = "no user has" if least == 1 else f"fewer than {least} users have"
             raise UndecidableError(
-                f"no user has an observation of all {len(apis)} APIs",
+                f"{number} an observation of all {len(apis)} APIs",
                 hint="leave --missing at `value`, or name fewer APIs",
             )
         return other
@@ -243,17 +261,25 @@ class Population:
     def asked(self, question: Question, apis: Iterable[str]) -> Population:
         """Return the users whom a question about some APIs means.
 
+        Where `missing` is `drop`, others are told of all users unless at least k of them lack some.
+
         Raises
         ------
         UnknownNameError
             An API that was never observed.
         UndecidableError
-            `missing` is `drop`, and nobody has all of them.
+            `missing` is `drop`, and nobody has all of them; for others, fewer than k.
         """
         wanted = sorted(self.named(apis))
+        users = self.without_few(question.k)
         if question.missing == "exposed":
-            return self.with_absent_alone()
-        return self.with_all(wanted) if question.missing == "drop" and wanted else self
+            return users.with_absent_alone()
+        if question.missing != "drop" or not wanted:
+            return users
+        if self.audience is Audience.OWNER:
+            return users.with_all(wanted)
+        having = users.with_all(wanted, least=question.k)
+        return users if users.users - having.users < question.k else having
 
     def check_names(self, apis: Iterable[str]) -> None:
         """Refuse what the log does not call an API; errors as of `named`."""

@@ -95,14 +95,13 @@ def counted(decided: Decision) -> str:
 
 def data_of(name: str, population: Population, *, users: int, k: int) -> str:
     """Say what the data are of which so many users were asked."""
-    visits, days = population.snapshot.visits, population.days(k)
-    return data_line(name, users=users, visits=visits, days=days)
+    return data_line(name, users=users, visits=population.visits, days=population.days(k))
 
 
-def data_line(name: str, *, users: int, visits: int, days: Days | None) -> str:
+def data_line(name: str, *, users: int, visits: int | None, days: Days | None) -> str:
     """Say what the data are called, how much there is, and of which days."""
     parts = [name, f"{users:,} users"]
-    if visits > users:
+    if visits is not None and visits > users:
         parts.append(f"{visits:,} visits")
     if days is not None:
         parts.append(f"{days[0]} to {days[1]}")

@@ -81,7 +81,7 @@ class Body:
 
     def give_way(self) -> None:
         """End at once."""
-        if self.timeout is not None:
+        if self.timeout is not None and not self.timeout.expired():
             self.timeout.reschedule(asyncio.get_running_loop().time())
         self.held, self.timeout, self.gave_way = 0, None, True
 

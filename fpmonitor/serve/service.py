@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import threading
 import time
 from contextlib import suppress
@@ -40,6 +41,7 @@ Answer = TypeVar("Answer")
 Status = Literal["ok", "waiting", "refused", "failing", "full"]
 _BUSY_SECONDS = 10.0
 _STALE_SECONDS = 60.0
+_LATE_SECONDS = 60.0
 _COLLECTORS = {"observations": "long", "fingerprintjs": "fingerprintjs"}
 
 
@@ -97,6 +99,7 @@ class Service:
         self._held: _Held | None = None
         self._reading: asyncio.Task[_Held] | None = None
         self.stalled = False
+        self._late = math.inf
         with self._opened(create=True) as monitor:
             self._names = ApiNames(config.max_names, _names_in(monitor))
         self.spool = Spool(config.spool_folder)
@@ -162,7 +165,7 @@ class Service:
             return "full"
         if self.spool.is_failing:
             return "failing"
-        if self.stalled:
+        if self.stalled or (self.spool.waiting_bytes and time.monotonic() > self._late):
             return "waiting"
         return "refused" if self.spool.refused_bytes else "ok"
 
@@ -272,6 +275,7 @@ class Service:
             moved = await self._move()
         finally:
             self.stalled = not moved
+            self._late = time.monotonic() + 2 * self.config.flush_seconds + _LATE_SECONDS
 
     async def _move(self) -> bool:
         await self.spool.write_waiting()

@@ -29,7 +29,7 @@ PACKAGE = Path(__file__).parents[2] / "fpmonitor"
 K = 10
 USERS = 400
 COVERAGE = Coverage(verdicts={}, together=(), missed=())
-PLANTED = {"group": range(K), "singles": (0, 1, 4, K - 1)}
+PLANTED = {"group": (0, 1, 5, K - 1), "singles": (0, 1, 4, K - 1)}
 LANGUAGE, WIDTH, TOUCH = "Navigator.language", "Screen.width", "Navigator.maxTouchPoints"
 _TIMES = re.compile(
     r"(?:\d{4}-\d\d-\d\d)?(?:T| at | )?\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: UTC|Z|\+00:00)?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -168,6 +168,21 @@ def test_a_body_that_does_not_come_is_not_waited_for(
     asyncio.run(client.app(scope, trickle, send))  # type: ignore[arg-type]
     assert answered[0]["status"] == 408
     assert client.post("/uploads", content=body(1)).json()["accepted"] == 1
+
+
+def test_a_body_whose_time_is_just_over_makes_room_as_well() -> None:
+    budget = requests.BodyBudget(10)
+
+    async def late() -> int:
+        with budget.one("late") as old, budget.one("new") as new:
+            old.grow(10)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0) as old.timeout:
+                    asyncio.get_running_loop().call_soon(new.grow, 10)
+                    await asyncio.sleep(5)
+            return new.held
+
+    assert asyncio.run(late()) == 10
 
 
 # ---- The pool

@@ -796,6 +796,37 @@ def test_a_temporary_folder_that_is_gone_loses_no_record(
     assert len(stored(tmp_path)) == 1
 
 
+def test_health_is_not_ok_while_records_cannot_reach_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path)
+    with client_of(config) as client:
+
+        def health() -> str:
+            client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
+            asyncio.run(service_of(client).move())
+            answer = client.get("/healthz").json()
+            assert (answer["status"] == "ok") == (answer["waiting_bytes"] == 0)
+            return str(answer["status"])
+
+        assert health() == "ok"
+        whole = config.db.read_bytes()
+        for broken in (b"", b"no database at all", whole[:4096], whole[: len(whole) // 2]):
+            config.db.write_bytes(broken)
+            assert health() == "waiting", len(broken)
+        config.db.unlink()
+        assert health() == "waiting"
+        config.db.write_bytes(whole)
+        assert health() == "ok"
+        client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
+        assert client.get("/healthz").json()["status"] == "ok"
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + 3 * config.flush_seconds)
+        assert client.get("/healthz").json()["status"] == "waiting", "nobody moves them any more"
+        monkeypatch.undo()
+    assert len(stored(tmp_path)) >= 1
+
+
 def test_health_says_that_the_disk_fails_until_it_takes_bytes_again(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
