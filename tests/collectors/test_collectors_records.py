@@ -327,6 +327,35 @@ def test_the_log_line_for_nginx_is_read_back(tmp_path: Path) -> None:
     assert values(rows) == {"http:user-agent": ("value", "UA")}
 
 
+def test_an_access_log_tells_of_the_connection_and_of_requests_for_pages_alone(
+    tmp_path: Path,
+) -> None:
+    page = {
+        "user": "u1",
+        "time": "2026-11-21T04:38:03+00:00",
+        "http:user-agent": "Mozilla/5.0",
+        "http:sec-fetch-mode": "navigate",
+        "http:sec-fetch-dest": "document",
+        "http:priority": "u=0, i",
+        "transport:ja4": "t13d1516h2_8daaf6152771_02713d6af862",
+        "transport:http2-settings": "1:65536;2:0;4:6291456|15663105|0|m,a,s,p",
+        "transport:new": "x",
+    }
+    image = page | {
+        "time": "2026-11-21T04:38:04+00:00",
+        "http:sec-fetch-mode": "no-cors",
+        "http:sec-fetch-dest": "image",
+        "http:priority": "i",
+    }
+    log = "\n".join(json.dumps(line) for line in (page, image))
+    report, rows, _ = stored(tmp_path, log, name="access.json")
+    assert (report.collector, report.users, report.rejected) == ("accesslog", 1, 0)
+    left_out = {"user", "time", "transport:new"}
+    assert {(row[1], row[4]) for row in rows} == {
+        (name, value) for name, value in page.items() if name not in left_out
+    }
+
+
 def test_the_log_line_for_apache_is_read_back(tmp_path: Path) -> None:
     form = log_line("apache").split('"', 1)[1].rsplit('"', 1)[0].replace('\\"', '"')
     headers = form.count("%{") - 1
