@@ -238,6 +238,8 @@ def header(log: LogFile) -> list[str]:
         raise InputError(f"{log.label}: the names of its columns are {NOT_UTF_8}", hint=RECODE)
     if len(names) > MAX_APIS:
         raise too_many_apis(log)
+    # Spreadsheets end their lines with empty columns; none of them is an API.
+    names = [name or " " * place for place, name in enumerate(names)]
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise InputError(f"{log.label}: column {excerpt(twice[0])!r} occurs twice in the header")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.logs import LogFile, Refused
 
+_MOST_READ_ALONE = 256  # columns: every statement names all of them to DuckDB
 _ROW_NUMBER = "file_row_number"
 
 
@@ -71,7 +72,9 @@ def read_table(
     cells = _cells(log)
     read = f"read_parquet({quote_path(log.path)}"
     # DuckDB numbers the rows in a column of this name, and refuses where the file has one itself.
-    numbered = all(name.casefold() != _ROW_NUMBER for name, _ in schema)
+    numbered = len(schema) <= _MOST_READ_ALONE and all(
+        name.casefold() != _ROW_NUMBER for name, _ in schema
+    )
     if numbered:
         names.append(ROW)
         read += f", {_ROW_NUMBER} = true"

@@ -14,7 +14,7 @@ from fpmonitor.collectors.suspects import refuse_suspects
 from fpmonitor.collectors.tables import ATTRIBUTES, FIELDS, Column, select_fields, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.logs import MAX_APIS, ROW, Scan
+from fpmonitor.logs import MAX_APIS, ROW, Scan, is_unnamed_index
 from fpmonitor.sql import quote_text
 
 if TYPE_CHECKING:
@@ -237,7 +237,12 @@ def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Colum
     no_apis = _whole(column_map) | {""}
     if any(column.is_attribute for column in columns):
         no_apis = no_apis | {ATTRIBUTES}
-    return [column for column in columns if column.is_attribute or column.name not in no_apis]
+    return [
+        column
+        for column in columns
+        if column.is_attribute
+        or not (column.name in no_apis or column.name.isspace() or is_unnamed_index(column.name))
+    ]
 
 
 def _value(expression: str, log: LogFile, column_map: ColumnMap) -> str:

@@ -52,7 +52,9 @@ NUMBER_IN_DOUBT = re.compile(r"-?[0-9]+\.0|-?[0-9.]+[eE][-+]?[0-9]+")
 MAX_EXPANSION = 300
 _FREE_EXPANSION_BYTES = 64_000_000
 _BROKEN_FILE = (OSError, EOFError, zlib.error, zstd.ZstdError)
-_UNNAMED_INDEX = "^__index_level_[0-9]+__$"  # as pyarrow calls it
+_ZIP, _OLD_EXCEL = b"PK\3\4", b"\xd0\xcf\x11\xe0"
+_SIGNS_OF_SHEETS = (b"[Content_Types].xml", b"xl/", b"opendocument.spreadsheet")
+_UNNAMED_INDEX = re.compile("__index_level_[0-9]+__")  # as pyarrow calls it
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PARQUET = b"PAR1"
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -436,6 +438,14 @@ class LogFile:
             raise InputError(f"{self.label}: the file is empty")
         if head[:2] == _GZIP or head[:4] == _ZSTD:
             raise InputError(f"{self.label}: packed twice", hint="unpack it once")
+        if head[:4] in {_ZIP, _OLD_EXCEL}:
+            is_sheet = head[:4] == _OLD_EXCEL or any(sign in head for sign in _SIGNS_OF_SHEETS)
+            raise InputError(
+                f"{self.label}: a {'spreadsheet' if is_sheet else 'ZIP archive'}",
+                hint="save its sheet as CSV in UTF-8"
+                if is_sheet
+                else "unpack it: `unzip -p FILE | fpmonitor ingest -`",
+            )
         if b"\0" in head:
             raise InputError(
                 f"{self.label}: binary data, neither JSON lines, CSV nor Parquet",
@@ -511,7 +521,8 @@ def frame_log(frame: Frame | LazyFrame, name: str) -> Iterator[LogFile]:
     with tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder:
         log = LogFile(Path(folder) / "frame.parquet", name)
         try:
-            table = pl.DataFrame(rows).select(pl.exclude(_UNNAMED_INDEX))
+            table = pl.DataFrame(rows)
+            table = table.select([name for name in table.columns if not is_unnamed_index(name)])
             texts = table.cast({pl.Categorical: pl.String, pl.Enum: pl.String})
             texts.rechunk().write_parquet(log.path)
         except (ImportError, OSError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
@@ -520,6 +531,11 @@ def frame_log(frame: Frame | LazyFrame, name: str) -> Iterator[LogFile]:
                 hint="columns must be text, numbers, times or lists; pandas needs pyarrow for this",
             ) from error
         yield log
+
+
+def is_unnamed_index(column: str) -> bool:
+    """Whether a column numbers the rows of a frame of pandas."""
+    return _UNNAMED_INDEX.fullmatch(column) is not None
 
 
 @contextmanager

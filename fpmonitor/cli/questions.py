@@ -241,7 +241,7 @@ def decide(
         _note_price(decision, quiet=quiet)
     if told := told_elsewhere(decision):
         others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
-        note(f"no candidates, but they tell what is blocked: {others}", quiet=quiet)
+        note(f"not among the candidates, but they tell what is blocked: {others}", quiet=quiet)
     answer = decisions.decision(decision, data)
     shown.show(answer)
     if shown.output is not None:

@@ -159,8 +159,8 @@ def note_coverage(
     }[missing]
     lacked = scarce(coverage)
     for api, share in lacked[:_NOTED]:
-        having = f"fewer than {k}" if share is None else percent(share)
-        note(f"{api}: only {having} of the users have a value; {said}", quiet=quiet)
+        having = f"fewer than {k} users" if share is None else f"only {percent(share)} of the users"
+        note(f"{api}: {having} have a value; {said}", quiet=quiet)
     if len(lacked) > _NOTED:
         note(f"... and {len(lacked) - _NOTED:,} more APIs that users lack", quiet=quiet)
 

@@ -8,7 +8,7 @@ from fpmonitor.export.controls import HIDING, effect_of
 from fpmonitor.vocabulary import base_of, same_information
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from fpmonitor.export.controls import Control
 
@@ -30,14 +30,20 @@ def left_readable(
     side.
     """
     controls, apis = tuple(controls), set(apis)
-    names = {api: [means(api), *elsewhere(api, apis, means)] for api in apis}
-    return tuple(sorted(api for api in apis if readable(names[api], controls, absent)))
+    others = elsewhere(apis, means)
+    return tuple(
+        sorted(api for api in apis if readable([means(api), *others[api]], controls, absent))
+    )
 
 
-def elsewhere(api: str, apis: Iterable[str], means: Callable[[str], str] = str) -> list[str]:
-    """APIs that tell what an API tells and are none of some APIs that are looked at, sorted."""
-    looked_at = {base_of(means(other)) for other in apis}
-    return [name for name in same_information(means(api)) if base_of(name) not in looked_at]
+def elsewhere(apis: Collection[str], means: Callable[[str], str] = str) -> dict[str, list[str]]:
+    """Return for each of some APIs the other ones that tell what it tells, sorted."""
+    meant = {api: means(api) for api in apis}
+    looked_at = set(map(base_of, meant.values()))
+    return {
+        api: [name for name in same_information(meaning) if base_of(name) not in looked_at]
+        for api, meaning in meant.items()
+    }
 
 
 def readable(

@@ -52,11 +52,10 @@ def api_actions(decision: Decision, *, by_information: bool = False) -> list[Api
 
 def told_elsewhere(decision: Decision) -> dict[str, list[str]]:
     """Return API that is no candidate -> the blocked candidates that it tells as well, sorted."""
-    candidates = decision.policy.candidates
     told: dict[str, list[str]] = {}
-    for api in candidates:
+    for api, names in elsewhere(decision.policy.candidates, decision.means).items():
         if api not in decision.recommended:
-            for name in elsewhere(api, candidates, decision.means):
+            for name in names:
                 told.setdefault(name, []).append(api)
     return dict(sorted(told.items()))
 

@@ -57,10 +57,8 @@ def cheapest_plan(
     decision, which holds for all its sets at once, holds for the plan that was picked among many.
     """
     candidates, means = decision.policy.candidates, decision.means
-    names = {
-        api: readable([means(api), *elsewhere(api, candidates, means)], (), absent)
-        for api in candidates
-    }
+    others = elsewhere(candidates, means)
+    names = {api: readable([means(api), *others[api]], (), absent) for api in candidates}
     hiders = {
         name: [control for control in controls if control.hides(name)]
         for name in chain(*names.values())

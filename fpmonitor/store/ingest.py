@@ -45,12 +45,12 @@ from fpmonitor.store.digests import digest_staged_values
 LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too
-_STAGED_VALUES = "SELECT rowid AS log_row, * FROM staged"
 _BLOCK = 1 << 18
 _NAME_OF_USERS = re.compile(
-    r"(?i)(?:^|columns |, )((?:user|visitor|client|device)[ _-]?(?:id|uuid)|uid)(?=,|$)"
+    r"(?i)(?:^|columns |, )"
+    r"((?:user|visitor|client|device)[ _-]?(?:id|uuid)|uid|visitor|client)(?=,|$)"
 )
-_NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}|")
+_NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ def _seen(log: LogFile) -> str:
         return "no line that is a JSON object"
     if log.format == "csv":
         header, *records = log.head.decode("utf-8-sig", "replace").splitlines()[:100]
-        names = _cells(header)
+        names = list(filter(None, _cells(header)))
         values = {cell for record in records for cell in _cells(record)}
         # A first record in place of a header would show values.
         if all(map(_NAME.fullmatch, names)) and values.isdisjoint(names):
@@ -367,6 +367,15 @@ def _stage(database: Database, scan: Scan) -> None:
         table = "staged_batch"
 
 
+def _values_of(scan: Scan, column: str) -> dict[str, str]:
+    """Fragments of statements on one column: its values, by the place of their record.
+
+    A view of all columns would be bound anew for each of them, in seconds where they are many.
+    """
+    staged = f"SELECT rowid AS log_row, {column} FROM staged"  # noqa: S608 -- numbered
+    return {"column": column, "values": "FROM log_value" if scan.by_column else staged}
+
+
 def _value_columns(scan: Scan) -> Sequence[str]:
     """Columns of a staged wide log that hold the values of its APIs, or their codes."""
     if scan.coded is not None:
@@ -414,8 +423,8 @@ def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None
     database.run("ingest/create_raw_value")
     numbers = [apis[name] for name in scan.apis or ()]
     if scan.apis is not None:
-        values = scan.select if scan.by_column else _STAGED_VALUES
-        database.run("ingest/view_values", fragments={"values": values})
+        if scan.by_column:
+            database.run("ingest/view_values", fragments={"values": scan.select})
         database.run("ingest/find_unusable")
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
@@ -449,7 +458,7 @@ def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int]) -> None
     for i, (api, column) in enumerate(zip(apis, _value_columns(scan), strict=True)):
         database.run(
             "ingest/add_raw_values_wide",
-            fragments={"column": column},
+            fragments=_values_of(scan, column),
             api=api,
             json=scan.values_are_json and i not in scan.plain,
         )
@@ -493,7 +502,7 @@ def _store_observations(
     # API by API: neighbouring rows then differ in the visit alone, which packs ten times better.
     form = "raw" if scan.coded is None else "code"
     for name, column in zip(scan.apis, _value_columns(scan), strict=True):
-        value = {"column": column, "form": form}
+        value = {**_values_of(scan, column), "form": form}
         database.run("ingest/add_fresh_observations", fragments=value, api=apis[name], last=last)
         if repeats:
             database.run("ingest/contest_wide", fragments=value, api=apis[name])

@@ -1,2 +1,2 @@
--- The values of a wide log, by the place of their record: staged with it, or still in the log.
+-- The values of a wide log that are read from it a column at a time, by the place of their record.
 CREATE OR REPLACE TEMP VIEW log_value AS {values}
