@@ -361,8 +361,8 @@ def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Se
         assert [len(service.beacons.get(timeout=SECONDS)) for _ in range(2)] == [2, 1]
         browser.run("document.title = ''")
         browser.run(
-            "void fpmonitor.collect({ endpoint: 'http://localhost:1/v1/observations?key=key', apis: "
-            "['Screen.width'], consent: () => true }).then(() => "
+            "void fpmonitor.collect({ endpoint: 'http://localhost:1/v1/observations?key=key', "
+            "apis: ['Screen.width'], consent: () => true }).then(() => "
             "{ document.title = 'kept'; })"
         )
         wait(lambda: browser.run("document.title") == "kept")
