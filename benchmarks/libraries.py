@@ -55,14 +55,25 @@ PAGE = """<!doctype html><body>
 
 
 def components_of(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the components of a result, by name."""
-    found: dict[str, Any] = result.get("components", result)
+    """Return the components of a result by name, and their members: `screen.width`."""
+    found: dict[str, Any] = dict(result.get("components", result))
+    for name, component in list(found.items()):
+        found |= _members(name, value_of(component))
+    return found
+
+
+def _members(name: str, component: Any) -> dict[str, Any]:
+    found = {}
+    for member, value in component.items() if isinstance(component, dict) else ():
+        found[f"{name}.{member}"] = value
+        found |= _members(f"{name}.{member}", value)
     return found
 
 
 def value_of(component: Any) -> Any:
     """Return what a component found; FingerprintJS wraps it."""
-    return component.get("value") if isinstance(component, dict) else component
+    wrapped = isinstance(component, dict) and {"duration", "value"} <= component.keys()
+    return component["value"] if wrapped else component
 
 
 def compare(library: str, results: list[dict[str, Any]], folder: Path) -> None:
@@ -104,7 +115,9 @@ def compare(library: str, results: list[dict[str, Any]], folder: Path) -> None:
     unnamed = sorted(
         name
         for name in counted["name"]
-        if name not in aliases and not any(alias.startswith(f"{name}.") for alias in aliases)
+        if not any(
+            f"{alias}.".startswith(f"{name}.") or name.startswith(f"{alias}.") for alias in aliases
+        )
     )
     unknown = sorted(api for api in by_api if api.startswith("x:"))
     print(
