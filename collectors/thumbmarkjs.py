@@ -16,7 +16,7 @@ from fpmonitor.collectors.records import (
 from fpmonitor.vocabulary import aliases_of, api_of
 
 _SOURCE = "thumbmarkjs"
-_VIDEO_CARD = "hardware.videocard"
+_NO_WEBGL = {"hardware.videocard": "hardware.videocard", "webgl.webgl": "webgl"}  # a text says so
 _SECTIONS = {
     "audio",
     "canvas",
@@ -49,8 +49,9 @@ class ThumbmarkjsCollector(RecordCollector):
             raise RecordError("no result of ThumbmarkJS")
         values = _errors(result.get("error"))
         values |= leaves(_SOURCE, _components(result), depth=3)
-        if values.pop(api_of(_SOURCE, _VIDEO_CARD), None) is not None:  # a text says: no WebGL
-            values |= dict.fromkeys(_apis_of(_VIDEO_CARD), UNDEFINED)
+        for text, component in _NO_WEBGL.items():
+            if values.pop(api_of(_SOURCE, text), None) is not None:
+                values |= dict.fromkeys(_apis_of(component), UNDEFINED)
         version = result.get("version", "1" if "components" in result else "0")
         return Visit(values, f"{_SOURCE} {version}")
 

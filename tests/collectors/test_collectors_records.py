@@ -243,7 +243,11 @@ def test_components_that_thumbmarkjs_could_not_read_are_errors(tmp_path: Path) -
 
 
 def test_thumbmarkjs_without_webgl_read_undefined(tmp_path: Path) -> None:
-    parts = {"screen": {"colorDepth": 24}, "hardware": {"videocard": "undefined"}}
+    parts = {
+        "screen": {"colorDepth": 24},
+        "hardware": {"videocard": "undefined"},
+        "webgl": {"webgl": "unsupported"},
+    }
     seen = values(stored(tmp_path, json.dumps({"thumbmark": "f", "components": parts}))[1])
     assert seen["WebGLRenderingContext.getParameter#VERSION"] == ("undefined", None)
     assert not [api for api in seen if api.startswith("x:")]

@@ -12,33 +12,39 @@ export interface Delivery {
   records: number;
 }
 
-/** Send records, after those that no earlier call could deliver. */
+/** Send records, with those that no earlier call could deliver. */
 export async function send(address: string, records: object[], known: Visitor): Promise<Delivery> {
   const done: Delivery = { outcome: "sent", records: 0 };
-  const before = known.unsent ?? [];
   const unsent: string[] = [];
-  for (const body of [...before, ...bodiesOf(records)]) {
+  let waiting: string[] = [];
+  // Taken out before they are sent: their page may go before the answer, or another tab have them.
+  if (known.unsent?.[0]) change(known, (kept) => ((waiting = kept), []));
+  for (const body of bodiesOf([...waiting, ...records.map((one) => JSON.stringify(one) + "\n")])) {
     const status = await posted(address, body);
     if (status < 300) done.records += body.split("\n").length - 1;
     else if (status < 500 && status != 429) done.outcome = "refused";
     else unsent.push(body);
   }
-  if (unsent[0]) done.outcome = "undelivered";
-  const now = stored();
-  if ((unsent[0] || before[0]) && now.user == known.user)
+  if (unsent[0]) {
+    done.outcome = "undelivered";
     try {
-      const others = now.unsent?.filter((body) => !before.includes(body)) ?? [];
-      keep({ ...now, unsent: [...others, ...unsent].slice(-WAITING) });
+      change(known, (kept) => [...kept, ...unsent].slice(-WAITING));
     } catch {} // no room: they are lost, and the outcome says so
+  }
   return done;
 }
 
-function bodiesOf(records: object[]): string[] {
+/** Change what waits, unless the visitor was forgotten. */
+function change(known: Visitor, to: (kept: string[]) => string[]): void {
+  const now = stored();
+  if (now.user == known.user) keep({ ...now, unsent: to(now.unsent ?? []) });
+}
+
+function bodiesOf(parts: string[]): string[] {
   const bodies: string[] = [];
-  for (const record of records) {
-    const line = JSON.stringify(record) + "\n";
-    if (bodies[0] && bodies[0].length + line.length <= LIMIT) bodies[0] += line;
-    else bodies.unshift(line);
+  for (const part of parts) {
+    if (bodies[0] && bodies[0].length + part.length <= LIMIT) bodies[0] += part;
+    else bodies.unshift(part);
   }
   return bodies.reverse();
 }
