@@ -18,10 +18,12 @@ from fpmonitor.store.files import (
     NO_PATIENCE,
     Patience,
     identity_of,
+    is_as_left,
     make_file,
     open_patiently,
     owner_only,
     refuse_programs,
+    remember,
     remove_spills,
     trouble_with,
 )
@@ -135,7 +137,8 @@ class Database(Closing):
             return self._connection.execute(text, values).fetchall()
 
     def _prepare(self, *, is_new: bool) -> None:
-        if not self._is_made:  # the look at DuckDB's functions takes longer than opening
+        # The look at DuckDB's functions takes longer than opening.
+        if not self._is_made and not is_as_left(self.path):
             with self._watched():
                 refuse_programs(self._connection, self.path)
         self._execute("SET TimeZone = 'UTC'")
@@ -258,3 +261,4 @@ class Database(Closing):
         """Close the file."""
         with self._watched():
             self._connection.close()
+        remember(self.path)

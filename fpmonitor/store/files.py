@@ -35,6 +35,8 @@ _CLEAR = re.compile(r"is not encrypted")
 _NEWER = re.compile(r"read a database file with version number")
 
 Opened = TypeVar("Opened")
+# Size and times of files as this process left them, by what `identity_of` says of them.
+_left: dict[tuple[int, int], tuple[int, int, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,32 @@ def refuse_programs(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
             f"{path} was tampered with: it holds the {kind} {name!r}, and fpmonitor makes none",
             hint="drop it if it is yours; else restore a backup, or ingest the logs anew",
         )
+
+
+def remember(path: Path) -> None:
+    """Note how a file that holds no programs looks now that this process has closed it."""
+    state = _state_of(path)
+    if state is not None:
+        identity, looks = state
+        _left[identity] = looks
+
+
+def is_as_left(path: Path) -> bool:
+    """Whether a file is what `remember` saw, so that nobody can have put programs into it since."""
+    state = _state_of(path)
+    return state is not None and _left.get(state[0]) == state[1]
+
+
+def _state_of(path: Path) -> tuple[tuple[int, int], tuple[int, int, int]] | None:
+    """Identity, size and times of a file; null where its log holds more than the file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    if path.with_name(f"{path.name}.wal").exists():
+        return None
+    looks = status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return (status.st_dev, status.st_ino), looks
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
