@@ -6,7 +6,8 @@ prints JSON. `certified_share` is defined for a reference law whose users have l
 probabilities between 1e-9 and 1, mixed with users of safe values until the true exposure is x: the
 share is x / Q* for the largest x at which the mean score of the sample is still within the critical
 score. `refuted_share` is the smallest x / Q* at which the mean score is above the critical score of
-the block side. Both hold at every look; `fixed` is for one set that was fixed beforehand,
+the block side, null where the law has no such exposure; `refuted_rare` is that of values of k/10
+users of the population. All hold at every look; `fixed` is for one set that was fixed beforehand,
 `any_choice` for sets of 1, 3, 5 and 10 APIs chosen after looking. `ceiling` is what no test can
 pass, however it works: at these exposures a law on the border of the budget exists that looks so
 much the same that the best test of these two laws, at one look and at the level delta, tells them
@@ -31,11 +32,13 @@ from scipy import linalg, optimize, special, stats
 from fpmonitor.estimate.averaging import clock
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.looks import UNIVERSE, _base, decision_criteria
+from fpmonitor.estimate.looks import UNIVERSE, _base, base_cells, decision_criteria
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from fpmonitor.estimate.criterion import Criterion, Refutation
 
 DELTA = 0.05
 CHOSEN = (1, 3, 5, 10)  # APIs of a set
@@ -48,6 +51,12 @@ TABLE = [  # m, n, k, Q*
     (10**5, 10**7, 50, 0.05),
     (10**5, 10**6, 50, 0.05),
     (10**6, 10**7, 1000, 0.05),
+    (10**6, 10**6, 10, 0.05),
+    (90_000, 10**6, 10, 0.05),
+    (10**6, 10**7, 50, 0.01),
+    (10**4, 10**6, 5, 0.01),
+    (10**6, 10**8, 5, 0.05),
+    (10**3, 10**3, 5, 0.05),
 ]
 GRID = [
     (users, int(users * ratio), k, budget)
@@ -74,7 +83,7 @@ def mean_score(weights: np.ndarray, means: np.ndarray) -> float:
 
 def shares(
     size: tuple[int, int, int, float], universe: int, sizes: tuple[int, ...]
-) -> dict[str, list[float]]:
+) -> dict[str, list[object]]:
     """Certified and refuted shares of the budget for sets of some sizes."""
     users, population, k, budget = size
     criteria = decision_criteria(
@@ -86,12 +95,20 @@ def shares(
         universe=universe,
     )
     means, exposure = reference_law(users, k, population)
+    rare = np.array([k / 10 / population])
+    rare_exposure = float(exposure_probability(rare, k=k, population=population)[0])
+
+    def share(test: Criterion | Refutation, apis: int, means: np.ndarray, most: float) -> object:
+        score = mean_score(test.weights, means)
+        reached = float(test.limits[apis]) / users * most / score if score > 0 else 1.0
+        return round(reached / budget, 4) if reached <= most else None
+
     return {
-        name: [
-            round(float(test.limits[apis]) / users * exposure / score / budget, 4) for apis in sizes
-        ]
-        for name, test in (("allow", criteria.allow), ("block", criteria.refute))
-        for score in (mean_score(test.weights, means),)
+        "certified_share": [share(criteria.allow, apis, means, exposure) for apis in sizes],
+        "refuted_share": [share(criteria.refute, apis, means, exposure) for apis in sizes],
+        "refuted_rare": [
+            share(criteria.refute, apis, users * rare, rare_exposure) for apis in sizes
+        ],
     }
 
 
@@ -143,11 +160,10 @@ def ceiling(size: tuple[int, int, int, float]) -> dict[str, float]:
 
 def row(size: tuple[int, int, int, float]) -> dict[str, object]:
     """One line of the result."""
-    fixed, chosen = shares(size, 1, (1,)), shares(size, UNIVERSE, CHOSEN)
     return {
         **dict(zip(("users", "population", "k", "budget"), size, strict=True)),
-        "fixed": {"certified_share": fixed["allow"][0], "refuted_share": fixed["block"][0]},
-        "any_choice": {"certified_share": chosen["allow"], "refuted_share": chosen["block"]},
+        "fixed": {name: found[0] for name, found in shares(size, 1, (1,)).items()},
+        "any_choice": shares(size, UNIVERSE, CHOSEN),
     }
 
 
@@ -170,6 +186,7 @@ def speed() -> dict[str, object]:
     criteria = decision_criteria(**question)
 
     def new_policy() -> None:
+        base_cells.cache_clear()
         _base.cache_clear()
         clock.cache_clear()
         decision_criteria(**question)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import special
 
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.limits import exposure_limits, part_of_delta
+from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import UNIVERSE
 from fpmonitor.spectrum import CountSpectrum
 
@@ -52,20 +52,15 @@ def mean_scores(weights: np.ndarray, means: np.ndarray) -> np.ndarray:
 
 def relative(limits: Limits, p: np.ndarray, k: int, population: int, size: int) -> list[str]:
     """Lower and upper limit by the true exposure, for each exposure that values of `p` reach."""
-    level = part_of_delta(DELTA)
+    level = DELTA / limits.parts
     if limits.universe is not None:
         level /= size * (size + 1) * math.comb(limits.universe, size)
     most = float(exposure_probability(p, k=k, population=population).mean())
-    scores = [float(mean_scores(one.weights, limits.users * p).mean()) for one in limits.scores]
+    scores = np.array([mean_scores(one, limits.users * p).mean() for one in limits.weights])
     found = []
     for exposure in EXPOSURES:
-        lower, upper = 0.0, 1.0
-        for certified, points in zip(limits.scores, scores, strict=True):
-            limit = certified.limit(exposure / most * limits.users * points, -math.log(level))
-            if certified.base.sign < 0:
-                upper = min(upper, limit)
-            else:
-                lower = max(lower, limit)
+        points = exposure / most * limits.users * scores
+        lower, upper = limits.of_scores(points.tolist(), -math.log(level))
         ratio = f"{lower / exposure:.3f} / {upper / exposure:.3f}"
         found.append(ratio if exposure < most else "-")
     return found

@@ -33,9 +33,11 @@ Group = tuple[int, int, int]  # so many users (last) are in groups of so few to 
 
 PRECISION = 160  # bits, and more for moments near 0
 BASES = 42
+FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
 MOST_POINTS = 40_000
 MOST_NUMBERS = 1_000_000
 WIDEST_TABLE = 6_000_000_000  # products
+WIDEST_CLOCK = 10_000_000  # products
 FAR = 90.0  # nats: what is left out of a sum is that much smaller than all of it
 LEAST_TERM = 1e-12  # of a sum whose terms are all positive
 DEEPEST = 1_000.0  # nats: a score that no sum here is prepared for
@@ -104,7 +106,7 @@ class _Proof:
             and 2 <= self.k <= self.population
             and 0 < self.budget < 1
             and 0 < self.delta < 1
-            and self.bases >= BASES
+            and self.bases >= (BASES if self.users < FINE_FROM else FINE_BASES)
             and self.top > 0
             and self.scale > 0
             and self.starts[0] == 1
@@ -272,7 +274,7 @@ class _Proof:
         peaks = [float((m - self.mean * (1 - f) / f).mid()) for f in self.shares]
         low = max(math.floor(min(peaks)) - 3, 0)
         high = min(math.ceil(max(peaks)) + 3, m)
-        _require(holds=(high - low) * len(peaks) <= MOST_NUMBERS, what="clock: too wide")
+        _require(holds=(high - low) * len(peaks) <= WIDEST_CLOCK, what="clock: too wide")
         # beyond, every ratio of a binomial to the Poisson probability falls
         for kept, outwards in ((low, -1), (high, 1)):
             for f in self.shares if 0 < kept < m else ():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.evalues import log_share, window_test
-from fpmonitor.estimate.looks import BASES, level_terms
+from fpmonitor.estimate.looks import level_terms
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
@@ -147,7 +147,7 @@ def weigh(
         # Whoever chose the list by these users could have chosen another view of them as well.
         # A window is one look: it needs no share of the bases.
         levels = level_terms(decision.level or policy.delta or 1.0, universe)
-        allow, block = (level + math.log((policy.delta or 1.0) / BASES) for level in levels)
+        allow, block = (level + math.log(policy.delta or 1.0) for level in levels)
         prices = [(float(allow[len(apis)]), float(block[len(apis)])) for apis in sets]
         usual = (float(allow[min(_DESIGN_SIZE, universe)]), float(block[1]))
     test = window_test(

@@ -11,7 +11,6 @@ docs/certificate.md.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -37,7 +36,7 @@ _STEP_ROUNDING = 1e-15  # relative, of a moment with each count
 _WEIGHT_UNIT = 2.0**-24  # sums of such weights are exact for 5 * 10^8 users, in any order
 _BLOCK = 16  # users kept, at least, of those whose fate is decided together
 _LEFT_OUT = 40.0  # nats
-_LIMIT_ROUNDING = 1e-9
+LIMIT_ROUNDING = 1e-9
 _LARGEST_EXPONENT = 600.0
 _LINE_ROUNDING = 1e-12
 
@@ -262,7 +261,7 @@ class AveragedScore:
             bound = float(np.interp(exposure, base.exposures, base.bounds))
         price = np.asarray(log_term, dtype=np.float64) - self.clock.log_factor + self.charge
         critical = base.sign * (bound + price) / self.scale
-        rounded: NDArray[np.float64] = critical + base.sign * _LIMIT_ROUNDING * np.abs(critical)
+        rounded: NDArray[np.float64] = critical + base.sign * LIMIT_ROUNDING * np.abs(critical)
         return rounded
 
     def to_json(self) -> dict[str, object]:
@@ -289,38 +288,6 @@ class AveragedScore:
             "scale": self.scale,
             "charge": self.charge,
         }
-
-    def limit(self, score: float, log_term: float, share: float = 1.0) -> float:
-        """Upper (sign -1) or lower (sign +1) confidence limit of the exposure, a share.
-
-        Parameters
-        ----------
-        score
-            Of all observed users, or of those in a part of the population.
-        log_term
-            `ln(1 / level)`, nats.
-        share
-            Probability of the part, whose exposure it is then.
-        """
-        base = self.base
-        nats = base.sign * self.scale * score
-        nats -= _LIMIT_ROUNDING * abs(nats) + log_term - self.clock.log_factor + self.charge
-        nats /= share
-        bounds, exposures = _rising_bounds(base)
-        if nats > bounds[-1]:  # no exposure explains so much
-            return 0.0 if base.sign < 0 else 1.0
-        right = min(bisect_right(bounds, nats), len(bounds) - 1)
-        limit = exposures[max(right - 1, 0)]
-        if nats > bounds[0]:
-            part = (nats - bounds[right - 1]) / (bounds[right] - bounds[right - 1])
-            limit += part * (exposures[right] - limit)
-        return min(max(limit, 0.0), 1.0)  # corrected exposures may be a little outside
-
-
-@lru_cache(maxsize=256)  # NumPy would take most of the time of a limit
-def _rising_bounds(base: Base) -> tuple[list[float], list[float]]:
-    """Vertices of `W` by the bound, and the exposures that belong to them."""
-    return base.bounds[:: base.sign].tolist(), base.exposures[:: base.sign].tolist()
 
 
 def averaged(base: Base, *, users: int) -> AveragedScore:

@@ -8,14 +8,15 @@ and measurements: docs/certificate.md.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.averaging import averaged, design_base
+from fpmonitor.estimate.averaging import LIMIT_ROUNDING, averaged, design_base
 from fpmonitor.estimate.looks import BASES, base_cells, base_of
 from fpmonitor.policy import check_sample, check_share, check_threshold
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.averaging import AveragedScore, Base
+    from fpmonitor.estimate.looks import Serving
     from fpmonitor.estimate.margins import Sign
     from fpmonitor.spectrum import CountSpectrum
 
@@ -47,17 +49,21 @@ class Limits:
     universe
         `D`, number of APIs the limits of all of whose sets hold together, whichever are named after
         looking; None for one set that was fixed before the users were seen.
-    scores
-        What the limits come from; empty for users too few for any base.
+    parts
+        Number of equal shares of delta, of which each score has one for a set fixed beforehand.
     weights
-        float64, shape (number of scores, C): their weights by count.
+        float64, shape (number of scores, C): weights by count of the scores that the limits come
+        from; no scores for users too few for any base.
+    curves
+        For each score the bound that turns it into a limit.
     """
 
     users: int
     delta: float
     universe: int | None
-    scores: tuple[AveragedScore, ...]
+    parts: int
     weights: NDArray[np.float64]
+    curves: tuple[Curve, ...]
 
     def of(self, spectrum: CountSpectrum, size: int = 1, *, hidden: int = 0) -> tuple[float, float]:
         """Lower and upper limit of the exposure of a set of `size` APIs, shares.
@@ -82,7 +88,7 @@ class Limits:
             raise InputError(
                 f"spectrum: has {spectrum.users} users, the limits are for {self.users}"
             )
-        log_term = _log_term(self.delta, size, self.universe)
+        log_term = _log_term(self.delta / self.parts, size, self.universe)
         return self.of_part(spectrum, log_term, hidden=hidden)
 
     def of_part(
@@ -114,14 +120,24 @@ class Limits:
         )
         if hidden > 1:
             points += self._worst_change(int(spectrum.counts[-1]), hidden)
-        prices = [(log_term - math.log(share), share) for share in shares]
+        return self.of_scores(points.tolist(), log_term, shares)
+
+    def of_scores(
+        self, points: Sequence[float], log_term: float, shares: Sequence[float] = (1.0,)
+    ) -> tuple[float, float]:
+        """Lower and upper limit by the value of each score, shares; parameters as of `of_part`."""
+        (first, share), *others = [(log_term - math.log(share), share) for share in shares]
         lower, upper = 0.0, 1.0
-        for certified, number in zip(self.scores, points.tolist(), strict=True):
-            found = [certified.limit(number, nats, share) for nats, share in prices]
-            if certified.base.sign < 0:
-                upper = min(upper, max(found))
+        for curve, score in zip(self.curves, points, strict=True):
+            limit = curve.limit(score, first, share)
+            for nats, other in others:
+                safer = curve.limit(score, nats, other)
+                limit = max(limit, safer) if curve.sign < 0 else min(limit, safer)
+            if curve.sign < 0:
+                upper = min(upper, limit)
             else:
-                lower = max(lower, min(found))
+                lower = max(lower, limit)
+        upper = max(upper, 0.0)  # corrected exposures may be a little outside
         return min(lower, upper), upper
 
     def _weights_of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -136,11 +152,62 @@ class Limits:
         small = self._weights_of(np.arange(1, min(hidden, self.weights.shape[1])))
         change = self._weights_of(largest - moved) * (largest - moved)
         change -= change[:, :1].copy()
-        above = np.array([certified.base.sign < 0 for certified in self.scores], dtype=np.bool_)
+        above = np.array([curve.sign < 0 for curve in self.curves], dtype=np.bool_)
         worst = np.where(above, small.max(axis=1), small.min(axis=1))
         change += worst[:, np.newaxis] * moved
         extreme: NDArray[np.float64] = np.where(above, change.max(axis=1), change.min(axis=1))
         return extreme
+
+
+class Curve(NamedTuple):
+    """The bound `W` of a score at one number of users, in Python's numbers, which are faster.
+
+    `scale` nats by a unit of the score, `price` to be paid for the thinnings and what is charged;
+    vertices of `W` by the bound, which grows.
+    """
+
+    sign: Sign
+    scale: float
+    price: float
+    bounds: list[float]
+    exposures: list[float]
+
+    @classmethod
+    def of(cls, certified: AveragedScore) -> Self:
+        """Take the bound of a score."""
+        base = certified.base
+        return cls(
+            sign=base.sign,
+            scale=base.sign * certified.scale,
+            price=certified.charge - certified.clock.log_factor,
+            bounds=base.bounds[:: base.sign].tolist(),
+            exposures=base.exposures[:: base.sign].tolist(),
+        )
+
+    def limit(self, score: float, log_term: float, share: float) -> float:
+        """Limit of the exposure in a part of the population; it may be a little outside [0, 1].
+
+        Parameters
+        ----------
+        score
+            Of the observed users in the part.
+        log_term
+            `ln(1 / level)`, nats.
+        share
+            Probability of the part.
+        """
+        sign, scale, price, bounds, exposures = self
+        nats = scale * score
+        nats = (nats - LIMIT_ROUNDING * abs(nats) - log_term - price) / share
+        if nats > bounds[-1]:  # no exposure explains so much
+            return 0.0 if sign < 0 else 1.0
+        right = bisect_right(bounds, nats)
+        if not right:
+            return exposures[0]
+        if right == len(bounds):
+            return exposures[-1]
+        low, least = bounds[right - 1], exposures[right - 1]
+        return least + (nats - low) / (bounds[right] - low) * (exposures[right] - least)
 
 
 @lru_cache(maxsize=256)
@@ -180,29 +247,39 @@ def exposure_limits(
     check_sample(users)
     check_threshold(k, population)
     check_share("delta", delta)
-    position = base_of(users)
+    serving = base_of(users)
     bases = (
-        ()
-        if position is None
-        else _bases(position, k, population, delta, universe, growing=growing)
+        () if serving is None else _bases(serving, k, population, delta, universe, growing=growing)
     )
-    scores = tuple(averaged(base, users=users) for base in bases)
-    weights = np.array([certified.weights for certified in scores] or np.zeros((0, 2)))
-    return Limits(users=users, delta=delta, universe=universe, scores=scores, weights=weights)
+    scores = [averaged(base, users=users) for base in bases]
+    return Limits(
+        users=users,
+        delta=delta,
+        universe=universe,
+        parts=_parts(serving),
+        weights=np.array([certified.weights for certified in scores] or np.zeros((0, 2))),
+        curves=tuple(map(Curve.of, scores)),
+    )
 
 
 @lru_cache(maxsize=64)
 def _bases(
-    position: int, k: int, population: int, delta: float, universe: int | None, *, growing: bool
+    serving: Serving,
+    k: int,
+    population: int,
+    delta: float,
+    universe: int | None,
+    *,
+    growing: bool,
 ) -> tuple[Base, ...]:
     """Design the scores of one base; they follow from the question alone."""
-    cells, share = base_cells(position, k, population, min(DESIGNS))
+    cells, share = base_cells(serving, k, population, min(DESIGNS))
     return tuple(
         design_base(
             cells,
             sign=sign,
             budget=budget,
-            log_term=_log_term(delta, 1, universe),
+            log_term=_log_term(delta / _parts(serving), 1, universe),
             share=share,
             # Free weights may lose where the population is smaller than the sample.
             monotone=population < cells.laws.mean or (growing and sign < 0),
@@ -212,14 +289,13 @@ def _bases(
     )
 
 
-def part_of_delta(delta: float) -> float:
-    """Level of one score of one base in the limits of one set."""
-    return delta / (BASES * len(DESIGNS))
+def _parts(serving: Serving | None) -> int:
+    return (BASES if serving is None else serving.bases) * len(DESIGNS)
 
 
-def _log_term(delta: float, size: int, universe: int | None) -> float:
-    """`ln(1 / level)` of each score for a set of so many APIs."""
-    first = -math.log(part_of_delta(delta))
+def _log_term(level: float, size: int, universe: int | None) -> float:
+    """`ln(1 / level)` of each score for a set of so many APIs; `level` is that of a fixed set."""
+    first = -math.log(level)
     if universe is None or not size:
         return first
     return first + math.log(size * (size + 1) * math.comb(universe, size))

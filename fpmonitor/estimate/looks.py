@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.margins import Sign
 
-BASES = 42  # from 23 users to half a billion; the last one serves all that come after
+BASES = 42  # equal shares of delta, of which each of the first bases has one
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
 LARGEST_BLOCKED = 3  # APIs of the sets that are found above the budget by themselves
-_FIRST_MEAN, _RATIO = 20.0, 1.5
+_FIRST_MEAN, _RATIO, _COARSE = 20.0, 1.5, 20
+_FINE_RATIO, _FINE = 1.2, 48  # from there to half a billion users; the last one serves all others
+_FINE_BASES = math.ceil(BASES * _FINE / (BASES - _COARSE))  # they share what is left
 _LARGEST_SHARE = 0.9  # of the users, that a base keeps when its turn begins
-_MIDDLE_SHARE = _LARGEST_SHARE / math.sqrt(_RATIO)
 _DESIGN_SIZE = 3  # APIs of the sets that are decided sharpest
 _FREE_FROM = 2.0  # times the mean of a base: free weights block larger populations far better
 _LARGEST_COUNT = 5000  # of a value at the threshold among the users of a base
@@ -87,11 +88,12 @@ class Criteria:
             ("allow", self.allowing, self.allow.limits, self.deltas[0]),
             ("block", self.blocking, self.refute.limits, self.deltas[1]),
         )
+        serving = base_of(self.allowing.users) if self.allowing else None
         return {
             name: {
                 **certified.to_json(),
                 "delta": delta,
-                "bases": BASES,
+                "bases": serving.bases if serving else BASES,
                 "universe": self.universe,
                 "limits": limits[: candidates + 1].tolist(),
             }
@@ -156,11 +158,8 @@ def decision_criteria(
     if universe < 1:
         raise PolicyError("universe", f"must be at least one API, got {universe}")
     deltas = allow_delta, delta
-    allow_terms, block_terms = (
-        level_terms(share, universe)[side] for side, share in enumerate(deltas)
-    )
-    position = base_of(users)
-    if position is None:
+    serving = base_of(users)
+    if serving is None:
         never = np.full(universe + 1, float(users))
         block, refute = blocking_tests(np.ones(2), never, monotone=True)
         return Criteria(
@@ -172,9 +171,13 @@ def decision_criteria(
             deltas=deltas,
             universe=universe,
         )
+    allow_terms, block_terms = (
+        math.log(serving.bases) + level_terms(share, universe)[side]
+        for side, share in enumerate(deltas)
+    )
     nats = float(allow_terms[min(_DESIGN_SIZE, universe)]), float(block_terms[1])
-    above = _base(position, k, population, within, sign=-1, log_term=nats[0])
-    below = _base(position, k, population, budget, sign=1, log_term=nats[1])
+    above = _base(serving, k, population, within, sign=-1, log_term=nats[0])
+    below = _base(serving, k, population, budget, sign=1, log_term=nats[1])
     allowed, blocking = averaged(above, users=users), averaged(below, users=users)
     limits = np.minimum(blocking.critical(block_terms), users)
     limits[0] = users
@@ -215,32 +218,55 @@ def level_terms(delta: float, universe: int) -> tuple[NDArray[np.float64], NDArr
     Those for blocking are alike for the sets of few APIs, which share half of delta.
     """
     middle, few = universe // 2, min(LARGEST_BLOCKED, universe)
-    sets = [math.log(math.comb(universe, size)) for size in range(universe + 1)]
+    sets = _log_numbers_of_sets(universe)
     allow = [sets[min(size, middle)] for size in range(universe + 1)]
     small = math.log(sum(math.comb(universe, size) for size in range(1, few + 1)))
     later = [
         math.log((size - few) * (size - few + 1)) + sets[size]
         for size in range(few + 1, universe + 1)
     ]
-    first = _log_term(delta)
+    first = -math.log(delta)
     return first + np.array(allow), first + math.log(2) + np.array([small] * (few + 1) + later)
 
 
-def base_of(users: int) -> int | None:
-    """Position of the base that serves a number of users; None for too few."""
-    ratio = _LARGEST_SHARE * users / _FIRST_MEAN
-    return None if ratio < 1 else min(math.floor(math.log(ratio) / math.log(_RATIO)), BASES - 1)
+@lru_cache(maxsize=8)
+def _log_numbers_of_sets(universe: int) -> list[float]:
+    return [math.log(math.comb(universe, size)) for size in range(universe + 1)]
 
 
-@lru_cache(maxsize=1)  # both sides of a question see the same
-def base_cells(position: int, k: int, population: int, budget: float) -> tuple[Cells, float]:
+class Serving(NamedTuple):
+    """The base that serves a number of users.
+
+    `mean` users of a thinning at most, the next base has `ratio` times as many, and one of `bases`
+    equal shares of delta is its own.
+    """
+
+    mean: float
+    ratio: float
+    bases: int
+
+
+def base_of(users: int) -> Serving | None:
+    """Return the base that serves a number of users; None for too few."""
+    first, ratio, bases = _FIRST_MEAN, _RATIO, BASES
+    most = _LARGEST_SHARE * users
+    if most >= first * ratio**_COARSE:
+        first, ratio, bases = first * ratio**_COARSE, _FINE_RATIO, _FINE_BASES
+    elif most < first:
+        return None
+    position = math.floor(math.log(most / first) / math.log(ratio))
+    return Serving(first * ratio ** min(position, _FINE - 1), ratio, bases)
+
+
+@lru_cache(maxsize=1)  # all scores of a question see the same
+def base_cells(serving: Serving, k: int, population: int, budget: float) -> tuple[Cells, float]:
     """Return the counts that a base sees, and the share of the users that it keeps.
 
     The share is that in the middle of its use. Both follow from the question alone.
     """
-    full = _FIRST_MEAN * _RATIO**position
-    cells = design_cells(full, k, population, budget)
-    return cells, _MIDDLE_SHARE * cells.laws.mean / full
+    cells = design_cells(serving.mean, k, population, budget)
+    middle = _LARGEST_SHARE / math.sqrt(serving.ratio)
+    return cells, middle * cells.laws.mean / serving.mean
 
 
 def design_cells(full: float, k: int, population: int, budget: float) -> Cells:
@@ -253,10 +279,10 @@ def design_cells(full: float, k: int, population: int, budget: float) -> Cells:
 
 @lru_cache(maxsize=64)
 def _base(
-    position: int, k: int, population: int, budget: float, *, sign: Sign, log_term: float
+    serving: Serving, k: int, population: int, budget: float, *, sign: Sign, log_term: float
 ) -> Base:
     """Design a base; it follows from the question alone."""
-    cells, share = base_cells(position, k, population, budget)
+    cells, share = base_cells(serving, k, population, budget)
     return design_base(
         cells,
         sign=sign,
@@ -275,8 +301,3 @@ def _criterion(weights: NDArray[np.float64], limits: NDArray[np.float64], users:
     limits = np.clip(limits, -1, users)
     limits[0] = users
     return Criterion(weights, limits)
-
-
-def _log_term(delta: float) -> float:
-    """`ln(1 / delta)` for the share of delta that a base has."""
-    return math.log(BASES) - math.log(delta)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from fpmonitor.estimate import limits as limits_module
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.spectrum import CountSpectrum
@@ -37,11 +37,9 @@ def test_each_limit_misses_rarely_for_every_law(population: int) -> None:
         assert row["lower_missed"] <= most_misses(RUNS, 0.05), row
 
 
-def test_simulation_finds_the_misses_that_a_large_level_permits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(limits_module, "part_of_delta", lambda _delta: 0.6)
-    limits = exposure_limits(users=USERS, k=5, population=USERS, delta=0.8976)  # in no cache
+def test_simulation_finds_the_misses_that_a_large_level_permits() -> None:
+    limits = exposure_limits(users=USERS, k=5, population=USERS, delta=0.6)
+    limits = replace(limits, parts=1)
     law = SIMULATION["with_rest"](SIMULATION["uniform"](5 / USERS), 0.3)
     truth = SIMULATION["true_exposure"](law, USERS)
     row = SIMULATION["misses"](limits, law, truth, 300, np.random.default_rng(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,6 @@ from fpmonitor.estimate.averaging import AveragedScore, Base, averaged, clock
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.looks import (
-    BASES,
     Criteria,
     base_of,
     decision_criteria,
@@ -224,7 +224,7 @@ def test_the_base_follows_from_the_number_of_users_alone_and_keeps_fewer() -> No
     positions = [base_of(users) for users in numbers]
     known = [position for position in positions if position is not None]
     assert positions == [None] * (len(positions) - len(known)) + sorted(known)
-    assert set(known) == set(range(BASES))
+    assert sum(Fraction(1, serving.bases) for serving in set(known)) <= 1  # none has more than all
     for users in (23, 100, 5_000, 10**6):
         allowing = decision_criteria(
             users=users, k=3, population=10**6, budget=0.2, delta=DELTA
@@ -265,15 +265,13 @@ def test_free_weights_block_where_the_population_is_much_larger() -> None:
     picks=st.lists(st.integers(0, 2**6 - 1), max_size=12),
 )
 @settings(deadline=None, max_examples=100)
-def test_levels_of_the_sets_that_may_err_add_up_to_delta_over_all_bases(
-    universe: int, picks: list[int]
-) -> None:
+def test_levels_of_the_sets_that_may_err_add_up_to_delta(universe: int, picks: list[int]) -> None:
     chosen = {pick % 2**universe for pick in picks}
     minimal = [j for j in chosen if not any(i != j and i & j == i for i in chosen)]
     allow, block = (np.exp(-terms) for terms in level_terms(DELTA, universe))
-    assert BASES * sum(allow[j.bit_count()] for j in minimal) <= DELTA * (1 + 1e-9)
+    assert sum(allow[j.bit_count()] for j in minimal) <= DELTA * (1 + 1e-9)
     every = sum(block[j.bit_count()] for j in range(1, 2**universe))
-    assert BASES * every <= DELTA * (1 + 1e-9)
+    assert every <= DELTA * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("users", [2, 22])
@@ -347,9 +345,9 @@ def certified_share(certified: AveragedScore, log_term: float) -> float:
         ((10**5, 10**5, 10), 1, (0.935,)),
         ((10**5, 10**6, 50), 1, (0.885,)),
         ((10**4, 10**4, 10), 1000, (0.75, 0.69, 0.635)),
-        ((10**5, 10**5, 10), 1000, (0.915, 0.89, 0.87)),
-        ((10**6, 10**6, 10), 1000, (0.963, 0.957, 0.951)),
-        ((10**5, 10**6, 50), 1000, (0.867, 0.845, 0.825)),
+        ((10**5, 10**5, 10), 1000, (0.917, 0.895, 0.875)),
+        ((10**6, 10**6, 10), 1000, (0.967, 0.96, 0.954)),
+        ((10**5, 10**6, 50), 1000, (0.87, 0.849, 0.83)),
     ],
 )
 def test_the_documented_share_of_the_budget_is_certified_at_every_look(
@@ -360,7 +358,9 @@ def test_the_documented_share_of_the_budget_is_certified_at_every_look(
         users=users, k=k, population=population, budget=0.05, delta=DELTA, universe=universe
     )
     assert criteria.allowing is not None
-    log_term = math.log(BASES / DELTA)
+    serving = base_of(users)
+    assert serving is not None
+    log_term = math.log(serving.bases / DELTA)
     shares = [
         certified_share(criteria.allowing, log_term + math.log(math.comb(universe, apis)))
         for apis in (1, 3, 5)[: len(least)]
@@ -450,5 +450,7 @@ def test_the_documented_share_of_the_budget_is_refuted(
     users, population, k = size
     criteria = decision_criteria(users=users, k=k, population=population, budget=0.05, delta=DELTA)
     assert criteria.blocking is not None
-    _, log_terms = level_terms(DELTA, 1000)
+    serving = base_of(users)
+    assert serving is not None
+    _, log_terms = level_terms(DELTA / serving.bases, 1000)
     assert certified_share(criteria.blocking, float(log_terms[1])) <= most

@@ -93,7 +93,8 @@ def _intercept(content: dict[str, Any]) -> None:
 
 
 def _bases(content: dict[str, Any]) -> None:
-    content["bases"] = 1
+    """One share of delta more than there are."""
+    content["bases"] -= 1
 
 
 def _universe(content: dict[str, Any]) -> None:
