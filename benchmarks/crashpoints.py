@@ -433,10 +433,10 @@ def seen(scenario: Scenario, folder: Path) -> Any:
 
 def try_all(scenario: Scenario, scratch: Path, ways: Sequence[str] = WAYS) -> dict[str, Any]:
     """Try every point of a scenario in these ways."""
-    folder, run = scratch / "left", scratch / "run"
+    run = scratch / "run"  # again: logs are known by their paths
     tried = list(points(scenario, scratch))
-    before = seen(scenario, left(folder, run, tried[0][2]))
-    after = seen(scenario, left(folder, run, tried[-1][2]))
+    before = seen(scenario, left(run, run, tried[0][2]))
+    after = seen(scenario, left(run, run, tried[-1][2]))
     known: dict[bytes, Any] = {}
     wrong: Counter[str] = Counter()
     counts: Counter[str] = Counter()
@@ -446,7 +446,7 @@ def try_all(scenario: Scenario, scratch: Path, ways: Sequence[str] = WAYS) -> di
         counts[way] += 1
         key = digest(state)
         if key not in known:
-            known[key] = seen(scenario, left(folder, run, state))
+            known[key] = seen(scenario, left(run, run, state))
         found = known[key]
         if isinstance(found, FpmonitorError):
             wrong[f"{way}: {type(found).__name__}: {found.message[-120:]}"] += 1

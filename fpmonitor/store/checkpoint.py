@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fpmonitor.errors import StoreError
-from fpmonitor.safe_files import sync
+from fpmonitor.safe_files import read_bytes, sync
 from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
@@ -117,12 +117,13 @@ def _keep(connection: duckdb.DuckDBPyConnection, path: Path, file: int) -> None:
         for number, size in places
     }
     before = msgspec.msgpack.encode(_Before(os.pread(file, _HEADERS_BYTES, 0), blocks))
-    undo = os.open(_undo_of(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(undo, "wb") as kept:
+    undo = _undo_of(path)
+    undo.unlink(missing_ok=True)  # never write through a link that somebody left there
+    with os.fdopen(os.open(undo, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as kept:
         kept.write(hashlib.sha256(before).digest() + before)
         kept.flush()
         os.fsync(kept.fileno())
-    sync(_undo_of(path).parent)
+    sync(undo.parent)
 
 
 def _read(path: Path, file: int) -> _Before | None:
@@ -130,14 +131,17 @@ def _read(path: Path, file: int) -> _Before | None:
 
     What is not whole was kept for a checkpoint that never began.
     """
-    try:
-        content = _undo_of(path).read_bytes()
-    except FileNotFoundError:
+    undo = _undo_of(path)
+    if not undo.exists():
         return None
+    content = read_bytes(undo, "undo file", most=_DIGEST_BYTES + 2 * os.fstat(file).st_size)
     digest, kept = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     if hashlib.sha256(kept).digest() != digest:
         return None
-    before = msgspec.msgpack.decode(kept, type=_Before)
+    try:
+        before = msgspec.msgpack.decode(kept, type=_Before)
+    except msgspec.MsgspecError as error:
+        raise StoreError(f"{undo} was tampered with", hint="remove it") from error
     return before if before.headers == os.pread(file, _HEADERS_BYTES, 0) else None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -124,3 +126,26 @@ def test_a_question_opens_no_other_file(tmp_path: Path) -> None:
         with pytest.raises(duckdb.PermissionException):
             monitor.database._fetch(f"FROM read_text({quote_text(str(tmp_path / 'log.jsonl'))})")
         assert monitor.population().users == 1
+
+
+def test_what_lies_in_place_of_an_undo_file_is_not_written_through_and_hangs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, log, other = tmp_path / "d.duckdb", tmp_path / "log.jsonl", tmp_path / "other"
+    undo = tmp_path / "d.duckdb.undo"
+    other.write_bytes(b"mine")
+    for number in range(2):
+        if number:
+            undo.symlink_to(other)
+        log.write_text(f'{{"user":"u{number}","a":1}}\n', encoding="utf-8")
+        assert run(["ingest", str(log), "--db", str(path)]) == 0
+        assert not undo.is_symlink()
+    assert other.read_bytes() == b"mine"
+    capsys.readouterr()
+    os.mkfifo(undo)
+    assert run(["apis", "--db", str(path)]) == 2
+    undo.unlink()
+    undo.write_bytes(hashlib.sha256(b"x").digest() + b"x")
+    assert run(["apis", "--db", str(path)]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert ["named pipe" in told[0], "tampered" in told[1], len(told)] == [True, True, 2]
