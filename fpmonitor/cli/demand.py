@@ -113,10 +113,13 @@ def scripts(
             most=most,
             reports=monitor.audience is Audience.OWNER,
         )
+        found = read(crawl=crawl)
+        if len(found) == most:
+            note(f"the {most:,} on the most sites; --most asks for more", quiet=quiet)
         report = report_scripts(
             monitor.population_as(decided),
             decided,
-            read(crawl=crawl),
+            found,
             before=() if before is None else read(crawl=before),
             listed=listed,
         )

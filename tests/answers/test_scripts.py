@@ -173,7 +173,7 @@ def test_lists_of_scripts_hold_what_is_above_the_budget_and_no_foreign_rule(plac
 
 
 def test_a_script_that_browsers_of_users_reported_is_for_the_owner_alone(
-    place: Path, tmp_path: Path
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     body = {"policyId": "local-fonts", "sourceFile": "chrome-extension://secretextension/x.js"}
     report = {"type": "permissions-policy-violation", "url": "https://a.example/", "body": body}
@@ -188,3 +188,6 @@ def test_a_script_that_browsers_of_users_reported_is_for_the_owner_alone(
     assert run(["--for-others", *for_owner]) == 0
     assert "secretextension" not in out.read_text()
     assert run([*for_owner, "--crawl", "nothing"]) == 3
+    capsys.readouterr()
+    assert run([*for_owner, "--most", "2"]) == 0
+    assert "the 2 on the most sites" in capsys.readouterr().err
