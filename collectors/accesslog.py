@@ -18,8 +18,10 @@ from fpmonitor.collectors.records import (
     Visit,
     request_headers,
     text_lines,
+    value_text,
 )
 from fpmonitor.safe_files import strict_json
+from fpmonitor.vocabulary import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +34,8 @@ HEADERS = (
     "Sec-CH-UA-Bitness", "Sec-CH-UA-Model", "Sec-CH-UA-Full-Version-List", "Sec-CH-UA-Form-Factors",
     "Sec-CH-Device-Memory", "Sec-CH-DPR", "Sec-CH-Viewport-Width", "Sec-CH-Prefers-Color-Scheme",
 )  # fmt: skip
+_OF_PAGES = ("Priority", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User")
+_TRANSPORT = "transport:"  # what modules of servers and content networks tell of a connection
 COOKIE = "fpm"
 _MAX_LINE = 4000  # characters: the time of apachelogs grows with the cube of a hostile line
 _APACHE = f"%t %{{{COOKIE}}}C " + " ".join(f'"%{{{header}}}i"' for header in HEADERS)
@@ -39,7 +43,7 @@ _FORMATS = (_APACHE, COMBINED, VHOST_COMBINED, COMMON)
 _LINE = re.compile(r'\S+ .*\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] (".*|\S+ ".*)', re.DOTALL)
 _OURS = re.compile(r'\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] \S+ ".*', re.DOTALL)
 _USER_AGENT = "http:user-agent"
-_MEMBERS = {"user", "host", "time", *(f"http:{header.lower()}" for header in HEADERS)}
+_MEMBERS = {"user", "host", "time", *(f"http:{one.lower()}" for one in (*HEADERS, *_OF_PAGES))}
 
 
 def log_line(server: str) -> str:
@@ -54,7 +58,8 @@ def log_line(server: str) -> str:
         escaped = _APACHE.replace('"', '\\"')
         return f'LogFormat "{escaped}" fpmonitor\nCustomLog logs/fpmonitor.log fpmonitor\n'
     fields = {"user": f"$cookie_{COOKIE}", "time": "$time_iso8601"} | {
-        f"http:{header.lower()}": f"$http_{header.lower().replace('-', '_')}" for header in HEADERS
+        f"http:{header.lower()}": f"$http_{header.lower().replace('-', '_')}"
+        for header in (*HEADERS, *_OF_PAGES)
     }
     return (
         f"log_format fpmonitor escape=json '{json.dumps(fields)}';\n"
@@ -101,7 +106,12 @@ class AccesslogCollector(RecordCollector):
             for name, value in record.items()
             if name.startswith("http:")
         }
-        return Visit(request_headers(headers), self.name)
+        transport = {
+            name: value_text(value)
+            for name, value in record.items()
+            if name.startswith(_TRANSPORT) and is_known(name)
+        }
+        return Visit(request_headers(headers) | transport, self.name)
 
 
 def _are_ours(lines: Sequence[str]) -> bool:
@@ -113,7 +123,7 @@ def _are_ours(lines: Sequence[str]) -> bool:
     return bool(records) and all(
         isinstance(record, dict)
         and _USER_AGENT in record
-        and record.keys() <= _MEMBERS
+        and all(name in _MEMBERS or name.startswith(_TRANSPORT) for name in record)
         and all(isinstance(value, str) for value in record.values())
         for record in records
     )

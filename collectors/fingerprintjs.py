@@ -19,11 +19,12 @@ from fpmonitor.collectors.records import (
     value_text,
     wrapped,
 )
+from fpmonitor.collectors.suspects import refuse_suspects
 from fpmonitor.errors import InputError
-from fpmonitor.vocabulary import aliases_of, api_of
+from fpmonitor.vocabulary import aliases_of, api_of, meaning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fpmonitor.logs import ColumnMap, LogFile, Scan
 
@@ -31,6 +32,9 @@ _SOURCE = "fingerprintjs"
 KEY_MEMBER = "write_key_name"  # where a service says who sent a result
 VIA = " via "
 _MEMBERS = {"value", "error", "duration"}
+_HASHES = ("visitorId", "confidence")
+_OWN_MEMBERS = {"components", "version", KEY_MEMBER, *_HASHES}
+_FIELDS = ("user", "time", "source")
 _BYTES_OF_AN_ENTRY = 500  # what the memory of a small component takes
 _MAX_KNOWN_BYTES = 200_000_000
 
@@ -44,8 +48,9 @@ class _Component(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @cache
-def _decoder(user: str, time: str) -> msgspec.json.Decoder[Any]:
-    """Make a decoder of results beside which these members tell the user and the time."""
+def _decoder(user: str, time: str, beside: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """Make a decoder of results beside which members tell the user, the time, and more."""
+    others = {f"beside_{i}": name for i, name in enumerate(beside)}
     record = msgspec.defstruct(
         "Record",
         [
@@ -54,8 +59,10 @@ def _decoder(user: str, time: str) -> msgspec.json.Decoder[Any]:
             ("time", msgspec.Raw, msgspec.Raw(b"null")),
             ("version", msgspec.Raw, msgspec.Raw(b"null")),
             (KEY_MEMBER, str, ""),
+            *((place, msgspec.Raw, msgspec.Raw(b"null")) for place in (*_HASHES, *others)),
         ],
-        rename={"user": user, "time": time},
+        rename={"user": user, "time": time, **others},
+        forbid_unknown_fields=True,
     )
     return msgspec.json.Decoder(record)
 
@@ -76,6 +83,8 @@ class FingerprintjsCollector(RecordCollector):
 
     `JSON.stringify` drops `undefined` and empties errors, so that a component with neither value
     nor error returned `undefined`. `visitorId` is a hash of the components and never the user.
+    Of what lies beside them (`ua`), members are kept by which the vocabulary or the user means an
+    API, under their own names.
     """
 
     name: ClassVar[str] = _SOURCE
@@ -86,6 +95,8 @@ class FingerprintjsCollector(RecordCollector):
         self._members = _members_of_components()
         self._known: dict[tuple[str, bytes, bytes], dict[str, str]] = {}
         self._known_bytes = 0
+        self._said: Mapping[str, str] = {}
+        self._beside: tuple[str, ...] = ()
 
     def recognises_record(self, record: Any) -> bool:
         """Whether the record is or holds a result, components, or an event of the Pro service."""
@@ -97,8 +108,15 @@ class FingerprintjsCollector(RecordCollector):
         Raises
         ------
         InputError
-            Events of Fingerprint Pro, which hold no components.
+            Events of Fingerprint Pro, which hold no components; or what lies beside the components
+            looks like a time, and none is named.
         """
+        self._said = {**dict.fromkeys(column_map.ignore, ""), **column_map.apis}
+        first = [record for record in self.first(log) if isinstance(record, dict)]
+        beside = {name: None for record in first for name in record}
+        self._beside = tuple(beside.keys() - _OWN_MEMBERS - {*map(column_map.name_of, _FIELDS)})
+        apis = set(self._beside) - column_map.ignore
+        refuse_suspects(log, _texts(first, self._beside), apis, column_map, {"time"})
         try:
             return super().scan(log, column_map)
         except InputError as error:
@@ -121,6 +139,8 @@ class FingerprintjsCollector(RecordCollector):
             raise RecordError("no components of FingerprintJS")
         components = result.get("components", result)
         values: dict[str, str] = {}
+        for members in (record, result, components):
+            values.update(self._values_beside(members))
         for name, entry in components.items():
             if _is_component(entry):
                 values.update(self._values(name, entry))
@@ -130,11 +150,18 @@ class FingerprintjsCollector(RecordCollector):
 
     def quick_visit(self, raw: bytes, user: str, time: str) -> Visit | None:
         """Components of a result that is a line of its own; what was seen before is not parsed."""
-        if "." in time or len({user, time, "version", "components", KEY_MEMBER}) < 5:
+        if "." in time or len({user, time} | _OWN_MEMBERS) < len(_OWN_MEMBERS) + 2:
             return None
         try:
-            record = _decoder(user, time).decode(raw)
-            values: dict[str, str] = {}
+            record = _decoder(user, time, self._beside).decode(raw)
+            others = (getattr(record, f"beside_{i}") for i in range(len(self._beside)))
+            values = self._values_beside(
+                {
+                    name: strict_json(bytes(value))
+                    for name, value in zip(self._beside, others, strict=True)
+                    if self._is_api(name)
+                }
+            )
             for name, entry in record.components.items():
                 values.update(self._known_values(name, entry))
             user_text, time_text, version = map(_scalar, (record.user, record.time, record.version))
@@ -144,6 +171,17 @@ class FingerprintjsCollector(RecordCollector):
             return None
         source = _source(version, record.components, getattr(record, KEY_MEMBER))
         return Visit(values, source, text_of(user_text), text_of(time_text))
+
+    def _is_api(self, name: str) -> bool:
+        return name not in _OWN_MEMBERS and bool(meaning(name, self._said))
+
+    def _values_beside(self, members: Mapping[str, Any]) -> dict[str, str]:
+        """Values of members that are not components but APIs."""
+        return {
+            name: value_text(value)
+            for name, value in members.items()
+            if isinstance(value, str | int | float) and self._is_api(name)
+        }
 
     def _known_values(self, name: str, entry: _Component) -> dict[str, str]:
         value = bytes(entry.value)
@@ -176,6 +214,15 @@ class FingerprintjsCollector(RecordCollector):
         for key, part in value.items():
             values[members.get(key) or api_of(_SOURCE, f"{name}.{key}")] = value_text(part)
         return values
+
+
+def _texts(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[str]]:
+    """Return texts and numbers of members, by their names."""
+    found = {name: [record.get(name) for record in records] for name in names}
+    return {
+        name: [str(value) for value in values if isinstance(value, str | int | float)]
+        for name, values in found.items()
+    }
 
 
 def _members_of_components() -> dict[str, dict[str, str]]:

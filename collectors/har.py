@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.logs import LogFile
 
-# They differ between pages, images and scripts, and then tell the resource, not the browser.
-_OF_NAVIGATIONS = {"accept", "upgrade-insecure-requests"}
-
 
 class HarCollector(RecordCollector):
     """Reads `log.entries[].request.headers`; each file is one user, each request a visit."""
@@ -58,8 +55,6 @@ class HarCollector(RecordCollector):
             for header in listed
             if isinstance(header, dict) and isinstance(header.get("value"), str)
         }
-        if headers.get("sec-fetch-mode") != "navigate":
-            headers = {name: text for name, text in headers.items() if name not in _OF_NAVIGATIONS}
         started = entry.get("startedDateTime")
         time = started if isinstance(started, str) else None
         return Visit(request_headers(headers), "har", record["browser"], time)

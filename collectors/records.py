@@ -40,15 +40,26 @@ _PART_RECORDS = 10_000
 _PART_BYTES = 64_000_000
 
 
+# They differ between pages, images and scripts, and then tell the resource, not the browser.
+_OF_NAVIGATIONS = {
+    *("accept", "priority", "upgrade-insecure-requests"),
+    *("sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-fetch-user"),
+}
+
+
 def request_headers(headers: Mapping[str, str | None]) -> dict[str, str]:
     """Values of request headers by their APIs; cookies and what names places are left out.
+
+    So is what tells the resource, unless `Sec-Fetch-Mode` says that a page was asked for.
 
     Parameters
     ----------
     headers
         Name in any case -> value; null where the request had none.
     """
-    named = {f"http:{name.lower()}": value for name, value in headers.items() if value is not None}
+    told = {name.lower(): value for name, value in headers.items() if value is not None}
+    left_out = set() if told.get("sec-fetch-mode") == "navigate" else _OF_NAVIGATIONS
+    named = {f"http:{name}": value for name, value in told.items() if name not in left_out}
     wanted = [api for api in named if api in known_apis() and api not in _ADDRESSES]
     return {api: value_text(named[api]) for api in wanted}
 

@@ -31,7 +31,11 @@ _NAMES_OF_WEIGHTS = {"weight", "weights", "users", "n_users", "count", "counts",
 
 
 def refuse_suspects(
-    log: LogFile, sample: Mapping[str, Sequence[str]], apis: Collection[str], column_map: ColumnMap
+    log: LogFile,
+    sample: Mapping[str, Sequence[str]],
+    apis: Collection[str],
+    column_map: ColumnMap,
+    kinds: Collection[str] = (),
 ) -> None:
     """Refuse columns that would become an API by mistake: most of them make every user unique.
 
@@ -45,6 +49,8 @@ def refuse_suspects(
         Columns that would be APIs.
     column_map
         Columns that it calls an API are not looked at.
+    kinds
+        What to refuse (`time`, `date`, `id`, `weight`, `share`); all by default.
 
     Raises
     ------
@@ -55,7 +61,7 @@ def refuse_suspects(
         name: look
         for name, texts in sample.items()
         if name in apis and name not in column_map.apis and not meanings(name)
-        if (look := _look(name, texts))
+        if (look := _look(name, texts)) and look in (kinds or _LOOKS)
     }
     if not looks:
         return

@@ -58,6 +58,10 @@ _PARQUET = b"PAR1"
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SEPARATOR_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")  # of Excel
+_KEYS_OF_S3 = (
+    "give DuckDB your keys once: python -c \"import duckdb; duckdb.sql('CREATE PERSISTENT SECRET "
+    "(TYPE s3, ...)')\""
+)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _QUERY = re.compile(r"\?[^\s'\"]*")  # of an address, which may hold a signature
 _ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
@@ -600,7 +604,8 @@ def _fetched(address: str, scratch: Path) -> Path:
             contents = connection.execute(found, {"address": address}).fetchall()
     except duckdb.Error as error:
         reason = _QUERY.sub("", str(error).split("\n", 1)[0])
-        hint = HOW_TO_GET_HTTPFS if "httpfs" in reason else ""
+        hint = _KEYS_OF_S3 if address.startswith("s3:") else ""
+        hint = HOW_TO_GET_HTTPFS if "httpfs" in reason else hint
         raise InputError(f"{label}: cannot be fetched ({reason})", hint=hint) from error
     if len(contents) != 1:
         raise InputError(f"{label}: {len(contents):,} files", hint="name them one by one")

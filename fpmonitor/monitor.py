@@ -118,6 +118,11 @@ class Monitor(Closing):
         self.database.close()
 
     @property
+    def name(self) -> str:
+        """What the data are called."""
+        return self.database.path.name
+
+    @property
     def counter(self) -> str:
         """What decisions note where queries counted."""
         return "duckdb"
@@ -543,24 +548,27 @@ class Monitor(Closing):
             The data of now lack a candidate, or hold too few users.
         """
         users = self.population_as(decision, audience=Audience.OTHERS)
-        windows = None
-        if not decision.view.transforms:
-            windows = self.windows(
-                "week", window=users.window, view=decision.view, audience=Audience.OTHERS
-            )
-        demand: list[DemandLine] = []
-        if read_sites(self.database):
-            read = read_demand(self.database, "script", most=50)
-            demand = report_demand(users, question_of(decision), read)
         return gather_findings(
             users,
             decision,
+            name=self.name,
             coverage=coverage,
             pairs=pairs,
-            demand=demand,
-            windows=windows,
             progress=progress,
+            **self._kept_beside(users, decision),
         )
+
+    def _kept_beside(self, users: Population, decision: Decision) -> dict[str, Any]:
+        """Arguments of `gather_findings` that not every keeper of users has."""
+        found: dict[str, Any] = {}
+        if not decision.view.transforms:
+            found["windows"] = self.windows(
+                "week", window=users.window, view=decision.view, audience=Audience.OTHERS
+            )
+        if read_sites(self.database):
+            read = read_demand(self.database, "script", most=50)
+            found["demand"] = report_demand(users, question_of(decision), read)
+        return found
 
 
 @contextmanager

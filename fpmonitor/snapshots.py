@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from fpmonitor.answers.findings import Findings, gather_findings
 from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.disclosure import Audience
@@ -16,10 +16,7 @@ from fpmonitor.population.views import View
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.export.coverage import Coverage
 
 # What the page can show of a database, but not of such users.
 UNTOLD = (
@@ -60,12 +57,18 @@ class SnapshotMonitor(Monitor):
         audience: Audience = Audience.OWNER,
     ) -> None:
         self.view, self.audience, self.window = view or View(), audience, Window()
+        self._folder = folder
         self._engine = None if engine is None else SparkEngine(engine)
         try:
             self.snapshot = FolderSnapshot(folder, self._engine)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return PurePath(self._folder).name
 
     @property
     def counter(self) -> str:
@@ -113,16 +116,6 @@ class SnapshotMonitor(Monitor):
             _ = self.database
         return Population(self.snapshot, view=view or self.view, audience=audience or self.audience)
 
-    def findings(
-        self,
-        decision: Decision,
-        *,
-        coverage: Coverage,
-        pairs: bool = True,
-        progress: Callable[[str], None] = lambda _stage: None,
-    ) -> Findings:
-        """Gather all that a report on a decision shows; see `Monitor.findings`."""
-        users = self.population_as(decision, audience=Audience.OTHERS)
-        return gather_findings(
-            users, decision, coverage=coverage, pairs=pairs, untold=[UNTOLD], progress=progress
-        )
+    def _kept_beside(self, users: Population, decision: Decision) -> dict[str, Any]:
+        del users, decision
+        return {"untold": [UNTOLD]}

@@ -19,6 +19,7 @@ from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.population.population import Population
+from fpmonitor.population.snapshot import Days
 from fpmonitor.population.windows import Windows
 from fpmonitor.question import Question
 
@@ -31,6 +32,12 @@ class Findings:
     ----------
     decision
         The question and its answer.
+    name
+        What the data are called.
+    users, visits, days
+        Those that were measured, and as of `Population.days`.
+    is_current
+        Whether the decision was made on the same data.
     alone, recommended, one_more
         Exposure of each candidate alone; of the recommended set (null where it is empty), with the
         price of trust; of the recommended set with each further candidate.
@@ -48,8 +55,6 @@ class Findings:
         Users that look automated; null where the database keeps no values to tell by.
     sources
         APIs whose values come from several sources.
-    visits
-        Visits behind the users.
     trend
         The recommended set by week; null without two weeks.
     untold
@@ -59,6 +64,11 @@ class Findings:
     """
 
     decision: Decision
+    name: str
+    users: int
+    visits: int
+    days: Days | None
+    is_current: bool
     alone: Sequence[ExposureReport]
     recommended: ExposureReport | None
     one_more: Sequence[ExposureReport]
@@ -69,7 +79,6 @@ class Findings:
     coverage: Coverage
     automation: AutomationReport | None
     sources: Sequence[str]
-    visits: int
     trend: TrendReport | None
     untold: Sequence[str] = ()
     made: datetime
@@ -79,6 +88,7 @@ def gather_findings(
     population: Population,
     decision: Decision,
     *,
+    name: str,
     coverage: Coverage,
     pairs: bool = True,
     demand: Sequence[DemandLine] = (),
@@ -94,7 +104,7 @@ def gather_findings(
         The users of now, seen as the decision saw its own.
     decision
         The question and its answer.
-    coverage, demand, untold
+    name, coverage, demand, untold
         As of `Findings`.
     pairs
         Rank pairs of candidates besides the candidates.
@@ -111,6 +121,7 @@ def gather_findings(
     decision = called_as(decision, population)
     recommended, candidates = decision.recommended, decision.policy.candidates
     question = question_of(decision)
+    asked = population.asked(question, candidates)
     rest = [api for api in candidates if api not in recommended]
     progress("measuring each API alone")
     alone = preview_sets(population, decision, [[api] for api in candidates])
@@ -134,6 +145,11 @@ def gather_findings(
     progress("describing the users")
     return Findings(
         decision=decision,
+        name=name,
+        users=asked.users,
+        visits=population.snapshot.visits,
+        days=population.days(question.k),
+        is_current=asked.seal == decision.digest,
         alone=alone,
         recommended=exposed[0] if exposed else None,
         one_more=costs,
@@ -144,7 +160,6 @@ def gather_findings(
         coverage=coverage,
         automation=None if digested else report_automation(population, k=question.k),
         sources=sorted({name for names in mixed for name in names}),
-        visits=population.snapshot.visits,
         trend=trend,
         untold=untold,
         made=datetime.now(UTC),

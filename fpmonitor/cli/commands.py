@@ -99,6 +99,7 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         Entry("export", "fpmonitor.cli.lists:export"),
         Entry("preview", "fpmonitor.cli.effects:preview"),
         Entry("plan", "fpmonitor.cli.effects:plan"),
+        Entry("scripts", "fpmonitor.cli.demand:scripts"),
         Entry("import", "fpmonitor.cli.effects:import_list"),
         Entry("targets", "fpmonitor.cli.lists:targets"),
         Entry("schema", "fpmonitor.cli.lists:schema"),

@@ -41,6 +41,14 @@ _NOTED_NAMES = 8
 LOGS = Annotated[
     list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input.")
 ]
+NAMES = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as",
+        help="A column, or an API of a long log, is this API; repeat for further ones.",
+        metavar="NAME=API",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +74,7 @@ class Reading:
             metavar="COLUMN",
         ),
     ] = None
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--as",
-            help="A column, or an API of a long log, is this API; repeat for further ones.",
-            metavar="NAME=API",
-        ),
-    ] = None
+    names: NAMES = None
     ignore: Annotated[
         list[str] | None,
         typer.Option(

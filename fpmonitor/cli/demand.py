@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fpmonitor.answers.automation import report_automation
+from fpmonitor.answers.scripts import listed_hosts, report_scripts
 from fpmonitor.cli.context import open_monitor
+from fpmonitor.cli.lists import DECISION
 from fpmonitor.cli.options import (
     COLLECTOR,
     DB,
@@ -18,10 +22,14 @@ from fpmonitor.cli.options import (
     K,
     split_names,
 )
-from fpmonitor.cli.output import Shown, note
-from fpmonitor.cli.users import Users
+from fpmonitor.cli.output import Shown, emit, note
+from fpmonitor.cli.users import StoredUsers, Users
+from fpmonitor.decide.decision import read_decision
+from fpmonitor.disclosure import Audience
 from fpmonitor.render import answers
-from fpmonitor.store.demand import By
+from fpmonitor.render.script_lists import ScriptForm, script_list, unlisted
+from fpmonitor.safe_files import read_json
+from fpmonitor.store.demand import By, Reader, read_scripts
 
 
 def demand(
@@ -56,6 +64,71 @@ def demand(
             by, k=asked.k, population=asked.population, delta=asked.delta, most=most
         )
     shown.show(answers.demand(lines, asked.k))
+
+
+def scripts(
+    *,
+    decision: DECISION,
+    by: Annotated[
+        Reader, typer.Option("--by", help="Judge each script, or each host that serves scripts.")
+    ] = "script",
+    crawl: Annotated[
+        str,
+        typer.Option(
+            "--crawl", help="Only stored logs of API calls whose path is like this.", metavar="GLOB"
+        ),
+    ] = "*",
+    before: Annotated[
+        str | None,
+        typer.Option(
+            "--before", help="Compare the ranks with those of these earlier logs.", metavar="GLOB"
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", help="Compare with Disconnect's list: services.json."),
+    ] = None,
+    to: Annotated[
+        ScriptForm | None,
+        typer.Option("--to", help="Write a list in this form instead of the answer."),
+    ] = None,
+    most: Annotated[
+        int,
+        typer.Option(
+            "--most", help="Largest number of scripts, those on the most sites first.", min=1
+        ),
+    ] = 200,
+    users: StoredUsers,
+    shown: Shown,
+    quiet: QUIET = False,
+) -> None:
+    """Rank scripts by what they expose, and by what a decision takes from them."""
+    decided = read_decision(decision)
+    listed = None if against is None else listed_hosts(read_json(against, "list"))
+    with users.open() as monitor:
+        read = partial(
+            read_scripts,
+            monitor.database,
+            by,
+            most=most,
+            reports=monitor.audience is Audience.OWNER,
+        )
+        report = report_scripts(
+            monitor.population_as(decided),
+            decided,
+            read(crawl=crawl),
+            before=() if before is None else read(crawl=before),
+            listed=listed,
+        )
+    if to is None:
+        shown.show(answers.scripts(report))
+        return
+    if left_out := unlisted(report):
+        note(
+            f"{left_out:,} scripts above the budget are of the site itself or have no plain name",
+            quiet=quiet,
+        )
+    emit(script_list(report, to), shown.output)
 
 
 def automation(

@@ -9,10 +9,11 @@ from typing import Any
 
 from fpmonitor.cli.output import note
 from fpmonitor.errors import InputError
+from fpmonitor.serve.config import MAX_CONNECTIONS
 
 
 def run_application(
-    application: Any, host: str, port: int, *, most_connections: int | None = None
+    application: Any, host: str, port: int, *, most_connections: int = MAX_CONNECTIONS
 ) -> None:
     """Serve at an address, and print it; port 0 takes a free one.
 
@@ -38,7 +39,7 @@ def run_application(
         ) from error
     settings = uvicorn.Config(
         application,
-        http=connections.bounded_connections(most_connections or connections.MAX_CONNECTIONS),
+        http=connections.bounded_connections(most_connections),
         ws="none",
         backlog=connections.BACKLOG,
         access_log=False,  # it would hold addresses and keys

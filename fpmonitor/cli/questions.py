@@ -234,6 +234,7 @@ def decide(
             known=known,
             note=lambda text: note(text, quiet=quiet),
         )
+        data = decisions.data_of(monitor.name, population, users=decision.users, k=asked.k)
         note_coverage(decision.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
     _note_level(decision, quiet=quiet)
     if realised:
@@ -241,7 +242,7 @@ def decide(
     if told := told_elsewhere(decision):
         others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
         note(f"no candidates, but they tell what is blocked: {others}", quiet=quiet)
-    answer = decisions.decision(decision)
+    answer = decisions.decision(decision, data)
     shown.show(answer)
     if shown.output is not None:
         note(f"{answer.text('table', to_file=True)}written to {shown.output}", quiet=quiet)

@@ -82,7 +82,7 @@ def report(
             if decision is None
             else read_decision(decision)
         )
-        page = page_of(monitor, decided, name=users.db.name, progress=progress)
+        page = page_of(monitor, decided, progress=progress)
     emit(page, output)
     note(f"written to {output}", quiet=quiet)
 
@@ -91,7 +91,6 @@ def page_of(
     monitor: Monitor,
     decision: Decision,
     *,
-    name: str,
     progress: Callable[[str], None] = lambda _stage: None,
 ) -> str:
     """Write the report on a decision, from the current users of a database."""
@@ -101,7 +100,7 @@ def page_of(
         pairs=len(decision.policy.candidates) <= _MOST_RANKED,
         progress=progress,
     )
-    return write_html(findings, name=name)
+    return write_html(findings)
 
 
 def plot(

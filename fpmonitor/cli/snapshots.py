@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.data import LOGS, Reading
+from fpmonitor.cli.data import LOGS, NAMES, Reading, assigned
 from fpmonitor.cli.options import ENGINE, FORMAT, QUIET, Exposure
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.cluster.snapshot import take_snapshot
@@ -70,6 +70,7 @@ def snapshot(
             metavar="TABLE|QUERY|PATH",
         ),
     ] = None,
+    names: NAMES = None,
     output_format: FORMAT = None,
     quiet: QUIET = False,
 ) -> None:
@@ -81,7 +82,9 @@ def snapshot(
         raise InputError("snapshot: name the server with --engine sc://HOST:PORT")
     with SparkEngine(engine) as session, progress_line(quiet) as progress:
         progress("reading")
-        taken = take_snapshot(session, table, folder, user=user, visits=visits)
+        taken = take_snapshot(
+            session, table, folder, user=user, visits=visits, names=assigned(names or ())
+        )
     show(store.snapshot(taken), output_format, None)
 
 

@@ -56,7 +56,8 @@ def quickstart(
                     candidates=candidates,
                     progress=lambda sets: progress(f"{sets:,} sets evaluated"),
                 )
-    emit(decisions.decision(decision).text("table"), None)
+            data = decisions.data_of(monitor.name, monitor.population(), users=decision.users, k=_K)
+    emit(decisions.decision(decision, data).text("table"), None)
     emit(to_json(decision.to_json()), decision_file)
     console.print("3. Write the allow/block list:")
     for name in ("json", "csv"):

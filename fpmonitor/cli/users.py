@@ -57,7 +57,7 @@ SOURCE = Annotated[
     str | None,
     typer.Option(
         "--source",
-        help="Only observations made by this library, for example 'fingerprintjs 5.2.0'.",
+        help="Only observations of this library, for example 'fingerprintjs 5.2.0', or write key.",
         metavar="NAME",
         rich_help_panel="Data",
     ),

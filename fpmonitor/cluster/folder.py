@@ -76,7 +76,7 @@ class FolderSnapshot:
         self._folder, self._engine = folder.rstrip("/"), engine
         self.manifest = self._manifest()
         self.apis: tuple[str, ...] = tuple(self.manifest.seen)
-        self.said: Mapping[str, str] = {}
+        self.said: Mapping[str, str] = self.manifest.said
         self.users, self.digest = self.manifest.users, self.manifest.digest
         self.key = self.manifest.key
         self.visits = self.manifest.visits
@@ -228,7 +228,9 @@ class FolderSnapshot:
             ]
             define_told(self.engine, told)
             self._has_told = True
-        return browsers(self.apis, keep=keep, users=self.relation, column="a", key="code")
+        return browsers(
+            self.apis, self.said, keep=keep, users=self.relation, column="a", key="code"
+        )
 
     def repeats(self, groups: BrowserGroups) -> Repeats:
         """Who came back, by API and browser."""
@@ -248,6 +250,9 @@ class FolderSnapshot:
         """Return nothing: sources are not kept."""
         del k
         return {}
+
+    def days(self, least: int) -> None:
+        """Return nothing: times are not kept."""
 
     def sample(self, users: int) -> pl.DataFrame:
         """Draw users uniformly, as a long log: `user` (a number), `api`, `status`, `value`.

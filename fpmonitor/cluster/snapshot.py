@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,7 +21,7 @@ import polars as pl
 from fpmonitor.cluster.engine import rows, union
 from fpmonitor.cluster.portable import transpile
 from fpmonitor.cluster.table import COLUMNS_A_STATEMENT, Cells, define_cells
-from fpmonitor.errors import InputError, StoreError
+from fpmonitor.errors import InputError, StoreError, UnknownNameError
 from fpmonitor.estimate.mixing import SALT, digest_of_sums
 from fpmonitor.population.browsers import (
     BROWSER_APIS,
@@ -31,6 +31,7 @@ from fpmonitor.population.browsers import (
     traits_of,
 )
 from fpmonitor.sql import quote_text, statement
+from fpmonitor.store.names import apis_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,6 +89,8 @@ class Manifest:
         Ending of the folders of users and values.
     key
         Of the digest as it leaves: drawn when the folder is made.
+    said
+        What the user said that columns hold: see `vocabulary.meaning`.
     """
 
     version: int
@@ -98,6 +101,7 @@ class Manifest:
     repeats: tuple[Repeats, ...] = ()
     part: str = ""
     key: str = ""
+    said: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -119,7 +123,13 @@ class Taken:
 
 
 def take_snapshot(
-    engine: Engine, table: str, folder: str, *, user: str = "user", visits: str | None = None
+    engine: Engine,
+    table: str,
+    folder: str,
+    *,
+    user: str = "user",
+    visits: str | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Taken:
     """Take a snapshot of a table with one row per user.
 
@@ -135,22 +145,28 @@ def take_snapshot(
         Column of the user, in the table and in the visits.
     visits
         A table with one row per visit, which shows which values come back.
+    names
+        Column -> the API that it holds: see `store.names.say_names`.
 
     Raises
     ------
-    InputError
-        As of `table.define_cells`.
+    InputError, UnknownNameError
+        As of `table.define_cells` and `store.names.say_names`; a column that the table lacks.
     StoreError, EngineLostError
         The engine refuses, or does not answer.
     """
+    said = apis_of(names or {})
     cells = define_cells(engine, table, user=user)
+    for column in said:
+        if column not in cells.apis:
+            raise UnknownNameError("column", column, cells.apis)
     repeats: tuple[Repeats, ...] = ()
     visited = 0
     if visits is not None:
         visit_cells = define_cells(
             engine, visits, user=user, apis=cells.apis, name="visit_cells", repeated=True
         )
-        repeats, visited = _repeats(engine, cells, visit_cells)
+        repeats, visited = _repeats(engine, cells, visit_cells, said)
     users, digest = _content(engine, cells)
     manifest = Manifest(
         version=VERSION,
@@ -161,6 +177,7 @@ def take_snapshot(
         repeats=repeats,
         part=secrets.token_hex(4),
         key=secrets.token_hex(),
+        said=said,
     )
     path = f"{folder.rstrip('/')}/{manifest.name}"
     known = find_manifest(engine, path)
@@ -347,13 +364,15 @@ def define_told(engine: Engine, told: Sequence[Told]) -> None:
     engine.define_rows("telling_value", pl.DataFrame(list(told), _TOLD, orient="row"))
 
 
-def browsers(apis: Sequence[str], *, keep: str, users: str, column: str, key: str) -> str:
+def browsers(
+    apis: Sequence[str], said: Mapping[str, str], *, keep: str, users: str, column: str, key: str
+) -> str:
     """Return a statement of the browser of each user, by `telling_value`.
 
     It keeps the columns `keep` of the relation `users`, which has one row per user. Columns of
     APIs, in the order of `apis`, begin with `column` and hold a `code` or a `cell`, as `key` says.
     """
-    numbers = [apis.index(column) for column in telling_columns(apis, {})]
+    numbers = [apis.index(column) for column in telling_columns(apis, said)]
     return statement(
         "cluster/browsers",
         keep=keep,
@@ -374,10 +393,12 @@ def browsers(apis: Sequence[str], *, keep: str, users: str, column: str, key: st
     )
 
 
-def _repeats(engine: Engine, cells: Cells, visits: Cells) -> tuple[tuple[Repeats, ...], int]:
+def _repeats(
+    engine: Engine, cells: Cells, visits: Cells, said: Mapping[str, str]
+) -> tuple[tuple[Repeats, ...], int]:
     """Users who came back by API and browser, and the number of all visits."""
     told: list[Told] = []
-    for column, api in telling_columns(cells.apis, {}).items():
+    for column, api in telling_columns(cells.apis, said).items():
         if api in BROWSER_APIS:
             number = cells.apis.index(column)
             seen = rows(
@@ -389,7 +410,9 @@ def _repeats(engine: Engine, cells: Cells, visits: Cells) -> tuple[tuple[Repeats
             )
             told += told_by(number, api, seen["cell"].to_list())
     define_told(engine, told)
-    of_users = browsers(cells.apis, keep='"user"', users=cells.relation, column="c", key="cell")
+    of_users = browsers(
+        cells.apis, said, keep='"user"', users=cells.relation, column="c", key="cell"
+    )
     engine.define("browser_of_user", transpile(of_users, engine.dialect))
     distinct = statement("cluster/visits", visits=visits.relation)
     engine.define("different_visit", transpile(distinct, engine.dialect))

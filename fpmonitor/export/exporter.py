@@ -57,7 +57,7 @@ class ExportOptions:
     report_to: str = ""
 
     def __post_init__(self) -> None:
-        if self.site is not None and not _SITE.fullmatch(self.site):
+        if self.site is not None and not is_site(self.site):
             raise InputError(
                 f"site {self.site!r} is not a domain name",
                 hint="write it as in example.com: lower case, without scheme, port and path",
@@ -199,6 +199,11 @@ def check_options(
         raise InputError(f"{exporter} cannot be restricted to a site", hint="omit --site")
     if options.variant and options.variant not in variants:
         raise UnknownNameError(f"variant of {exporter}", options.variant, variants)
+
+
+def is_site(name: str) -> bool:
+    """Whether a name is a domain name that no format can take for anything else."""
+    return _SITE.fullmatch(name) is not None
 
 
 def other_name(action: ApiAction) -> str:

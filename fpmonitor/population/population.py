@@ -32,7 +32,7 @@ from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
 from fpmonitor.population.sample import CertifiedSample, HeldUsers, UserSource
-from fpmonitor.population.snapshot import Snapshot, SpectrumQueries
+from fpmonitor.population.snapshot import Days, Snapshot, SpectrumQueries
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import Volatility, may_be_masked, returned_with, volatility_of
 from fpmonitor.question import Question
@@ -178,6 +178,10 @@ class Population:
             if self.audience is Audience.OWNER
             or publishable_part(returned.changed, returned.users, k, self.audience) is not None
         }
+
+    def days(self, k: int) -> Days | None:
+        """First and last day (UTC) with a visit; for others, with visits of at least k users."""
+        return self.snapshot.days(1 if self.audience is Audience.OWNER else k)
 
     @property
     def signs(self) -> dict[str, int]:

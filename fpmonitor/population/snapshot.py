@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
 
     Codes = NDArray[np.unsignedinteger[Any]]
+
+Days = tuple[date, date]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -178,6 +181,9 @@ class Snapshot(Protocol):
     def mixed_sources(self, k: int) -> Mapping[str, list[str]]:
         """APIs whose values come from several sources of at least k users, and these sources."""
 
+    def days(self, least: int) -> Days | None:
+        """First and last day (UTC) with visits of so many users; None where there is none."""
+
 
 def check_values(snapshot: Snapshot, what: str) -> None:
     """Refuse what has to look into values where only digests of them are kept.
@@ -271,3 +277,6 @@ class MemorySnapshot:
         """Return nothing: sources are not kept."""
         del k
         return {}
+
+    def days(self, least: int) -> None:
+        """Return nothing: times are not kept."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.population.browsers import BrowserGroups
     from fpmonitor.population.recoding import Recoding
-    from fpmonitor.population.snapshot import Repeats
+    from fpmonitor.population.snapshot import Days, Repeats
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot as Table
     from fpmonitor.store.windows import Span
@@ -151,6 +151,11 @@ class StoredSnapshot:
         if self.window.source is not None or len(self.database.rows("report/sources")) < 2:
             return {}
         return dict(self.database.rows("report/mixed_sources", k=k))
+
+    def days(self, least: int) -> Days | None:
+        """First and last day with visits of so many users."""
+        [(first, last)] = self.database.rows("report/days", least=least, **self.window.bounds)
+        return None if first is None else (first, last)
 
 
 def stored_snapshot(database: Database, window: Window) -> StoredSnapshot:

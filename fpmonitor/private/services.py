@@ -318,14 +318,14 @@ class _ShufflerService:
     # ---- Uploads
 
     async def uploads(self, request: Request) -> Response:
-        with self._room.one() as grow:
+        with self._room.one() as room:
             # A page that sends bytes names no type, so that the browser need not ask first.
-            body = await read_body(request, MAX_UPLOADS_BYTES, (BYTES_TYPE, ""), grow)
+            body = await read_body(request, MAX_UPLOADS_BYTES, (BYTES_TYPE, ""), room)
             return _json(await self._intake.take(body))
 
     async def ohttp(self, request: Request) -> Response:
-        with self._room.one() as grow:
-            body = await read_body(request, MAX_UPLOADS_BYTES, (REQUEST_TYPE,), grow)
+        with self._room.one() as room:
+            body = await read_body(request, MAX_UPLOADS_BYTES, (REQUEST_TYPE,), room)
             try:
                 inner, exchange = open_request(body, self._shuffler.ring.by_id())
             except UnknownKeyError:

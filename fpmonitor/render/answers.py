@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.decide.guarantee import limits
-from fpmonitor.render.numbers import between, count, percent
+from fpmonitor.render.numbers import between, count, decimal, percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.demand import DemandLine
     from fpmonitor.answers.exposure import BoundsReport, EntropyLine, ExposureReport
     from fpmonitor.answers.rank import RankedSet, Ranking
+    from fpmonitor.answers.scripts import ScriptReport
     from fpmonitor.answers.trend import TrendReport
     from fpmonitor.answers.trust import TrustLevel
     from fpmonitor.render.tables import Cell
@@ -377,6 +378,61 @@ def demand(lines: Sequence[DemandLine], k: int) -> Output:
 
 def _limit(name: str) -> Callable[[DemandLine], float | None]:
     return lambda line: line.to_json()[name.replace("-", "_")]
+
+
+def scripts(report: ScriptReport) -> Output:
+    """Return what scripts expose, against an earlier crawl and another list where asked for."""
+    table = Table.of(
+        report.scripts,
+        title=f"What scripts expose: users in groups of fewer than {report.k} by what they read",
+        caption="`beyond`: what is read beyond the recommended set; `taken`: what the decision "
+        "takes away at least. Limits of all scripts hold together; without an upper one the "
+        "population log lacks an API that is read.",
+        columns=[
+            *columns("text", "script"),
+            *columns("count", ("sites", lambda line: len(line.sites))),
+            *columns("verdict", "verdict"),
+            *columns(
+                "share",
+                ("lower", "reads.lower"),
+                ("plug-in", "reads.plug_in"),
+                ("upper", "reads.upper"),
+                ("beyond", "beyond.plug_in"),
+                ("left, upper", "left.upper"),
+                ("taken", "taken.lower"),
+            ),
+            *(columns("count", "place", ("before", "place_before")) if report.stability else []),
+            *(columns("text", "listed") if report.agreement else []),
+        ],
+    )
+    tables = [table]
+    if found := report.stability:
+        tables.append(
+            Table(
+                title="Against the earlier crawl",
+                columns=columns("text", "", "scripts"),
+                rows=[
+                    ("in both", count(found.common)),
+                    ("new", count(found.new)),
+                    ("gone", count(found.gone)),
+                    ("rank correlation (tau-b)", decimal(found.kendall_tau, 2)),
+                ],
+            )
+        )
+    if agreed := report.agreement:
+        tables.append(
+            Table(
+                title="Against the other list, hosts seen on sites of others",
+                columns=columns("text", "", "listed", "not listed"),
+                rows=[
+                    ("above the budget", count(agreed.both), count(agreed.ours)),
+                    ("others", count(agreed.theirs), count(agreed.neither)),
+                    ("Cohen's kappa", decimal(agreed.kappa, 2)),
+                ],
+            )
+        )
+    document = report.to_json()
+    return Output(tables=tables, rows=document["scripts"], document=document)
 
 
 def automation(report: AutomationReport) -> Output:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.export.lists import ApiAction
     from fpmonitor.export.plan import Plan
+    from fpmonitor.population.population import Population
+    from fpmonitor.population.snapshot import Days
     from fpmonitor.proof_check import Finding
     from fpmonitor.render.tables import Cell
 
@@ -33,8 +35,8 @@ _SHORT = {
 }
 
 
-def decision(decided: Decision) -> Output:
-    """Return the answer, the guarantee, an action per API, and the beginning of each border."""
+def decision(decided: Decision, data: str = "") -> Output:
+    """Return the answer, the guarantee, the data, an action per API, and some of each border."""
     actions = Table(
         title="What one site may read together",
         columns=[Column("API"), Column("action", "action"), Column("why")],
@@ -55,7 +57,7 @@ def decision(decided: Decision) -> Output:
         sections=frozenset(range(len(borders))),
     )
     return Output(
-        preface=(answer(decided), decided.guarantee),
+        preface=tuple(filter(None, (answer(decided), decided.guarantee, data))),
         tables=[actions, sets],
         rows=decided.rows(),
         document=decided.to_json(),
@@ -89,6 +91,22 @@ def counted(decided: Decision) -> str:
         f"{_sets(len(decided.block), 'smallest')} blocked, {_sets(len(decided.undecided))} "
         f"undecided.{stopped}"
     )
+
+
+def data_of(name: str, population: Population, *, users: int, k: int) -> str:
+    """Say what the data are of which so many users were asked."""
+    visits, days = population.snapshot.visits, population.days(k)
+    return data_line(name, users=users, visits=visits, days=days)
+
+
+def data_line(name: str, *, users: int, visits: int, days: Days | None) -> str:
+    """Say what the data are called, how much there is, and of which days."""
+    parts = [name, f"{users:,} users"]
+    if visits > users:
+        parts.append(f"{visits:,} visits")
+    if days is not None:
+        parts.append(f"{days[0]} to {days[1]}")
+    return f"Data: {', '.join(parts)}."
 
 
 def _sets(number: int, which: str = "") -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import WORDS_OF_APIS, names
-from fpmonitor.render.decisions import called, counted, headline
+from fpmonitor.render.decisions import called, counted, data_line, headline
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html
@@ -42,8 +42,8 @@ _MARKS = {
 }
 
 
-def write_html(findings: Findings, *, name: str = "") -> str:
-    """Write the report, an HTML document of its own; `name` is what the data are called."""
+def write_html(findings: Findings) -> str:
+    """Write the report, an HTML document of its own."""
     style = f"{_static('report.css')}\n{chart_style()}"
     script = _static("report.js")
     policy = (
@@ -85,7 +85,7 @@ def write_html(findings: Findings, *, name: str = "") -> str:
         f'<p class="lead">{escape(headline(decision))}</p>{chips(decision.recommended)}'
         f"<p>{escape(counted(decision))}</p>"
         f"<p>{escape(decision.guarantee)}</p>"
-        f"<p>{escape(_data(findings, name))}</p></header>"
+        f"<p>{escape(_data(findings))}</p></header>"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'
         f"<footer><p>Made by fpmonitor on {findings.made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer "
         f"than {decision.policy.k} users are omitted.</p></footer>"
@@ -99,12 +99,14 @@ def chips(apis: Sequence[str]) -> str:
     return items and f'<ul class="chips">{items}</ul>'
 
 
-def _data(findings: Findings, name: str) -> str:
-    """Say what the data are called, how much there is, and of which weeks."""
-    told = [window for window in findings.trend.windows if window.users] if findings.trend else []
-    weeks = f", weeks of {told[0].name} to {told[-1].name}" if told else ""
-    called = f"{name}, " if name else ""
-    return f"Data: {called}{findings.decision.users:,} users, {findings.visits:,} visits{weeks}."
+def _data(findings: Findings) -> str:
+    """Say on which data the report is, and whether the decision was made on others."""
+    line = data_line(
+        findings.name, users=findings.users, visits=findings.visits, days=findings.days
+    )
+    if findings.is_current:
+        return line
+    return f"{line} The decision was made on other data, of {findings.decision.users:,} users."
 
 
 def _recommended(findings: Findings) -> str:
@@ -289,10 +291,9 @@ def _limits(findings: Findings) -> str:
     )
     lines = [
         (
-            f"The data are {decision.users:,} users with {findings.visits:,} visits. The guarantee "
-            "holds if they and the users whom sites will see are independent draws from the same "
-            f"distribution.{average} Consent, country and time of collection decide who is in the "
-            "data; no statistic corrects that."
+            f"The guarantee holds if the {decision.users:,} users of the decision and those whom "
+            f"sites will see are independent draws from the same distribution.{average} Consent, "
+            "country and time of collection decide who is in the data; no statistic corrects that."
         ),
         "A person with several browsers is several users, and so is a browser with several ids.",
         f"Users that look automated: {automated}; "

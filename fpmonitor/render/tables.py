@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from operator import attrgetter
 from shutil import get_terminal_size
@@ -22,7 +22,7 @@ from fpmonitor.export.exporter import printable
 from fpmonitor.render.numbers import count, decimal, percent, significant
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group, RenderableType
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -193,8 +193,8 @@ def _member_of(name: str) -> str:
 def terminal(table: Table, *, to_file: bool = False) -> str:
     """Draw a table; as wide as the terminal, also for a file, and in colour only on one.
 
-    Where the terminal is too narrow for all columns, further ones follow below, beside the first
-    one again. No number is cut: a table of two columns may be wider than the terminal.
+    Where the terminal is too narrow for all columns, each row becomes a block of lines, one per
+    column. No number is cut: it may make the lines wider than the terminal.
     """
     from rich.console import Console  # noqa: PLC0415 -- slow to load
 
@@ -205,13 +205,12 @@ def terminal(table: Table, *, to_file: bool = False) -> str:
         no_color=bool(os.environ.get("NO_COLOR")) or not is_coloured,
         width=_width(),
     )
-    parts = _parts(table, console.width)
-    drawn = [_rich_table(part, console.width) for part in parts]
-    console.width = max(console.width, *(least for _, least in drawn))
-    for part, _ in drawn:
-        console.print(part)
-    if len(parts) > 1 and table.caption:
-        console.print(_plain(table.caption, "table.caption"))
+    drawn: RenderableType
+    drawn, least = _rich_table(table, console.width)
+    if table.headed and least > console.width:
+        drawn, least = _stacked(table)
+    console.width = max(console.width, least)
+    console.print(drawn)
     return _text_of(console)
 
 
@@ -230,27 +229,30 @@ def _text_of(console: Console) -> str:
     return file.getvalue() if isinstance(file, io.StringIO) else ""
 
 
-def _parts(table: Table, width: int) -> list[Table]:
-    """Split a table that cannot be as narrow as `width` into tables that can, one below another."""
-    places: list[list[int]] = [[]]
-    for place in range(1, len(table.columns)):
-        if places[-1] and _rich_table(_with_columns(table, [*places[-1], place]), width)[1] > width:
-            places.append([])
-        places[-1].append(place)
-    if len(places) == 1:
-        return [table]
-    parts = [replace(_with_columns(table, chosen), title="", caption="") for chosen in places]
-    return [replace(parts[0], title=table.title), *parts[1:]]
+def _stacked(table: Table) -> tuple[Group, int]:
+    """Return a block of lines per row, and the least width that cuts no number."""
+    from rich.console import Group  # noqa: PLC0415 -- slow to load
+    from rich.table import Table as RichTable  # noqa: PLC0415
 
-
-def _with_columns(table: Table, places: Sequence[int]) -> Table:
-    """Keep the first column, and those at some places."""
-    chosen = [0, *places]
-    return replace(
-        table,
-        columns=[table.columns[place] for place in chosen],
-        rows=[[row[place] for place in chosen if place < len(row)] for row in table.rows],
-    )
+    lines = RichTable.grid(padding=(0, 2, 0, 0))
+    lines.add_column(no_wrap=True)
+    lines.add_column(overflow="fold")
+    longest = _LEAST_TEXT[0]
+    for row in table.marked():
+        for column, cell in zip(table.columns, row, strict=True):
+            text = _plain(cell.text, _COLOURS.get(cell.verdict, ""))
+            if column.is_number:
+                text.no_wrap = True
+                longest = max(longest, *map(len, cell.text.split("\n")))
+            if cell.text:
+                lines.add_row(_plain(f"{column.name}:"), text)
+        lines.add_row()
+    around = [
+        [_plain(f"{text}\n", style)] if text else []
+        for text, style in ((table.title, "table.title"), (table.caption, "table.caption"))
+    ]
+    names = max(len(column.name) for column in table.columns)
+    return Group(*around[0], lines, *around[1]), names + len(":  ") + longest
 
 
 def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:

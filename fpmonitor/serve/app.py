@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import time
 from contextlib import asynccontextmanager, suppress
@@ -31,6 +32,7 @@ from fpmonitor.serve.records import (
 from fpmonitor.serve.requests import (
     HEADERS,
     MAX_UNDER_WAY_BYTES,
+    Body,
     BodyBudget,
     RefusedRequestError,
     read_body,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[Response]]
 
 _MOST_APIS = 200
+_QUIET_SECONDS = 60.0
 
 
 def create_app(
@@ -162,8 +165,8 @@ class _Collect:
         if source is None:
             return refused(401, "a write key is needed", ASK_FOR_TOKEN)
         try:
-            with self._room.one() as grow:
-                return await self._kept(request, source, lines, grow)
+            with self._room.one(source) as room:
+                return await self._kept(request, source, lines, room)
         except RefusedRequestError as error:
             return refused(error.status, str(error), error.headers)
 
@@ -172,14 +175,14 @@ class _Collect:
         request: Request,
         source: str,
         lines: Callable[[list[bytes], str], Lines],
-        grow: Callable[[int], None],
+        room: Body,
     ) -> Response:
         service = self._service
-        body = await read_body(request, service.config.max_body_bytes, _BODY_TYPES, grow)
+        body = await read_body(request, service.config.max_body_bytes, _BODY_TYPES, room)
         encoding = request.headers.get("content-encoding", "").strip().lower()
         body = unpacked(body, encoding, service.config.max_body_bytes)
         found = lines(split_records(body, service.config.max_records), source)
-        grow(sum(map(len, found.lines.values())))
+        room.grow(sum(map(len, found.lines.values())))
         wait = service.seconds_to_wait(source, found.records)
         if wait:
             raise RefusedRequestError(429, "too much at once", retry_after=wait)
@@ -318,6 +321,7 @@ class _Watched:
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
+        self._refused: dict[tuple[str, int], tuple[float, int]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -342,7 +346,19 @@ class _Watched:
         self._service.metrics.requests.labels(route, status).inc()
         self._service.metrics.seconds.labels(route).observe(seconds)
         if status >= 400:
-            log("request", route=route, method=scope["method"], status=status)
+            self._log(route, status)
+
+    def _log(self, route: str, status: int) -> None:
+        """Log refused requests, those of a route and status once a minute: anybody can cause them.
+
+        `times` is how many there were since the last line.
+        """
+        last, times = self._refused.get((route, status), (-math.inf, 0))
+        now, times = time.monotonic(), times + 1
+        if now - last >= _QUIET_SECONDS:
+            log("request", route=route, status=status, times=times)
+            last, times = now, 0
+        self._refused[route, status] = last, times
 
 
 def _route_of(scope: Scope) -> str:

@@ -13,6 +13,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
+MAX_CONNECTIONS = 500
 _HEADERS = {"user-agent", "accept-language", "sec-ch-ua", "sec-ch-ua-platform", "sec-ch-ua-mobile"}
 
 
@@ -30,6 +31,8 @@ class ServeConfig:
         File of the hashes of write keys and read tokens; next to the database by default.
     decision
         Decision that is served and shown.
+    source
+        Answers are about records of this source alone, as with `--source`; of all by default.
     host, port
         Where to listen; port 0 lets the system choose.
     origins
@@ -60,11 +63,12 @@ class ServeConfig:
     spool: Path | None = None
     keys: Path | None = None
     decision: Path | None = None
+    source: str | None = None
     host: str = "127.0.0.1"
     port: _Count = 8017
     origins: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
-    max_connections: Annotated[int, msgspec.Meta(ge=1)] = 500
+    max_connections: Annotated[int, msgspec.Meta(ge=1)] = MAX_CONNECTIONS
     max_body_bytes: _Count = 1_000_000
     max_records: _Count = 2_000
     records_per_minute: _Count = 600_000

@@ -15,7 +15,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 if TYPE_CHECKING:
     import asyncio
 
-MAX_CONNECTIONS = 500
 WAIT_SECONDS = 30.0
 BACKLOG = 64  # connections that one turn of the loop accepts before any of them is counted
 _QUIET_SECONDS = 60.0

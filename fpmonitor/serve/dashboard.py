@@ -128,7 +128,7 @@ class _DashboardViews:
             "dashboard.html",
             **self._live_values(overview),
             ticked=ticked,
-            answer=await self._answer(overview, ticked, request.scope["reader"]),
+            **await self._answer(overview, ticked, request.scope["reader"]),
             decision=decision,
             scripts=[script_named(name) for name in SCRIPTS],
             origin=f"{request.url.scheme}://{request.url.netloc}",
@@ -148,29 +148,30 @@ class _DashboardViews:
         held = None if self._service.limits_counts else self._overview  # a count is of now
         overview = held or await self._look()
         ticked = request.query_params.getlist("api")
-        answer = await self._answer(overview, ticked, request.scope["reader"])
-        if answer is None and overview.explorer is not None and ticked:
-            return _refusal(403, "so many exact counts were answered, and no more")
-        return _html("answer.html", overview=overview, answer=answer)
+        values = await self._answer(overview, ticked, request.scope["reader"])
+        status = 403 if values["refusal"] else 200
+        return _html("answer.html", status=status, overview=overview, **values)
 
     async def _answer(
         self, overview: Overview, ticked: Sequence[str], reader: str
-    ) -> Answer | None:
+    ) -> dict[str, Any]:
+        """Answer for what is ticked, or say why there is none."""
         explorer = overview.explorer
         if explorer is None or not ticked:
-            return None
+            return {"answer": None, "refusal": ""}
         explored = await run_in_threadpool(explorer.explore, ticked)
         name = counted_answer(explored.apis, explorer)
-        if await self._service.refusal_of_count(reader, name):
-            return None
+        if refusal := await self._service.refusal_of_count(reader, name):
+            return {"answer": None, "refusal": refusal}
         decision = self._service.decision
         verdict, because = (None, ()) if decision is None else decision.verdict(explored.apis)
-        return Answer(
+        answer = Answer(
             explored=explored,
             chart=draw_limits(explored, overview.budget),
             verdict=verdict,
             because=because,
         )
+        return {"answer": answer, "refusal": ""}
 
     def _live_values(self, overview: Overview) -> dict[str, Any]:
         readings = self._history.readings(overview.reading) if overview.reading else []

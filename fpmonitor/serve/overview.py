@@ -13,6 +13,7 @@ from fpmonitor.answers.check import report_check
 from fpmonitor.answers.decide import question_of
 from fpmonitor.errors import FpmonitorError, UndecidableError, UnknownNameError
 from fpmonitor.question import Question
+from fpmonitor.render.decisions import data_of
 from fpmonitor.render.numbers import percent
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Overview:
         What was asked, and the tolerated exposure, a share; null without a decision.
     users
         Observed users; null when fewer than k.
+    data
+        What the data are called, how much there is, and of which days; empty when fewer than k.
     batches, records, rejected
         Logs stored, records stored of them, and records that were rejected.
     apis
@@ -97,6 +100,7 @@ class Overview:
     question: Question
     budget: float | None
     users: int | None
+    data: str
     batches: int
     records: int
     rejected: int
@@ -134,6 +138,11 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
     batches = monitor.batches()
     explorer, problem = _hold_users(monitor, decision, question)
     shown = explorer is not None
+    data = (
+        ""
+        if explorer is None
+        else data_of(monitor.name, monitor.population(), users=explorer.users, k=question.k)
+    )
     recommended = (
         explorer.explore(decision.recommended)
         if explorer is not None and decision is not None and decision.recommended
@@ -152,6 +161,7 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
         question=question,
         budget=None if decision is None else decision.policy.budget,
         users=explorer.users if explorer is not None else None,
+        data=data,
         batches=len(batches),
         records=sum(batch.stored for batch in batches),
         rejected=sum(batch.rejected for batch in batches),

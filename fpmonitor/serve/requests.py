@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect
@@ -13,7 +15,7 @@ from fpmonitor.errors import FpmonitorError, StoreError, UndecidableError, Unkno
 from fpmonitor.serve.auth import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -42,6 +44,48 @@ class RefusedRequestError(Exception):
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 
+@dataclass(slots=True, eq=False)
+class Body:
+    """A body of a stranger, from its first byte to its answer.
+
+    Attributes
+    ----------
+    budget
+        What it is part of.
+    sender
+        Whose it is.
+    held
+        Its bytes in memory.
+    timeout
+        Until when it must have come; null before and after.
+    gave_way
+        Whether it was ended for others.
+    """
+
+    budget: BodyBudget
+    sender: str
+    held: int = 0
+    timeout: asyncio.Timeout | None = None
+    gave_way: bool = False
+
+    def grow(self, size: int) -> None:
+        """Take memory; bodies that are still on their way give way, those of who has most first.
+
+        Raises
+        ------
+        RefusedRequestError
+            There is too much already.
+        """
+        self.budget.make_room(size, self)
+        self.held += size
+
+    def give_way(self) -> None:
+        """End at once."""
+        if self.timeout is not None:
+            self.timeout.reschedule(asyncio.get_running_loop().time())
+        self.held, self.timeout, self.gave_way = 0, None, True
+
+
 class BodyBudget:
     """Limits the requests of strangers and their bytes, from the first ones to the answer.
 
@@ -50,35 +94,38 @@ class BodyBudget:
 
     def __init__(self, most_bytes: int | None = None) -> None:
         self._most_bytes = most_bytes
-        self._requests = 0
-        self._bytes = 0
+        self._under_way: dict[Body, None] = {}
 
     @contextmanager
-    def one(self) -> Iterator[Callable[[int], None]]:
-        """Reserve memory for one request; call the result with the number of bytes received.
+    def one(self, sender: str = "") -> Iterator[Body]:
+        """Reserve memory for one request, which grows with the bytes received.
 
         Raises
         ------
         RefusedRequestError
-            There is too much already, now or when it is called.
+            There are too many already.
         """
-        if self._requests >= MAX_UNDER_WAY:
+        if len(self._under_way) >= MAX_UNDER_WAY:
             raise _busy()
-        self._requests += 1
-        held = 0
-
-        def grow(size: int) -> None:
-            nonlocal held
-            if self._bytes + size > (self._most_bytes or MAX_UNDER_WAY_BYTES):
-                raise _busy()
-            held += size
-            self._bytes += size
-
+        body = Body(self, sender)
+        self._under_way[body] = None
         try:
-            yield grow
+            yield body
         finally:
-            self._requests -= 1
-            self._bytes -= held
+            del self._under_way[body]
+
+    def make_room(self, size: int, wanted_by: Body) -> None:
+        """End the oldest unfinished bodies of who has most, until there is room; or refuse."""
+        most = self._most_bytes or MAX_UNDER_WAY_BYTES
+        while sum(one.held for one in self._under_way) + size > most:
+            held: Counter[str] = Counter()
+            for one in self._under_way:
+                held[one.sender] += one.held
+            slow = [one for one in self._under_way if one.timeout and one.held]
+            first = max(slow, key=lambda one: held[one.sender], default=wanted_by)
+            if first is wanted_by:
+                raise _busy()
+            first.give_way()
 
 
 def _busy() -> RefusedRequestError:
@@ -89,34 +136,41 @@ async def read_body(
     request: Request,
     most: int,
     types: Collection[str],
-    grow: Callable[[int], None] | None = None,
+    under_way: Body | None = None,
 ) -> bytes:
     """Read a body of one of some content types.
 
-    With `grow`, it is that of a stranger: it must come in time, and `grow` is told its bytes.
+    With `under_way`, it is that of a stranger: it must come in time, and takes memory.
 
     Raises
     ------
     RefusedRequestError
-        Another type, more than `most` bytes, too slow, or not whole.
+        Another type, more than `most` bytes, too slow, in the way of others, or not whole.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in types:
         raise RefusedRequestError(415, f"content-type must be {' or '.join(filter(None, types))}")
     parts, size = [], 0
     try:
-        async with asyncio.timeout(None if grow is None else BODY_SECONDS):
+        async with asyncio.timeout(None if under_way is None else BODY_SECONDS) as timeout:
+            if under_way is not None:
+                under_way.timeout = timeout
             async for part in request.stream():
                 size += len(part)
                 if size > most:
                     raise RefusedRequestError(413, f"more than {most} bytes")
-                if grow is not None:
-                    grow(len(part))
+                if under_way is not None:
+                    under_way.grow(len(part))
                 parts.append(part)
     except TimeoutError as error:
+        if under_way is not None and under_way.gave_way:
+            raise _busy() from error
         raise RefusedRequestError(408, "the body did not arrive in time") from error
     except ClientDisconnect as error:
         raise RefusedRequestError(400, "the body is cut short") from error
+    finally:
+        if under_way is not None:
+            under_way.timeout = None
     return b"".join(parts)
 
 

@@ -24,6 +24,7 @@ from fpmonitor.serve.names import ApiNames
 from fpmonitor.serve.overview import DEFAULT_K
 from fpmonitor.serve.spool import Spool, kind_of
 from fpmonitor.store.files import NO_PATIENCE, Patience
+from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -205,6 +206,7 @@ class Service:
         return Monitor(
             self.config.db,
             create=create,
+            window=Window(source=self.config.source),
             audience=Audience.OTHERS,
             key_file=self._key_file,
             patience=self._patience if create else Patience(_BUSY_SECONDS),

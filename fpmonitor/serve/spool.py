@@ -227,6 +227,7 @@ def _locked(folder: Path) -> int:
     """Make a folder and lock it; return the descriptor that holds the lock."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sync(folder.absolute().parent)
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise StoreError(f"spool {folder}: {error.strerror}", hint="name another folder") from error
@@ -272,6 +273,7 @@ def _cut_torn_line(path: Path) -> None:
             place = file.read(end - start).rfind(b"\n")
             if place >= 0:
                 file.truncate(start + place + 1)
+                os.fsync(file.fileno())  # with its new name it must not have another content
                 return
             end = start
         file.truncate(0)

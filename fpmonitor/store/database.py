@@ -13,6 +13,7 @@ from fpmonitor.closing import Closing
 from fpmonitor.duckdb_connection import ArrowStream, connect, keyboard_interrupts
 from fpmonitor.errors import StoreError
 from fpmonitor.sql import parameters_of, schema_statements, statement
+from fpmonitor.store.checkpoint import by_hand_only, checkpoint, log_of, undo_unfinished
 from fpmonitor.store.encryption import connect_encrypted, read_key_file
 from fpmonitor.store.files import (
     NO_PATIENCE,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 4
 _MEMORY_LIMIT = "1200MB"
+_LOG_BYTES = 1 << 24
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 
@@ -108,13 +110,17 @@ class Database(Closing):
         self._is_made = identity_of(self.path) is None and make_file(
             self.path, lambda unfinished: self._connect(unfinished).close()
         )
+        undo_unfinished(self.path)
         return self._connect(self.path)
 
     def _connect(self, path: Path) -> duckdb.DuckDBPyConnection:
         if self._key_file is None:
-            return connect(path, memory_limit=_MEMORY_LIMIT)
-        key = read_key_file(self._key_file)
-        return connect_encrypted(path, key, memory_limit=_MEMORY_LIMIT)
+            connection = connect(path, memory_limit=_MEMORY_LIMIT)
+        else:
+            key = read_key_file(self._key_file)
+            connection = connect_encrypted(path, key, memory_limit=_MEMORY_LIMIT)
+        by_hand_only(connection)
+        return connection
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -199,6 +205,15 @@ class Database(Closing):
                 self._execute("ROLLBACK")
             raise
         self._execute("COMMIT")
+        self._take_in_log(_LOG_BYTES)
+
+    def _take_in_log(self, most: int = 0) -> None:
+        """Write what is committed into the file itself, where its log has more bytes."""
+        log = log_of(self.path)
+        if log.exists() and log.stat().st_size > most:
+            with suppress(duckdb.TransactionException), self._watched():
+                # Another connection of this process writes, and will do it.
+                checkpoint(self._connection, self.path)
 
     @contextmanager
     def frame(self, name: str, frame: pl.DataFrame) -> Iterator[None]:
@@ -258,7 +273,10 @@ class Database(Closing):
         self._execute("SET enable_external_access = false")
 
     def close(self) -> None:
-        """Close the file."""
-        with self._watched():
-            self._connection.close()
+        """Close the file, with all that is committed in itself."""
+        try:
+            self._take_in_log()
+        finally:
+            with self._watched():
+                self._connection.close()
         remember(self.path)

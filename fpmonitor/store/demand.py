@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import polars as pl
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.logs import DemandCollector, LogFile
 from fpmonitor.plugins import DEMAND, load_plugin, plugin_names
 from fpmonitor.store.database import Database
 
 By = Literal["script", "site"]
+Reader = Literal["script", "domain"]
 _SETS: dict[By, str] = {"script": "demand/sets_by_script", "site": "demand/sets_by_site"}
 _BLOCK = 1 << 22
 _MAX_CALLS = 10**9  # that one record may tell
@@ -47,6 +49,25 @@ class ApiDemand:
     apis: tuple[str, ...]
     scripts: int
     sites: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a script (host and path), or all scripts of a host, read: on which sites.
+
+    Attributes
+    ----------
+    name
+        Of the script, or its host.
+    sites
+        Hosts of the pages, sorted.
+    apis
+        API -> on how many of the sites it is read.
+    """
+
+    name: str
+    sites: tuple[str, ...]
+    apis: Mapping[str, int]
 
 
 def choose_demand_collector(log: LogFile, name: str | None = None) -> DemandCollector:
@@ -141,6 +162,39 @@ def read_demand(database: Database, by: By, *, most: int) -> list[ApiDemand]:
     """
     rows = database.rows(_SETS[by], most=most)
     return [ApiDemand(tuple(apis), scripts, sites) for apis, scripts, sites in rows]
+
+
+def read_scripts(
+    database: Database, by: Reader, *, most: int, crawl: str = "*", reports: bool = True
+) -> list[Reads]:
+    """List what scripts, or hosts of scripts, read, those on the most sites first.
+
+    Parameters
+    ----------
+    by
+        By script, or by the host that serves it.
+    most
+        How many.
+    crawl
+        Glob pattern of the logs that count.
+    reports
+        Whether what browsers of users reported counts: a script may be that of one user alone.
+
+    Raises
+    ------
+    UndecidableError
+        No such log was stored.
+    """
+    rows = database.rows("demand/reads", by=by, most=most, crawl=crawl, reports=reports)
+    if not rows:
+        raise UndecidableError(
+            f"no log of API calls{'' if crawl == '*' else f' like {crawl}'} is stored",
+            hint="store one with `fpmonitor demand LOG...`",
+        )
+    return [
+        Reads(name, tuple(sites), dict(zip(apis, counts, strict=True)))
+        for name, sites, apis, counts in rows
+    ]
 
 
 def read_sites(database: Database) -> dict[str, int]:

@@ -17,6 +17,7 @@ from typing import TypeVar
 import duckdb
 
 from fpmonitor.errors import BusyError, SchemaError, StoreError
+from fpmonitor.safe_files import sync
 from fpmonitor.sql import statement
 
 _RETRY_SECONDS = 0.05
@@ -298,6 +299,7 @@ def make_file(path: Path, make: Callable[[Path], object]) -> bool:
         # DuckDB makes the file in place.
         with suppress(OSError):
             os.link(unfinished, path)
+            sync(path.absolute().parent)
             return True
         return False
     finally:

@@ -45,6 +45,14 @@ def say_names(database: Database, names: Mapping[str, str], *, logged: bool = Fa
     for column in names:
         if column not in known:
             raise UnknownNameError("name in the logs", column, known)
+    apis = apis_of(names)
+    with database.transaction():
+        for column, api in apis.items():
+            database.run("names/say", prefix=_PREFIX, column=column, api=api)
+
+
+def apis_of(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the API of the vocabulary that each column holds; arguments, errors: `say_names`."""
     apis = {column: api_named(api) if api else "" for column, api in names.items()}
     for column, api in apis.items():
         if is_known(column) and api != column:
@@ -52,6 +60,4 @@ def say_names(database: Database, names: Mapping[str, str], *, logged: bool = Fa
                 f"{column!r} is the name of an API, and cannot stand for {api or 'nothing'}",
                 hint="give the column another name in the log",
             )
-    with database.transaction():
-        for column, api in apis.items():
-            database.run("names/say", prefix=_PREFIX, column=column, api=api)
+    return apis

@@ -24,7 +24,8 @@ ABSENT = 0
 class Window:
     """Observations from `since` (included) until `until` (excluded), UTC, of one source.
 
-    Null is open. A source is a library and its version, as the log or its collector names it.
+    Null is open. A source is a library and its version, as the log or its collector names it, or
+    the name of a write key of the service: then also of the libraries whose results came by it.
     """
 
     since: datetime | None = None

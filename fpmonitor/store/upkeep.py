@@ -12,6 +12,7 @@ from fpmonitor.duckdb_connection import connect, keyboard_interrupts
 from fpmonitor.errors import StoreError
 from fpmonitor.safe_files import sync
 from fpmonitor.sql import quote_name
+from fpmonitor.store.checkpoint import by_hand_only, checkpoint, undo_unfinished
 from fpmonitor.store.content import read_content
 from fpmonitor.store.encryption import attach
 from fpmonitor.store.files import (
@@ -136,7 +137,8 @@ def compact(
     try:
         with _attached(path, key_file, patience) as connection, owner_only():
             refuse_programs(connection, path)
-            connection.execute("CHECKPOINT old")  # the log of the old file must not outlive it
+            connection.execute("USE old")
+            checkpoint(connection, path)  # the log of the old file must not outlive it
             attach(connection, made, "new", key_file)
             connection.execute("COPY FROM DATABASE old TO new")
             connection.execute("CHECKPOINT new")
@@ -164,9 +166,15 @@ def _attached(
         "temp_file_encryption": key_file is not None,
     }
     with keyboard_interrupts(), connect(":memory:", **settings) as connection:
+        by_hand_only(connection)
+
+        def connect_old() -> None:
+            undo_unfinished(path)
+            attach(connection, path, "old", key_file)
+
         open_patiently(
             path,
-            lambda: attach(connection, path, "old", key_file),
+            connect_old,
             lambda _: connection.execute("DETACH old"),
             patience,
         )

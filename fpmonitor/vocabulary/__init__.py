@@ -1,10 +1,10 @@
 """The vocabulary: names of APIs, what other tools call them, and which of them change by design.
 
-An API is `Interface.member` (WebIDL), `http:header` in lower case, or `css:media-feature`; a
-selector after `#` tells apart what it returns for different arguments. A selector that starts with
-a source marks a value that the source shapes itself: `Navigator.plugins#fingerprintjs` is the list
-as FingerprintJS writes it, comparable with nothing else. Names that the vocabulary does not have
-are `x:<source>:<name>`.
+An API is `Interface.member` (WebIDL), `http:header` in lower case, `css:media-feature`, or what a
+server sees of a connection, such as `transport:ja4`; a selector after `#` tells apart what it
+returns for different arguments. A selector that starts with a source marks a value that the source
+shapes itself: `Navigator.plugins#fingerprintjs` is the list as FingerprintJS writes it, comparable
+with nothing else. Names that the vocabulary does not have are `x:<source>:<name>`.
 
 A table that no collector knows calls its columns as it likes. `meanings` finds the APIs that such a
 name may stand for: more than one where sources disagree, which only the user can settle.
@@ -26,7 +26,7 @@ from fpmonitor.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-Kind = Literal["attribute", "method", "header", "media"]
+Kind = Literal["attribute", "method", "header", "media", "connection"]
 FAMILIES = ("brave", "chromium", "firefox", "safari")
 _PROTOTYPE = re.compile(r"\.(prototype|__proto__)\.")
 _MATCH_MEDIA = re.compile(r'window\.matchMedia\("([a-z-]+)"\)')
@@ -50,9 +50,9 @@ class Api:
     Attributes
     ----------
     name
-        `Interface.member[#selector]`, `http:header` or `css:media-feature`.
+        `Interface.member[#selector]`, `http:header`, `css:media-feature` or `transport:name`.
     kind
-        How a site reads it: attribute, method, header, or media feature of CSS.
+        How a site reads it: attribute, method, header, media feature of CSS, or the connection.
     group
         What it reveals: `hardware`, `software`, `locale`, `preference` or `network`.
     standard

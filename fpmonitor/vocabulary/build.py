@@ -47,7 +47,7 @@ def build(node_modules: Path) -> dict[str, Any]:
     compat = _package(node_modules, "@mdn/browser-compat-data/data.json")
     idl = _idl_members(node_modules)
     apis = {
-        f"{namespace}{':' if namespace in {'http', 'css'} else '.'}{member}": {
+        f"{namespace}{':' if namespace in {'http', 'css', 'transport'} else '.'}{member}": {
             **_kind(namespace, member.partition("#")[0], compat, idl),
             "group": group,
         }
@@ -97,6 +97,8 @@ def _kind(
         return {"kind": "header", "standard": member in headers}
     if namespace == "css":
         return {"kind": "media", "standard": member in compat["css"]["at-rules"]["media"]}
+    if namespace == "transport":
+        return {"kind": "connection", "standard": False}
     builtin = compat["javascript"]["builtins"]
     for part in namespace.split("."):
         builtin = builtin.get(part, {})

@@ -97,31 +97,35 @@ def test_without_a_command_the_help_is_printed_and_nothing_else(
         assert "Usage: fpmonitor" in asked.out
 
 
-@pytest.mark.parametrize(
-    ("words", "completions"),
-    [
-        ("fpmonitor ga", {"gate"}),
-        ("fpmonitor db ve", {"verify"}),
-        ("fpmonitor keys a", {"add"}),
-        ("fpmonitor gate --wa", {"--want"}),
-        ("fpmonitor decide --setting ", {"population", "sample"}),
-    ],
-)
-def test_the_shell_completes_commands_and_options(words: str, completions: set[str]) -> None:
-    environment = {
-        **os.environ,
-        "_FPMONITOR_COMPLETE": "complete_bash",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split(" ")) - 1),
-    }
+_INSTALL_AND_PRESS_TAB = """
+fpmonitor --show-completion > shown
+fpmonitor --install-completion > installed
+source .bashrc
+complete -p fpmonitor > /dev/null
+press_tab() {
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+    _fpmonitor_completion fpmonitor
+    echo "${COMPREPLY[*]}"
+}
+press_tab fpmonitor db ve
+press_tab fpmonitor gate --wa
+press_tab fpmonitor decide --setting ""
+"""
+
+
+def test_bash_completes_commands_and_options_once_that_is_installed(tmp_path: Path) -> None:
+    """The script that is installed is run by bash itself, as it does when somebody presses Tab."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "fpmonitor"],
-        env=environment,
+        ["bash", "--norc", "-eu", "-c", _INSTALL_AND_PRESS_TAB],
+        env={**os.environ, "HOME": str(tmp_path)},
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert set(done.stdout.split()) == completions
+    assert done.stdout.splitlines() == ["verify", "--want", "population sample"]
+    installed = (tmp_path / ".bash_completions" / "fpmonitor.sh").read_text(encoding="utf-8")
+    assert (tmp_path / "shown").read_text(encoding="utf-8").strip() == installed.strip()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fpmonitor.cli import run
 from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.snapshot import take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
@@ -289,3 +291,19 @@ def test_engine_counts_what_rows_in_memory_say(
     cohorts = queries.cohorts([LANGUAGE], [HEIGHT, LANGUAGE])
     assert sum(cohort.spectrum.users for cohort in cohorts) == rows.users
     assert [c.codes for c in cohorts] == sorted((int(i),) for i in np.unique(shown[LANGUAGE][keep]))
+
+
+def test_what_a_column_is_can_be_said_of_a_snapshot(
+    sail: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, decision = tmp_path / "users.parquet", tmp_path / "decision.json"
+    frame = pl.DataFrame({"user": range(300), "brw": [f"b{i % 3}" for i in range(300)]})
+    frame.write_parquet(table)
+    made = ["snapshot", "--engine", sail, "--from", str(table), "--to", str(tmp_path / "taken")]
+    assert run([*made, "--as", "brv=ua"]) == 2
+    assert "brw" in capsys.readouterr().err
+    assert run([*made, "--as", "brw=ua"]) == 0
+    folder = json.loads(capsys.readouterr().out)["snapshot"]
+    asked = ["decide", "--budget", "5%", "--k", "10", "--candidates", "Navigator.userAgent"]
+    assert run([*asked, "--snapshot", folder, "-o", str(decision), "-q"]) == 0
+    assert json.loads(decision.read_text())["names"] == {"brw": "Navigator.userAgent"}

@@ -148,7 +148,9 @@ def test_commands_answer_as_on_the_database_file(
         output = tmp_path / ("page.html" if command[0] == "report" else "plot.svg")
         assert run([*command, *there, "-o", str(output)]) == 0
         assert output.stat().st_size > 1000
-    assert "held in a snapshot" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"Data: {Path(folder).name}, 20,000 users" in page
+    assert "held in a snapshot" in page
 
 
 def test_sample_is_a_log_for_the_database(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from fpmonitor.collectors.fingerprintjs import FingerprintjsCollector
 from fpmonitor.collectors.records import Visit, text_of
 from fpmonitor.errors import InputError
 from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import load_plugin
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
@@ -160,6 +162,37 @@ def test_version_4_of_fingerprintjs_is_told_by_its_components(tmp_path: Path) ->
     assert {row[3] for row in rows} == {"fingerprintjs 4"}
 
 
+def test_what_lies_beside_a_result_of_fingerprintjs_is_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A site that logs `{"ua": ..., "fp": result}` lost its user agents without a word."""
+    monkeypatch.chdir(tmp_path)
+    version_4 = {
+        "version": "4.6.2",
+        "components": {k: v for k, v in FP5["components"].items() if k != "userAgentData"},
+    }
+    results = [json.loads((RECORDS / "fingerprintjs-3.json").read_text()), version_4, FP5]
+    lines = []
+    for i in range(30):
+        result = results[i % 3]
+        own = {"user": i, "at": f"2026-02-0{1 + i % 9}", "ua": f"agent {i % 3}", "odd": i % 2}
+        shapes = ({**own, **result}, {**own, "fp": result}, {**own, "fp": result["components"]})
+        lines.append(json.dumps(shapes[i // 10]))
+    Path("log.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    assert run(["ingest", "log.jsonl"]) == 2
+    assert "--time at" in capsys.readouterr().err
+    assert run(["ingest", "log.jsonl", "--time", "at", "--as", "odd=screen.width"]) == 0
+    assert "ua is Navigator.userAgent" in capsys.readouterr().err
+    with Monitor("fpmonitor.duckdb") as monitor:
+        population = monitor.population()
+        assert population.named(["Navigator.userAgent", "Screen.width"]) == ("ua", "odd")
+        texts = population.value_texts("ua")
+        seen = [texts[code] for code in population.column("ua").tolist()]
+        assert sorted(map(str, seen)) == sorted(f"agent {i % 3}" for i in range(30))
+        assert population.users_of_apis()["odd"] == 30
+        assert population.days(1) == (date(2026, 2, 1), date(2026, 2, 9))
+
+
 def test_the_four_states_of_fingerprintjs_survive(tmp_path: Path) -> None:
     components = {
         "osCpu": {"duration": 0},
@@ -292,6 +325,35 @@ def test_the_log_line_for_nginx_is_read_back(tmp_path: Path) -> None:
     report, rows, _ = stored(tmp_path, json.dumps(line) + "\n", name="fpm.log")
     assert (report.collector, report.users) == ("accesslog", 1)
     assert values(rows) == {"http:user-agent": ("value", "UA")}
+
+
+def test_an_access_log_tells_of_the_connection_and_of_requests_for_pages_alone(
+    tmp_path: Path,
+) -> None:
+    page = {
+        "user": "u1",
+        "time": "2026-11-21T04:38:03+00:00",
+        "http:user-agent": "Mozilla/5.0",
+        "http:sec-fetch-mode": "navigate",
+        "http:sec-fetch-dest": "document",
+        "http:priority": "u=0, i",
+        "transport:ja4": "t13d1516h2_8daaf6152771_02713d6af862",
+        "transport:http2-settings": "1:65536;2:0;4:6291456|15663105|0|m,a,s,p",
+        "transport:new": "x",
+    }
+    image = page | {
+        "time": "2026-11-21T04:38:04+00:00",
+        "http:sec-fetch-mode": "no-cors",
+        "http:sec-fetch-dest": "image",
+        "http:priority": "i",
+    }
+    log = "\n".join(json.dumps(line) for line in (page, image))
+    report, rows, _ = stored(tmp_path, log, name="access.json")
+    assert (report.collector, report.users, report.rejected) == ("accesslog", 1, 0)
+    left_out = {"user", "time", "transport:new"}
+    assert {(row[1], row[4]) for row in rows} == {
+        (name, value) for name, value in page.items() if name not in left_out
+    }
 
 
 def test_the_log_line_for_apache_is_read_back(tmp_path: Path) -> None:

@@ -428,3 +428,29 @@ def test_an_address_is_read_by_duckdb_and_only_when_the_user_says_so(
     assert "cannot be fetched" in told
     assert "planted" not in told
     assert has_httpfs() or ("fpmonitor[encryption]" in told and not _Table.asked)
+
+
+def test_a_bucket_is_read_with_the_keys_that_duckdb_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _Table.asked.clear()
+    command = ["ingest", "s3://bucket/a.csv", "--allow-network", "--db", str(tmp_path / "x.duckdb")]
+    if not has_httpfs():
+        assert run(command) == 2
+        assert "s3://bucket/a.csv: cannot be fetched" in (told := capsys.readouterr().err)
+        assert "fpmonitor[encryption]" in told
+        return
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Table) as server, duckdb.connect() as connection:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        load_httpfs(connection)
+        secret = "CREATE OR REPLACE PERSISTENT SECRET own (TYPE s3, KEY_ID 'k', SECRET 's', {})"
+        where = "ENDPOINT '127.0.0.1:{}', USE_SSL false, URL_STYLE 'path'"
+        connection.execute(secret.format(where.format(1)))
+        assert run(command) == 2
+        assert "CREATE PERSISTENT SECRET" in capsys.readouterr().err
+        connection.execute(secret.format(where.format(server.server_port)))
+        assert run(command) == 0
+        server.shutdown()
+    assert '"stored": 60' in capsys.readouterr().out
+    assert set(_Table.asked) == {"/bucket/a.csv"}

@@ -19,6 +19,7 @@ from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.export.filters import ADGUARD, UBLOCK
+from fpmonitor.render.script_lists import script_rule
 
 NODE = shutil.which("node")
 MODULES = os.environ.get("FPMONITOR_NODE_MODULES", "")
@@ -108,6 +109,19 @@ def test_ublock_parses_every_rule_that_we_write(tmp_path: Path, site: str | None
     kinds = [(answer["comment"], answer["network"]) for answer in answers[:-2]]
     assert kinds[0] == (True, False)
     assert kinds[-1] == (False, True)
+
+
+def test_both_parse_rules_for_scripts_and_hosts(tmp_path: Path) -> None:
+    rules = [
+        script_rule(name) for name in ("t.example", "cdn.t.example/a/fp-2.min.js", "x.y/@v1:~")
+    ]
+    ublock, adguard = (
+        told(folder, parser, rules)
+        for folder, parser in ((tmp_path / "u", UBLOCK_PARSER), (tmp_path / "a", ADGUARD_PARSER))
+        if not folder.mkdir()
+    )
+    assert [(answer["error"], answer["network"]) for answer in ublock] == [(False, True)] * 3
+    assert [answer["modifiers"] for answer in adguard] == [["script", "third-party"]] * 3
 
 
 @pytest.mark.parametrize("site", [None, "example.com"])

@@ -237,3 +237,21 @@ def test_pairs_may_be_told_coarser_than_their_apis(tmp_path: Path) -> None:
     assert [level.knowledge for level in whole.trust] == ["marginals", "pairs", "joint"]
     assert within.cohorts is not None
     assert within.cohorts.conditional_entropy_bits == 0.0
+
+
+def test_others_are_not_told_the_day_of_a_few_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    users = [{"user": i, "time": f"2026-01-0{5 + i % 2}", "ua": i % 2} for i in range(40)]
+    users[0]["time"], users[1]["time"] = "2025-03-01", "2026-09-09"
+    Path("log.jsonl").write_text("\n".join(map(json.dumps, users)), encoding="utf-8")
+    assert run(["ingest", "log.jsonl", "-q"]) == 0
+    asked = ["decide", "--budget", "5%", "--k", "10", "--format", "table", "-q"]
+    capsys.readouterr()
+    assert run(asked) == 0
+    assert "40 users, 2025-03-01 to 2026-09-09." in capsys.readouterr().out
+    assert run(["--for-others", *asked]) == 0
+    assert "40 users, 2026-01-05 to 2026-01-06." in capsys.readouterr().out
+    assert run(["report", "-o", "r.html", "-q"]) == 0
+    assert "40 users, 2026-01-05 to 2026-01-06." in Path("r.html").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote
 
 import duckdb
@@ -24,6 +24,7 @@ from fpmonitor.cli import command_tree
 from fpmonitor.cli import run as run_program
 from fpmonitor.cli.commands import LazyCommand
 from fpmonitor.plugins import EXPORTERS, plugin_names
+from fpmonitor.render.script_lists import ScriptForm
 from fpmonitor.serve.app import create_app, openapi_document
 from fpmonitor.serve.config import ServeConfig
 
@@ -295,6 +296,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "plan": [["{decision}", "--to", "firefox-policies", "--format", "table"]],
     "import": [["{list}", "--from", "ublock", "--decision", "{decision}", "--db", "{db}"]],
     "targets": [[]],
+    "scripts": [["{decision}", "--format", form] for form in TEXTS]
+    + [["{decision}", "--to", form] for form in get_args(ScriptForm)],
     "schema": [[]],
     "snippet": [["{decision}"]],
     "release": [

@@ -105,7 +105,7 @@ def test_the_report_has_all_its_parts_in_order(page: str, folder: Path) -> None:
         f"A site may read {len(decision['recommended'])} of ",
         '<ul class="chips"><li>',
         escape(decision["guarantee"]),
-        "Data: logs.duckdb, ",
+        "Data: logs.duckdb, 20,030 users, 2026-03-02 to 2026-03-08.",
         "<h2",
     ]
     assert sorted(first, key=page.index) == first

@@ -96,7 +96,7 @@ def test_no_number_is_cut_however_narrow_the_terminal(
 
 
 @pytest.mark.parametrize("width", [30, 45, 60, 80, 110])
-def test_wide_tables_go_on_below_and_no_header_is_broken_within_a_word(
+def test_wide_tables_stack_and_no_name_is_broken_within_a_word(
     width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -121,6 +121,13 @@ def test_wide_tables_go_on_below_and_no_header_is_broken_within_a_word(
     assert text.count("12.35 %") == 5
     assert text.count("Title") == text.count("Caption") == 1
     assert all(number in text for number in ("1,234,567", "1,234×", "374×"))
+    if width < 90:
+        lines = text.splitlines()
+        assert [line.split() for line in lines if line.startswith("values:")] == [
+            ["values:", "1,234,567"]
+        ]
+        assert sum(line.startswith("API set:") for line in lines) == 2
+        assert "┃" not in text
 
 
 def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +213,13 @@ def test_screens_are_as_they_were_looked_at(
     """A file from a terminal is as wide as it; what differs on purpose is looked at and copied."""
     monkeypatch.chdir(tmp_path)
     records = (
-        {"user": i, "userAgent": i % 40, "screen.width": i % 3, "Navigator.vendor": i * i % 700}
+        {
+            "user": i,
+            "time": f"2026-01-{1 + i % 28:02}",
+            "userAgent": i % 40,
+            "screen.width": i % 3,
+            "Navigator.vendor": i * i % 700,
+        }
         for i in range(3000)
     )
     Path("log.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")

@@ -103,11 +103,14 @@ def decide(monitor: Monitor) -> Decision:
 def test_a_page_shows_counts_exposure_and_the_verdict(monitor: Monitor) -> None:
     page = Service(monitor, decide(monitor)).client().get("/")
     assert page.status_code == 200
-    # The answer, whether it holds, the list, the counts: in this order.
+    # The answer, the data, whether it holds, the list, the counts: in this order.
     places = [
         page.text.index(part)
         for part in (
             "A site may read 1 of 2 APIs together",
+            '<ul class="chips"><li>Navigator.',
+            "<summary>What is promised",
+            "<p>Data: d.duckdb, 200 users.</p>",
             '<h2 id="status-title">All holds</h2>',
             '<td class="allow">holds</td>',
             "<dt>Users</dt><dd>200<",
@@ -122,14 +125,14 @@ def test_a_page_shows_counts_exposure_and_the_verdict(monitor: Monitor) -> None:
 def test_ticked_apis_are_answered_with_limits_and_verdict(monitor: Monitor) -> None:
     client = Service(monitor, decide(monitor)).client()
     answer = client.get("/dashboard/explore", params={"api": ["Screen.width"]}).text
-    assert '<p class="verdict block"><strong>block</strong>' in answer
+    assert '<p class="verdict block"><strong>blocked</strong>' in answer
     [report] = monitor.exposure([["Screen.width"]], k=10)
     for share in (report.lower, report.upper, report.empirical):
         assert percent(share) in answer
     assert "nobody is exposed" in client.get("/dashboard/explore").text
     assert client.get("/dashboard/explore", params={"api": "Screen.depth"}).status_code == 404
     without_script = client.get("/", params={"api": "Screen.width"}).text
-    assert '<p class="verdict block"><strong>block</strong>' in without_script
+    assert '<p class="verdict block"><strong>blocked</strong>' in without_script
 
 
 def test_numbers_follow_the_data_and_leave_a_reading(monitor: Monitor, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.secret_files import make_secret_file
@@ -304,6 +305,39 @@ def test_what_a_key_sent_can_be_left_out_and_forgotten_whoever_it_said_to_be(
     assert run(["db", "verify", "--db", str(config.db)]) == 0
 
 
+def test_made_up_users_of_another_key_confirm_no_guess(tmp_path: Path) -> None:
+    """Nine users of a public key with a guessed value: where they count, the upper limit tells."""
+    told, counted = [], []
+    for guess in ("rare", "else"):
+        folder = tmp_path / guess
+        folder.mkdir()
+        config = config_of(folder, source="own")
+        keys = {
+            name: {"authorization": f"Bearer {add_key(config.keys_file, 'write', name)}"}
+            for name in ("own", "public")
+        }
+        library = {"components": {"vendor": {"value": guess, "duration": 1}}}
+        values = {"own": ["common"] * 80 + ["other"] * 40 + ["rare"], "public": [guess] * 9}
+        with client_of(config) as client:
+            for name, key in keys.items():
+                users = [{"user": f"{name}{i}", "api": "A.a"} for i in range(len(values[name]))]
+                records = [user | {"value": v} for user, v in zip(users, values[name], strict=True)]
+                bodies = [records, {"user": f"{name}-lib"} | library]
+                for body in bodies:
+                    answer = client.post("/v1/observations", json=body, headers=key)
+                    assert answer.status_code == 202
+            asyncio.run(service_of(client).move())
+            answer = client.get("/v1/exposure?apis=A.a").json()
+            assert answer["users"] == 122
+            told.append((answer, client.get("/dashboard/explore?api=A.a").text))
+        with Monitor(config.db, audience=Audience.OTHERS) as monitor:
+            [report] = monitor.exposure([["A.a"]], k=10)
+            counted.append((report.users, report.upper))
+    assert told[0] == told[1]
+    assert counted[0] != counted[1]
+    assert {users for users, _ in counted} == {132}
+
+
 def test_a_file_of_keys_is_on_disk_with_its_folder_before_a_key_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -514,11 +548,14 @@ def test_counts_of_the_dashboard_and_of_the_address_are_those_of_one_reader(tmp_
     with client_of(config) as client:
         assert client.get("/v1/exposure?apis=Screen.width", headers=bearer).status_code == 200
         assert client.post("/login", data={"token": token}).status_code == 200
+        used_up = "1 of 1 exact counts were answered"
         page = client.get("/?api=Navigator.vendor")
         assert page.status_code == 200
+        assert used_up in page.text
+        assert "nobody is exposed" not in page.text
         for api, status in (("Screen.width", 200), ("Navigator.vendor", 403)):
             answer = client.get("/dashboard/explore", params={"api": api})
-            assert answer.status_code == status
+            assert (answer.status_code, used_up in answer.text) == (status, status == 403)
         client.cookies.clear()
         explored = client.get("/dashboard/explore?api=Navigator.vendor", headers=other)
         assert explored.status_code == 200
@@ -551,7 +588,7 @@ def test_values_and_keys_are_in_no_answer_and_no_log(
         for path in ("/", "/v1/decision", "/v1/exposure?apis=Screen.width", "/dashboard/apis"):
             answers.append(client.get(path))
     logged = [record.getMessage() for record in caplog.records if "fpmonitor" in record.name]
-    assert len(logged) > 4
+    assert len(logged) > 3
     text = "".join([*logged, *(answer.text + str(answer.headers) for answer in answers)])
     assert all(answer.status_code < 500 for answer in answers)
     assert PLANTED not in text

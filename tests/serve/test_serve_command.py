@@ -32,6 +32,7 @@ from fpmonitor.cli import run
 sys.exit(run(sys.argv[1:]))
 """
 HALF_BODY = b"POST /v1/observations HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+LARGE = json.dumps({"user": "u", "api": "A.a", "value": "x" * 990_000})
 HALF_BODY += b"Content-Length: 999999\r\n\r\n" + b"x" * 990_000
 
 
@@ -116,11 +117,13 @@ def test_half_sent_requests_end_by_themselves_and_keep_nobody_else_out(running: 
     bodies = [running.connect(HALF_BODY) for _ in range(12)]
     end = time.monotonic() + BODY_SECONDS
     assert running.megabytes() - before < 40
+    assert running.post(LARGE) == 202, "half-sent bodies make room for one that comes"
     bodies.pop().close()
     answers = [connection.recv(40).split()[1] for connection in bodies]
     assert {*answers} == {b"408", b"503"}
     assert time.monotonic() - end < BODY_SECONDS
     assert running.post() == 202
+    assert [running.post("no record") for _ in range(50)] == [400] * 50
 
     unread = running.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
     assert unread.recv(12) == b"HTTP/1.1 200"
@@ -131,6 +134,7 @@ def test_half_sent_requests_end_by_themselves_and_keep_nobody_else_out(running: 
     logged = running.log.read_text()
     assert "Traceback" not in logged
     assert logged.count("Invalid HTTP request") == 1
+    assert logged.count('"status": 400') == 1
     assert len(logged.splitlines()) < 30
 
 

@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 
 from fpmonitor.errors import UnknownNameError
+from fpmonitor.export.controls import controls_of
+from fpmonitor.export.enforce import ControlExporter, judge
+from fpmonitor.export.lists import ApiAction
+from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.vocabulary import (
     FAMILIES,
     aliases_of,
+    api_named,
     api_of,
     api_of_instrumented,
     base_of,
+    entry_of,
     known_apis,
     randomised_in,
     resolve,
@@ -25,14 +31,16 @@ from fpmonitor.vocabulary import (
 CONTENT: dict[str, Any] = json.loads(
     (resources.files("fpmonitor.vocabulary") / "apis.json").read_text(encoding="utf-8")
 )
-NAME = re.compile(r"(http:[a-z0-9-]+|css:[a-z0-9-]+|[A-Z]\w*(\.[A-Z]\w*)?\.\w+)(#[\w.-]+)?")
+NAME = re.compile(r"((http|css|transport):[a-z0-9-]+|[A-Z]\w*(\.[A-Z]\w*)?\.\w+)(#[\w.-]+)?")
 
 
 def test_it_has_the_size_and_the_form_that_was_promised() -> None:
     apis = known_apis()
     assert len(apis) >= 150
     assert all(NAME.fullmatch(api) for api in apis)
-    assert {entry.kind for entry in apis.values()} == {"attribute", "method", "header", "media"}
+    assert {entry.kind for entry in apis.values()} == {
+        "attribute", "method", "header", "media", "connection"
+    }  # fmt: skip
     groups = {entry.group for entry in apis.values()}
     assert groups == {"hardware", "software", "locale", "preference", "network"}
 
@@ -178,3 +186,25 @@ def test_resolve_tells_what_a_name_means() -> None:
     assert {found.source for found in resolve("timezone")} == sources
     with pytest.raises(UnknownNameError, match=r"Navigator\.userAgent"):
         resolve("Navigator.userAgnet")
+
+
+def test_what_a_server_sees_of_a_connection_is_known_and_out_of_reach_of_every_list() -> None:
+    names = {
+        "http_ssl_ja3_hash": "transport:ja3",
+        "JA3Hash": "transport:ja3",
+        "JA4": "transport:ja4",
+        "ja4Fingerprint": "transport:ja4",
+        "http2_fingerprint": "transport:http2-settings",
+        "header_order": "transport:header-order",
+    }
+    assert {name: api_named(name) for name in names} == names
+    assert randomised_in("transport:ja3")["chromium"].since == 110
+    assert {entry.kind for entry in map(entry_of, names.values())} == {"connection"}
+    assert api_of_instrumented("any", "WorkerNavigator.prototype.platform") == "Navigator.platform"
+    decided = [ApiAction(api, "block", "above the budget alone", api) for api in names.values()]
+    for name in plugin_names(EXPORTERS):
+        exporter = load_plugin(EXPORTERS, name)
+        if isinstance(exporter, ControlExporter):
+            controls = controls_of(exporter.families)
+            verdicts = [judge(one, decided, controls, exporter.absent).verdict for one in decided]
+            assert set(verdicts) == {"impossible"}, name

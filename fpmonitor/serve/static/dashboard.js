@@ -6,7 +6,7 @@ const SECONDS = 5;
 async function fragment(address, signal) {
   const response = await fetch(address, { signal });
   if (response.status === 401) location.reload();
-  if (!response.ok) throw new Error(`${address}: ${response.status}`);
+  if (!response.ok && response.status !== 403) throw new Error(`${address}: ${response.status}`);
   return response.text();
 }
 

@@ -1,0 +1,352 @@
+"""Every point at which a run can be cut short, tried in order.
+
+`python benchmarks/crashpoints.py` runs each scenario once under `strace`, which writes down what
+the program asks of files, and makes of that every state the disk can be left in, one after each
+operation:
+
+  killed      what was written until then is there
+  first page  ... and the first page of a write of several
+  half        ... and half of it
+  unsynced    the power failed: each file is as it was last synced
+  unnamed     ... and each folder as it was last synced
+
+The program itself recovers each state, and is asked what it has. JSON on stdout counts points,
+different states, and points at which something acknowledged is lost, something is there twice, or
+the recovery fails. `--scenarios serve compact` chooses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx2 as httpx
+from syscalls import Disk, digest, read_calls, trace
+
+from fpmonitor.cli import run
+from fpmonitor.errors import FpmonitorError
+from fpmonitor.serve.config import read_config
+from fpmonitor.serve.service import Service
+from fpmonitor.store.database import Database
+from fpmonitor.store.transfer import read_export
+from fpmonitor.store.upkeep import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+SERVICE = "import sys; from fpmonitor.cli import run; sys.exit(run(sys.argv[1:]))"
+FLUSH = """
+import asyncio, json, os, sys
+from pathlib import Path
+from fpmonitor.serve.config import read_config
+from fpmonitor.serve.service import Service
+
+async def main():
+    service = Service(read_config(Path(sys.argv[1])))
+    writing = asyncio.create_task(service.spool.run())
+    for number in range(3):
+        record = {"user": f"u{number}", "api": "A.a", "value": f"v{number}"}
+        await service.spool.append("observations", json.dumps(record).encode() + b"\\n")
+        os.write(1, b"taken")
+    await service.move()
+
+asyncio.run(main())
+"""
+WAYS = ("killed", "first page", "half", "unsynced", "unnamed")
+SETTINGS = 'db = "d.duckdb"\nflush_seconds = 0.3\n'
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A run that is cut short.
+
+    Attributes
+    ----------
+    prepare
+        Fills the folder before.
+    run
+        Does it in a folder, under the command that it is given in front.
+    look
+        Recovers the folder, and returns what is there.
+    judge
+        What is wrong, of what is there, what was there before, what would be there after, and how
+        much was acknowledged.
+    """
+
+    prepare: Callable[[Path], None]
+    run: Callable[[Path, Callable[[list[str]], list[str]]], None]
+    look: Callable[[Path], Any]
+    judge: Callable[[Any, Any, Any, int], str]
+
+
+# ---- Commands
+
+
+def fpmonitor(*arguments: object) -> list[str]:
+    return [sys.executable, "-P", "-m", "fpmonitor", *map(str, arguments)]
+
+
+def do(*arguments: object) -> None:
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as told:
+        code = run([*map(str, arguments)])
+    if code:
+        raise SystemExit(f"{arguments} ended with {code}: {told.getvalue()}")
+
+
+def write_log(path: Path, users: range) -> Path:
+    rows = [{"user": f"u{i}", "A.a": i % 7, "B.b": f"x{i % 3}"} for i in users]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def nothing(_folder: Path) -> None:
+    pass
+
+
+def with_logs(number: int, *then: object) -> Callable[[Path], None]:
+    """Store logs of a hundred users each in `d.duckdb`, one after the other, then do more."""
+
+    def prepare(folder: Path) -> None:
+        for i in range(number):
+            log = write_log(folder / f"{i}.jsonl", range(90 * i, 90 * i + 100))
+            do("ingest", log, "--db", folder / "d.duckdb")
+        write_log(folder / "next.jsonl", range(50, 200))
+        if then:
+            do(*then, "--db", folder / "d.duckdb")
+
+    return prepare
+
+
+def with_export(folder: Path) -> None:
+    with_logs(1)(folder)
+    other = folder / "other"
+    other.mkdir()
+    shutil.copy(folder / "d.duckdb", other / "d.duckdb")
+    do("ingest", folder / "next.jsonl", "--db", other / "d.duckdb")
+    do("db", "copy-out", folder / "export", "--db", other / "d.duckdb")
+    shutil.rmtree(other)
+
+
+def command(*arguments: str) -> Callable[[Path, Callable[[list[str]], list[str]]], None]:
+    """Run a command on `d.duckdb`; `@` stands for the folder."""
+
+    def start(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
+        given = [argument.replace("@", str(folder)) for argument in arguments]
+        whole = under(fpmonitor(*given, "--db", folder / "d.duckdb"))
+        subprocess.run(whole, check=True, capture_output=True, cwd=folder)
+
+    return start
+
+
+def content(folder: Path) -> Any:
+    """What a database holds, and its contradictions; null for none, and for an empty one."""
+    if not (folder / "d.duckdb").exists():
+        return None
+    with Database(folder / "d.duckdb", create=True) as database:
+        found = verify(database)
+        names = database.rows("names/said", prefix="column:")
+    flaws = sum(flaw.found for flaw in found.flaws)
+    return (found.content.digest, names, flaws) if found.content.rows["batch"] else None
+
+
+def one_of_two(found: Any, before: Any, after: Any, acknowledged: int) -> str:
+    """All of it or nothing; all of it once it was told."""
+    if found not in (before, after):
+        return "neither before nor after"
+    return "lost" if acknowledged and found != after else ""
+
+
+def files(*names: str) -> Callable[[Path], Any]:
+    """Content of files; null for one that is not there."""
+
+    def look(folder: Path) -> Any:
+        paths = [folder / name for name in names]
+        return [path.read_bytes() if path.exists() else None for path in paths]
+
+    return look
+
+
+def exported(folder: Path) -> Any:
+    found = folder / "export"
+    return read_export(found).manifest.digest if found.exists() else None
+
+
+# ---- The service
+
+
+def with_settings(folder: Path) -> None:
+    (folder / "serve.toml").write_text(SETTINGS)
+
+
+def flush(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
+    """Take records as the service does, without HTTP; store what waits once."""
+    whole = under([sys.executable, "-P", "-c", FLUSH, str(folder / "serve.toml")])
+    subprocess.run(whole, check=True, capture_output=True, cwd=folder)
+
+
+def send_records(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
+    """Send records one after the other to a service that stores what it has three times."""
+    arguments = ["serve", "--port", "0", "--config", str(folder / "serve.toml")]
+    log = folder.with_name("serve.log")
+    whole = under([sys.executable, "-P", "-c", SERVICE, *arguments])
+    with log.open("wb") as output:
+        process = subprocess.Popen(whole, cwd=folder, stderr=output, start_new_session=True)
+    while "started" not in log.read_text():
+        time.sleep(0.05)
+    port = int(log.read_text().split("/ ")[0].rpartition(":")[2])
+    with httpx.Client(base_url=f"http://localhost:{port}", timeout=60) as client:
+        for number in range(12):
+            body = {"user": f"u{number}", "api": "A.a", "value": f"v{number}"}
+            assert client.post("/v1/observations", json=body).status_code == 202
+            time.sleep(0.1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGTERM)  # strace does not pass it on
+    process.wait(60)
+
+
+def received(folder: Path) -> Any:
+    """Let the service recover, and store what waits; what the database then holds."""
+
+    async def recover() -> None:
+        service = Service(read_config(folder / "serve.toml"))
+        try:
+            await service.move()
+        finally:
+            service.spool.close()
+
+    asyncio.run(recover())
+    with Database(folder / "d.duckdb") as database:
+        flaws = sum(flaw.found for flaw in verify(database).flaws)
+        texts = database._fetch(
+            "SELECT text FROM observation JOIN value USING (api_id, value_id) ORDER BY text"
+        )
+    return [text for (text,) in texts], flaws
+
+
+def each_once(found: Any, _before: Any, _after: Any, acknowledged: int) -> str:
+    texts, flaws = found
+    if flaws or len(texts) != len(set(texts)):
+        return "twice"
+    missing = {f"v{number}" for number in range(acknowledged)} - {text.strip('"') for text in texts}
+    return f"lost {len(missing)} of {acknowledged}" if missing else ""
+
+
+SCENARIOS = {
+    "flush": Scenario(with_settings, flush, received, each_once),
+    "serve": Scenario(with_settings, send_records, received, each_once),
+    "create": Scenario(with_logs(0), command("ingest", "@/next.jsonl"), content, one_of_two),
+    "ingest": Scenario(with_logs(2), command("ingest", "@/next.jsonl"), content, one_of_two),
+    "snapshot": Scenario(with_logs(2), command("apis"), content, one_of_two),
+    "names": Scenario(with_logs(2), command("apis", "--set", "A.a="), content, one_of_two),
+    "forget": Scenario(
+        with_logs(2, "apis"), command("db", "forget", "--user", "u95"), content, one_of_two
+    ),
+    "compact": Scenario(with_logs(2, "apis"), command("db", "compact"), content, one_of_two),
+    "import": Scenario(with_export, command("db", "copy-in", "@/export"), content, one_of_two),
+    "export": Scenario(with_logs(2), command("db", "copy-out", "@/export"), exported, one_of_two),
+    "keys": Scenario(
+        with_logs(0, "keys", "add", "write", "first"),
+        command("keys", "add", "write", "second"),
+        files("d.duckdb.keys"),
+        one_of_two,
+    ),
+}
+
+
+# ---- Points
+
+
+def points(scenario: Scenario, scratch: Path) -> Iterator[tuple[str, int, dict[str, bytes]]]:
+    """Run a scenario in `scratch/run`, and yield each state that it can be left in."""
+    folder = scratch / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    scenario.prepare(folder)
+    disk = Disk.of(folder)
+    yield "before", 0, disk.content()
+    record = scratch / "calls"
+    scenario.run(folder, lambda whole: trace(whole, record))
+    yield from disk.states(read_calls(record))
+    yield "after", disk.acknowledged, disk.content()
+
+
+def left(folder: Path, run: Path, state: dict[str, bytes]) -> Path:
+    """Write a state into a folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, data in state.items():
+        path = folder / Path(name).relative_to(run)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o600)
+    return folder
+
+
+def seen(scenario: Scenario, folder: Path) -> Any:
+    """What there is after recovery, or how that failed."""
+    try:
+        return scenario.look(folder)
+    except FpmonitorError as error:
+        return error
+
+
+def try_all(scenario: Scenario, scratch: Path, ways: Sequence[str] = WAYS) -> dict[str, Any]:
+    """Try every point of a scenario in these ways."""
+    folder, run = scratch / "left", scratch / "run"
+    tried = list(points(scenario, scratch))
+    before = seen(scenario, left(folder, run, tried[0][2]))
+    after = seen(scenario, left(folder, run, tried[-1][2]))
+    known: dict[bytes, Any] = {}
+    wrong: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for way, acknowledged, state in tried:
+        if way not in ways:
+            continue
+        counts[way] += 1
+        key = digest(state)
+        if key not in known:
+            known[key] = seen(scenario, left(folder, run, state))
+        found = known[key]
+        if isinstance(found, FpmonitorError):
+            wrong[f"{way}: {type(found).__name__}: {found.message[-120:]}"] += 1
+        elif told := scenario.judge(found, before, after, acknowledged):
+            wrong[f"{way}: {told}"] += 1
+    return {
+        "points": sum(counts.values()),
+        "states": len(known),
+        "acknowledged": tried[-1][1],
+        **counts,
+        "wrong": dict(wrong),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
+    options = parser.parse_args()
+    found = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in options.scenarios:
+            found[name] = try_all(SCENARIOS[name], Path(scratch))
+            print(f"{name}: {found[name]}", file=sys.stderr, flush=True)
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

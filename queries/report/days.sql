@@ -1,0 +1,10 @@
+-- The first and the last day (UTC) of a window on which enough users came.
+SELECT min("day"), max("day") FROM (
+    SELECT "time"::DATE AS "day" FROM visit
+    WHERE "time" IS NOT NULL
+        AND ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
+        AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
+        AND ($source::VARCHAR IS NULL OR source_id = (SELECT source_id FROM source WHERE name = $source))
+    GROUP BY "day"
+    HAVING count(DISTINCT user_id) >= $least
+)
