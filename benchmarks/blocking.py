@@ -1,11 +1,12 @@
 """How many of the API sets that are above the budget does a decision block?
 
-    python benchmarks/blocking.py TABLE.parquet ... [--samples 3] [--seed 5]
+    python benchmarks/blocking.py TABLE.parquet ... [--samples 3] [--seed 5] [--monotone]
 
 Each table (a row a browser, a column an attribute) is taken for a whole population, so that the
 exposure of every set is known. Decisions on users drawn from it are compared with the truth, for
 populations as large as the sample and much larger ones. Prints JSON: shares of the sets above the
-budget that are blocked, and of those within it that are allowed; and wrong verdicts.
+budget that are blocked, and of those within it that are allowed; and wrong verdicts. `--monotone`
+blocks by weights that do not increase, whatever the population.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -20,8 +22,8 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.decide.deciding import decide
+from fpmonitor.estimate import looks
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.looks import UNIVERSE
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 
@@ -93,9 +95,12 @@ def main() -> None:
     parser.add_argument("tables", nargs="+", type=Path)
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--monotone", action="store_true")
     options = parser.parse_args()
+    if options.monotone:
+        looks._FREE_FROM = math.inf
     rows = []
-    for (users, population), universe in itertools.product(SETTINGS, (UNIVERSE, None)):
+    for (users, population), universe in itertools.product(SETTINGS, (looks.UNIVERSE, None)):
         total: dict[str, int] = {}
         rng = np.random.default_rng(options.seed)
         for table, budget in itertools.product(options.tables, BUDGETS):

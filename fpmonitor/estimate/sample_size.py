@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
 
 MOST_USERS = 10**8
-_STEP = 2.25  # between the numbers of users at which limits are computed: every second base
+_STEP = 2.25  # between the numbers of users at which limits are computed, and its square from
+_FAR = 30  # times the users of today on
 _LOOK = 1.05  # between the looks of somebody who waits for a decision
 _PATHS = 2000
 _ENOUGH = 0.95  # of the paths are decided: the others count with the last look
@@ -129,7 +130,8 @@ def users_needed(
 ) -> tuple[Forecast, ...]:
     """Forecast for each set at which of the looks to come it is decided.
 
-    Takes up to a second for each factor of 2.25 in the users, and 0.1 s for each set.
+    Takes up to a second for each number of users at which limits are computed, ten at most from
+    1,000 users on, and 0.1 s for each set.
 
     Parameters
     ----------
@@ -178,7 +180,8 @@ def users_needed(
         observed, decided = [users], 0.0
         distances = [_distances(criteria(users), law, size, users)]
         while decided < _ENOUGH and observed[-1] < looks[-1]:
-            now = min(math.ceil(observed[-1] * _STEP), int(looks[-1]))
+            step = _STEP if observed[-1] < _FAR * users else _STEP**2
+            now = min(math.ceil(observed[-1] * step), int(looks[-1]))
             observed.append(now)
             distances.append(_distances(criteria(now), law, size, now))
             spreads = np.sqrt([(1 - users / now) / now, 1 / users - 1 / now])

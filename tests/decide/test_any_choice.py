@@ -8,17 +8,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from fpmonitor.decide.deciding import decide, recheck
 from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 USERS = 20_000
 
@@ -91,6 +94,35 @@ def test_order_names_of_users_batches_and_a_tenth_digit_change_nothing() -> None
     for other in (shuffled, renamed):
         assert lists(decision_on(other)) == lists(first)
     assert lists(decision_on(users, delta=0.05 + 4.3e-11)) == lists(first)
+
+
+def test_a_database_gives_one_verdict_whatever_its_batches_order_and_names(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    table = pl.DataFrame(
+        {
+            "user": [f"u{i}" for i in range(4_000)],
+            "language": rng.zipf(2.2, 4_000).clip(max=12),
+            "width": rng.zipf(1.5, 4_000).clip(max=40),
+            "canvas": rng.integers(0, 2_500, 4_000),
+        }
+    )
+    other = table.sample(fraction=1, shuffle=True, seed=1).with_columns(
+        user="other " + pl.col("user"), canvas="value " + pl.col("canvas").cast(pl.String)
+    )
+    found = []
+    for name, batches in (
+        ("whole", [table]),
+        ("parts", [other[:700], other[700:701], other[701:]]),
+    ):
+        with Monitor(tmp_path / name, create=True) as monitor:
+            for batch in batches:
+                monitor.ingest(batch)
+            for delta in (0.05, 0.05 + 4.3e-11, 0.05 - 1e-11):
+                found.append(monitor.decide(k=10, budget=0.1, population=4_000, delta=delta))
+    assert found[0].block
+    assert found[0].allow
+    assert all(lists(decision) == lists(found[0]) for decision in found)
+    assert found[3].proof == found[0].proof
 
 
 def test_a_question_fixed_beforehand_decides_more_and_says_so() -> None:
