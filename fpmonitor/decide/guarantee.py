@@ -142,7 +142,7 @@ def _coverage(terms: Terms) -> str:
         for api, share in lacked[:_NAMED]
     ]
     if len(lacked) > _NAMED:
-        named.append(f"{len(lacked) - _NAMED:,} more")
+        named.append(f"and {len(lacked) - _NAMED:,} more")
     return f"Not all users have a value of {', '.join(named)}."
 
 

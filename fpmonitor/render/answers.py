@@ -623,14 +623,26 @@ def check(report: CheckReport) -> Output:
             Column("set on the allow list"),
             *columns("share", "at least", "at most"),
         ],
-        rows=[
-            (verdict, ", ".join(apis), *report.limits[apis])
-            for apis, verdict in report.verdicts.items()
-        ],
+        rows=_first_to_look_at(report),
     )
     return Output(tables=[table], rows=report.rows())
 
 
+def _first_to_look_at(report: CheckReport) -> list[Sequence[Cell]]:
+    """Rows of a check, those that do not hold first: all of these, and some that do."""
+    rows: list[Sequence[Cell]] = [
+        (verdict, ", ".join(apis), *report.limits[apis])
+        for apis, verdict in sorted(
+            report.verdicts.items(), key=lambda found: _URGENT_FIRST.index(found[1])
+        )
+    ]
+    shown = max(_SHOWN_SETS, sum(verdict != "allow" for verdict in report.verdicts.values()))
+    left_out = len(rows) - shown
+    more: list[Sequence[Cell]] = [("allow", f"... {left_out:,} more sets: --format csv")]
+    return rows[:shown] + (more if left_out > 0 else [])
+
+
+_URGENT_FIRST = ("block", "undecided", "allow")
 _LIMITS_OF_CHECK = (
     "limits of the average over populations, for all sets of this check together; the verdicts are "
     "tests against the budget alone, sharper near it and stricter where checks share delta"

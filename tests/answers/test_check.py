@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -143,6 +144,35 @@ def test_an_api_that_vanished_counts_as_one_value(
     assert check(folder, "only a", "--format", "github") == 0
     assert "; fewer than 10 users have a value of c%0Ad" in capsys.readouterr().out
     assert check(folder, "only z") == 2  # the log of something else
+
+
+def test_what_does_not_hold_comes_first_and_of_what_holds_not_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    apis = [f"A.a{i:02}" for i in range(45)]
+    halves = [random.Random(i).sample(range(64), 32) for i in range(45)]
+    for name, grown in (("then", ""), ("now", apis[-1])):
+        rows = (
+            {"user": f"u{i}"}
+            | {a: i if a == grown else i in half for a, half in zip(apis, halves, strict=True)}
+            for i in range(64)
+        )
+        log = tmp_path / f"{name}.jsonl"
+        log.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        with Monitor(tmp_path / name, create=True) as monitor:
+            monitor.ingest([str(log)])
+            if not grown:
+                decided = monitor.decide(k=20, setting="sample", budget=0.1)
+    assert len(decided.allow) > 40
+    made = tmp_path / "made.json"
+    made.write_text(json.dumps(decided.to_json()), encoding="utf-8")
+    command = ["check", str(made), "--db", str(tmp_path / "now")]
+    assert run([*command, "--format", "table"]) == 1
+    lines = [line.split()[1:] for line in capsys.readouterr().out.splitlines() if "A.a" in line]
+    assert [line[0] for line in lines] == ["violated"] + ["holds"] * (len(lines) - 1)
+    assert 40 <= len(lines) < len(decided.allow)
+    assert run([*command, "--format", "csv"]) == 1
+    assert capsys.readouterr().out.count("A.a44") == 1
 
 
 def test_junit_counts_and_names_what_failed(
