@@ -43,7 +43,7 @@ _REASONS = {
 
 def head_columns(log: LogFile) -> list[Column]:
     """Columns of the header."""
-    return [Column(name) for name in header(log)]
+    return [Column(name) for name in dict.fromkeys(header(log))]
 
 
 def sample(log: LogFile) -> dict[str, list[str]]:
@@ -238,9 +238,8 @@ def header(log: LogFile) -> list[str]:
         raise InputError(f"{log.label}: the names of its columns are {NOT_UTF_8}", hint=RECODE)
     if len(names) > MAX_APIS:
         raise too_many_apis(log)
-    # Spreadsheets end their lines with empty columns; none of them is an API.
-    names = [name or " " * place for place, name in enumerate(names)]
-    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    # Spreadsheets end their lines with columns without a name; none of them is an API.
+    twice = sorted(name for name, times in Counter(filter(None, names)).items() if times > 1)
     if twice:
         raise InputError(f"{log.label}: column {excerpt(twice[0])!r} occurs twice in the header")
     return names

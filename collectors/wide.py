@@ -240,8 +240,7 @@ def _api_columns(columns: Sequence[Column], column_map: ColumnMap) -> list[Colum
     return [
         column
         for column in columns
-        if column.is_attribute
-        or not (column.name in no_apis or column.name.isspace() or is_unnamed_index(column.name))
+        if column.is_attribute or not (column.name in no_apis or is_unnamed_index(column.name))
     ]
 
 

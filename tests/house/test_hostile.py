@@ -326,7 +326,8 @@ def test_huge_numbers_and_repeated_members_are_stored_as_they_stand(tmp_path: Pa
     ("content", "message"),
     [
         ('{"user": "u", "a": 1}\n'.encode("utf-16")[:-1], "cannot be read as utf-16"),
-        (b"PK\x03\x04" + b"\0" * 60, "binary data"),
+        (b"PK\x03\x04" + b"\0" * 60, "a ZIP archive"),
+        (b"\x7fELF" + b"\0" * 60, "binary data"),
         (gzip.compress(gzip.compress(RECORD, mtime=0), mtime=0), "packed twice"),
     ],
 )
