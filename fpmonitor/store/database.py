@@ -11,7 +11,7 @@ import duckdb
 
 from fpmonitor.closing import Closing
 from fpmonitor.duckdb_connection import ArrowStream, connect, keyboard_interrupts
-from fpmonitor.errors import StoreError
+from fpmonitor.errors import SchemaError, StoreError
 from fpmonitor.sql import parameters_of, schema_statements, statement
 from fpmonitor.store.checkpoint import by_hand_only, checkpoint, log_bytes, undo_unfinished
 from fpmonitor.store.encryption import connect_encrypted, read_key_file
@@ -148,15 +148,21 @@ class Database(Closing):
             with self._watched():
                 refuse_programs(self._connection, self.path)
         self._execute("SET TimeZone = 'UTC'")
-        tables = self.tables()
-        if not tables and is_new:
+        if not self._has_settings():
+            if not is_new or self.tables():
+                raise StoreError(
+                    f"{self.path} is a DuckDB file, but not a database of fpmonitor",
+                    hint="name another with --db",
+                )
             self._create()
-        elif "meta" not in tables:
-            raise StoreError(
-                f"{self.path} is a DuckDB file, but not a database of fpmonitor",
-                hint="name another with --db",
-            )
         self._migrate()
+
+    def _has_settings(self) -> bool:
+        try:  # a list of all tables takes ten times as long
+            self._fetch("SELECT 1 FROM main.meta LIMIT 0")
+        except SchemaError:
+            return False
+        return True
 
     def _create(self) -> None:
         with self.transaction():
