@@ -131,10 +131,7 @@ def test_kill_in_a_second_ingest_leaves_the_first(log_path: Path, tmp_path: Path
     assert (sizes(database), rows(database, CONTENT)) == before
 
 
-KINDS = (
-    *("kill-ingest", "full-ingest"),
-    *("cut", "damage", "damage-log"),
-)
+KINDS = ("cut", "damage", "damage-log")  # kills and full disks have tests of their own here
 
 
 def test_a_few_rounds_of_the_benchmark_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
