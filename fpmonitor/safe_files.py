@@ -55,6 +55,16 @@ def read_bytes(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BY
     return content
 
 
+def beside(path: Path, ending: str) -> list[Path]:
+    """Files with an ending that are there beside a file, or beside the one that a link means.
+
+    Versions of DuckDB differ in where they keep the log of a database that a link names.
+    """
+    places = dict.fromkeys((path, path.resolve()))
+    found = (place.with_name(place.name + ending) for place in places)
+    return [other for other in found if other.exists()]
+
+
 def _beginning(path: Path, most: int) -> bytes:
     with path.open("rb") as file:
         return file.read(most)

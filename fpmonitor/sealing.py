@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
+from fpmonitor.safe_files import beside
 from fpmonitor.secret_files import make_secret_file, read_secret_file
 
 if TYPE_CHECKING:
@@ -34,11 +35,10 @@ def seal_file(source: Path, target: Path, key_file: Path) -> None:
     InputError
         A file cannot be read or written, is a database in use, or is not a key file.
     """
-    beside = [source.with_name(source.name + ending) for ending in (".wal", ".undo")]
-    left = [path.name for path in beside if path.exists()]
+    left = beside(source, ".wal") + beside(source, ".undo")
     if left:
         raise InputError(
-            f"{source} is open, or was not closed: part of it is in {left[0]}",
+            f"{source} is open, or was not closed: part of it is in {left[0].name}",
             hint="end what uses it, and run `fpmonitor db verify`, which takes it in",
         )
     key = _read_key(key_file)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fpmonitor.errors import StoreError
-from fpmonitor.safe_files import read_bytes, sync
+from fpmonitor.safe_files import beside, read_bytes, sync
 from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ class _Before(msgspec.Struct, frozen=True):
 
 def log_bytes(path: Path) -> int:
     """Count the bytes of what is committed and in no checkpoint yet; 0 for none."""
-    places = {path, path.resolve()}  # versions of DuckDB differ in the name beside a link
-    logs = [place.with_name(f"{place.name}.wal") for place in places]
-    return max(log.stat().st_size if log.exists() else 0 for log in logs)
+    return max((log.stat().st_size for log in beside(path, ".wal")), default=0)
 
 
 def _undo_of(path: Path) -> Path:

@@ -17,7 +17,7 @@ from typing import TypeVar
 import duckdb
 
 from fpmonitor.errors import BusyError, SchemaError, StoreError
-from fpmonitor.safe_files import sync
+from fpmonitor.safe_files import beside, sync
 from fpmonitor.sql import statement
 
 _RETRY_SECONDS = 0.05
@@ -158,7 +158,7 @@ def _state_of(path: Path) -> tuple[tuple[int, int], tuple[int, int, int]] | None
         status = path.stat()
     except OSError:
         return None
-    if path.with_name(f"{path.name}.wal").exists():
+    if beside(path, ".wal"):
         return None
     looks = status.st_size, status.st_mtime_ns, status.st_ctime_ns
     return (status.st_dev, status.st_ino), looks

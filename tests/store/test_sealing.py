@@ -86,9 +86,12 @@ def test_keys_that_others_can_read_or_that_are_none_are_refused(
     assert key.read_text(encoding="ascii") == "no key\n", "a key is never written over"
 
 
+@pytest.mark.parametrize("name", ["clear", "other/link"])
 @pytest.mark.parametrize("left", ["clear.wal", "clear.undo"])
-def test_a_database_that_was_not_closed_is_not_sealed(sealed: Path, left: str) -> None:
+def test_a_database_that_was_not_closed_is_not_sealed(sealed: Path, left: str, name: str) -> None:
     (sealed.parent / left).write_bytes(b"x")
+    (sealed.parent / "other").mkdir()
+    (sealed.parent / "other" / "link").symlink_to(sealed.parent / "clear")
     options = ["--key-file", str(sealed.parent / "key"), "-o", str(sealed.parent / "x")]
-    assert run(["db", "seal", str(sealed.parent / "clear"), *options]) == 2
+    assert run(["db", "seal", str(sealed.parent / name), *options]) == 2
     assert not (sealed.parent / "x").exists()

@@ -78,6 +78,24 @@ def test_a_file_with_anything_but_tables_is_refused_before_it_is_asked(
         assert SECRET not in shown.out + shown.err
 
 
+@pytest.mark.parametrize("name", ["d.duckdb", "link.duckdb"])
+def test_what_the_log_of_a_file_adds_is_looked_at_by_whichever_name_it_is_opened(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file itself stays as this process left it."""
+    db, asked = stored_record(tmp_path), tmp_path / "other" / name
+    asked.parent.mkdir()
+    asked.symlink_to(db)
+    assert run(["apis", "--db", str(asked)]) == 0
+    with duckdb.connect(db) as connection:
+        connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        connection.execute("CREATE VIEW harmless AS SELECT 1")
+    assert db.with_name(f"{db.name}.wal").exists()
+    capsys.readouterr()
+    assert run(["apis", "--db", str(asked)]) == 2
+    assert "tampered with" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("column", ["meta.value", "batch.read"])
 def test_a_file_that_lost_a_column_is_an_error_in_one_line(
     column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
