@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ from fpmonitor.serve.keys import add_key, read_keys, remove_key
 from fpmonitor.serve.records import observation_lines, split_records, unpacked
 from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
+from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -303,6 +305,17 @@ def test_what_a_key_sent_can_be_left_out_and_forgotten_whoever_it_said_to_be(
         assert monitor.population().users == 1
         assert {row[3] for row in monitor.observations()} == {s for s in sources if "shop" in s}
     assert run(["db", "verify", "--db", str(config.db)]) == 0
+
+
+def test_the_days_of_a_key_are_those_of_all_that_came_by_it(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    sent = {"2026-02-01": "x 1 via shop", "2026-02-03": "shop", "2026-02-09": "x 1 via other"}
+    record = {"user": "u", "api": "A.a", "value": 1}
+    lines = [json.dumps(record | {"time": day, "source": name}) for day, name in sent.items()]
+    log.write_text("\n".join(lines))
+    assert run(["ingest", str(log), "--db", str(tmp_path / "d")]) == 0
+    with Monitor(tmp_path / "d", window=Window(source="shop")) as monitor:
+        assert monitor.population().days(1) == (date(2026, 2, 1), date(2026, 2, 3))
 
 
 def test_made_up_users_of_another_key_confirm_no_guess(tmp_path: Path) -> None:
