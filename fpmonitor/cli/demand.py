@@ -128,7 +128,8 @@ def scripts(
         return
     if left_out := unlisted(report):
         note(
-            f"{left_out:,} scripts above the budget are of the site itself or have no plain name",
+            f"{left_out:,} scripts above the budget are in no list of rules: they run on sites of "
+            "their own host alone, or have no plain name",
             quiet=quiet,
         )
     emit(script_list(report, to), shown.output)

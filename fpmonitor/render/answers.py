@@ -385,9 +385,10 @@ def scripts(report: ScriptReport) -> Output:
     table = Table.of(
         report.scripts,
         title=f"What scripts expose: users in groups of fewer than {report.k} by what they read",
-        caption="`beyond`: what is read beyond the recommended set; `taken`: what the decision "
-        "takes away at least. Limits of all scripts hold together; without an upper one the "
-        "population log lacks an API that is read.",
+        caption="`plug-in`: an estimate; `beyond`: that of what is beyond the recommended set; "
+        "`left`: what stays under the decision; `taken`: what it takes away at least. Limits of "
+        "all scripts hold together; without an upper one the population log lacks an API that is "
+        "read.",
         columns=[
             *columns("text", "script"),
             *columns("count", ("sites", lambda line: len(line.sites))),
