@@ -224,6 +224,9 @@ def test_a_record_that_is_nested_too_deeply_changes_nothing_for_the_others(tmp_p
     assert counts[0] == 41
     assert counts[1] >= 40
     assert ("connection.rtt", "value", "50", 10) in rows
+    # The record ends the instance of DuckDB that counts members; the next log finds another.
+    (tmp_path / "b.jsonl").write_bytes(as_lines(NESTED))
+    assert told(tmp_path / "b.jsonl", tmp_path)[0][:2] == (40, 40)
 
 
 def test_nested_members_stay_whole_where_the_map_says_so(tmp_path: Path) -> None:
