@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 -- pytest n
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that wait for browsers and Spark, which take longest: none comes last."""
+    """Begin with the files that wait for browsers and Spark: they take longest."""
     waiting = {
         item.path
         for item in items
