@@ -605,7 +605,7 @@ def _expand(text: str, scratch: Path, *, allow_network: bool) -> list[LogFile]:
             raise InputError(f"{text}: no file matches")
         return [_log_file(file, str(file), scratch) for file in matches]
     if not is_there:
-        raise InputError(f"{path}: no such file or folder")
+        raise InputError(f"{str(path)[:300]}: no such file or folder")
     if path.is_fifo():  # such as the output of a command, which can be read once only
         spooled = _new_file(scratch)
         with path.open("rb") as source, spooled.open("wb") as target:
