@@ -9,8 +9,6 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from apachelogs import COMBINED, COMMON, VHOST_COMBINED, LogParser
-
 from fpmonitor.collectors.records import (
     Record,
     RecordCollector,
@@ -26,6 +24,8 @@ from fpmonitor.vocabulary import is_known
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from apachelogs import LogParser
+
     from fpmonitor.logs import LogFile
 
 HEADERS = (
@@ -39,7 +39,6 @@ _TRANSPORT = "transport:"  # what modules of servers and content networks tell o
 COOKIE = "fpm"
 _MAX_LINE = 4000  # characters: the time of apachelogs grows with the cube of a hostile line
 _APACHE = f"%t %{{{COOKIE}}}C " + " ".join(f'"%{{{header}}}i"' for header in HEADERS)
-_FORMATS = (_APACHE, COMBINED, VHOST_COMBINED, COMMON)
 _LINE = re.compile(r'\S+ .*\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] (".*|\S+ ".*)', re.DOTALL)
 _OURS = re.compile(r'\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] \S+ ".*', re.DOTALL)
 _USER_AGENT = "http:user-agent"
@@ -163,4 +162,7 @@ def _parsed_json(line: str) -> dict[str, str | None]:
 
 @cache
 def _parsers() -> tuple[LogParser, ...]:
-    return tuple(LogParser(form, encoding="utf-8", errors="replace") for form in _FORMATS)
+    from apachelogs import COMBINED, COMMON, VHOST_COMBINED, LogParser  # noqa: PLC0415 -- slow to load
+
+    formats = (_APACHE, COMBINED, VHOST_COMBINED, COMMON)
+    return tuple(LogParser(form, encoding="utf-8", errors="replace") for form in formats)

@@ -27,10 +27,11 @@ from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import share_delta
-from fpmonitor.disclosure import Audience, masked_text
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import UndecidableError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs import ColumnMap, Frame, LazyFrame, LogFile, frame_log, log_files
+from fpmonitor.masking import masked_text
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import stored_snapshot

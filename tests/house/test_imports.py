@@ -18,6 +18,7 @@ FLOORS = [
         "duckdb_connection",
         "plugins",
         "closing",
+        "masking",
         "policy",
         "results",
         "safe_files",
