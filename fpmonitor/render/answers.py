@@ -303,10 +303,10 @@ def ranking(found: Ranking) -> Output:
     return Output(tables=[table], rows=found.rows(), document=found.to_json())
 
 
-def _more(number: int) -> list[Sequence[Cell]]:
-    """Return a row that says how many rows are left out, if any."""
-    left_out = number - _SHOWN_SETS
-    return [(f"... and {left_out:,} more: --format csv",)] if left_out > 0 else []
+def _more(number: int, *cells: Cell, shown: int = _SHOWN_SETS) -> list[Sequence[Cell]]:
+    """Return a row that says, after other cells, how many rows are left out, if any."""
+    left_out = number - shown
+    return [(*cells, f"... and {left_out:,} more: --format csv")] if left_out > 0 else []
 
 
 def curve(report: CurveReport) -> Output:
@@ -638,9 +638,7 @@ def _first_to_look_at(report: CheckReport) -> list[Sequence[Cell]]:
         )
     ]
     shown = max(_SHOWN_SETS, sum(verdict != "allow" for verdict in report.verdicts.values()))
-    left_out = len(rows) - shown
-    more: list[Sequence[Cell]] = [("allow", f"... {left_out:,} more sets: --format csv")]
-    return rows[:shown] + (more if left_out > 0 else [])
+    return rows[:shown] + _more(len(rows), "allow", shown=shown)
 
 
 _URGENT_FIRST = ("block", "undecided", "allow")

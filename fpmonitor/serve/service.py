@@ -19,6 +19,7 @@ from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.question import Question
 from fpmonitor.release.stored import count_answers
+from fpmonitor.safe_files import beside
 from fpmonitor.serve.keys import read_keys
 from fpmonitor.serve.metrics import Metrics
 from fpmonitor.serve.names import ApiNames
@@ -245,7 +246,7 @@ class Service:
     def _state(self) -> object:
         """Say what changes when the database does."""
         found = []
-        for path in (self.config.db, self.config.db.with_name(f"{self.config.db.name}.wal")):
+        for path in (self.config.db, *beside(self.config.db, ".wal")):
             with suppress(OSError):
                 found.append((path.name, path.stat().st_size, path.stat().st_mtime_ns))
         return tuple(found)
