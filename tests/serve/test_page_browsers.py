@@ -43,6 +43,7 @@ from fpmonitor.vocabulary import known_apis, randomised_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from starlette.requests import Request
@@ -109,6 +110,9 @@ class Browser(Protocol):
 
     def run(self, expression: str) -> Any: ...
 
+    def tab(self) -> AbstractContextManager[Browser]:
+        """Open another tab of the same visitor, and close it in the end."""
+
 
 class Chromium:
     def __init__(self, page: Any) -> None:
@@ -119,6 +123,12 @@ class Chromium:
 
     def run(self, expression: str) -> Any:
         return self.page.evaluate(expression)
+
+    @contextmanager
+    def tab(self) -> Iterator[Chromium]:
+        page = self.page.context.new_page()
+        yield Chromium(page)
+        page.close()
 
 
 class Firefox:
@@ -136,6 +146,15 @@ class Firefox:
     def run(self, expression: str) -> Any:
         script = {"script": f"return {expression}", "args": []}
         return self._call("WebDriver:ExecuteScript", script)["value"]
+
+    @contextmanager
+    def tab(self) -> Iterator[Firefox]:
+        first = self._call("WebDriver:GetWindowHandle", {})["value"]
+        opened = self._call("WebDriver:NewWindow", {"type": "tab"})["handle"]
+        self._call("WebDriver:SwitchToWindow", {"handle": opened})
+        yield self
+        self._call("WebDriver:CloseWindow", {})
+        self._call("WebDriver:SwitchToWindow", {"handle": first})
 
     def close(self) -> None:
         self._file.close()
@@ -165,7 +184,7 @@ def chromium() -> Iterator[Chromium]:
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking"]
         )
         try:
-            yield Chromium(browser.new_page())
+            yield Chromium(browser.new_context().new_page())
         finally:
             browser.close()
 
@@ -366,7 +385,7 @@ def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Se
             "{ document.title = 'kept'; })"
         )
         wait(lambda: browser.run("document.title") == "kept")
-        # Pages go before the service answers: by a reload, and by a link.
+        # Pages go before the service answers: by a reload, by a link, and with their tab.
         service.seconds_to_answer = 1
         browser.open("about:blank")
         browser.open(f"http://127.0.0.1:{site}/")
@@ -374,6 +393,9 @@ def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Se
         browser.run("void location.reload()")
         assert len(service.beacons.get(timeout=SECONDS)) == 2
         browser.open("about:blank")
+        with browser.tab() as tab:
+            tab.open(f"http://127.0.0.1:{site}/")
+            assert len(service.beacons.get(timeout=SECONDS)) == 2
         service.seconds_to_answer = 0
         assert outcome_of(browser, f"http://127.0.0.1:{site}/")["records"] == 2
         assert len(service.beacons.get(timeout=SECONDS)) == 2
