@@ -95,6 +95,12 @@ class Service:
         self.decision: Decision | None = None
         if config.decision is not None:
             self.decision = read_decision(config.decision)
+            if config.source and self.decision.source not in {None, config.source}:
+                raise InputError(
+                    f"{config.decision} is about the source {self.decision.source}, and `source` "
+                    f"is {config.source}",
+                    hint="decide again with the source of the settings, or leave `source` out",
+                )
         self._lock = threading.Lock()
         self._rates: dict[str, tuple[float, float]] = {}
         self._held: _Held | None = None

@@ -4,7 +4,7 @@ WITH inside AS (
     SELECT visit_id, user_id FROM visit
     WHERE ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
         AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
-        AND ($source::VARCHAR IS NULL OR source_id IN (SELECT source_id FROM source WHERE name = $source OR ends_with(name, ' via ' || $source)))
+        AND ($source::VARCHAR IS NULL OR coalesce(source_id IN (SELECT source_id FROM source WHERE name = ltrim($source, '!') OR ends_with(name, ' via ' || ltrim($source, '!'))), false) <> starts_with($source, '!'))
 ),
 repeated AS (SELECT user_id FROM inside GROUP BY user_id HAVING count(*) > 1)
 SELECT api_id, user_id, count(DISTINCT value_id) > 1 AS changed,

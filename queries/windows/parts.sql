@@ -3,6 +3,6 @@ SELECT visit.{part} AS part, any_value({table}.{label}) AS label, count(*) AS vi
 FROM visit LEFT JOIN {table} ON {table}.{part} = visit.{part}
 WHERE ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
     AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
-    AND ($source::VARCHAR IS NULL OR visit.source_id IN (SELECT source_id FROM source WHERE name = $source OR ends_with(name, ' via ' || $source)))
+    AND ($source::VARCHAR IS NULL OR coalesce(visit.source_id IN (SELECT source_id FROM source WHERE name = ltrim($source, '!') OR ends_with(name, ' via ' || ltrim($source, '!'))), false) <> starts_with($source, '!'))
 GROUP BY visit.{part}
 ORDER BY first

@@ -4,6 +4,6 @@ FROM visit
 WHERE "time" IS NOT NULL
     AND ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
     AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
-    AND ($source::VARCHAR IS NULL OR source_id IN (SELECT source_id FROM source WHERE name = $source OR ends_with(name, ' via ' || $source)))
+    AND ($source::VARCHAR IS NULL OR coalesce(source_id IN (SELECT source_id FROM source WHERE name = ltrim($source, '!') OR ends_with(name, ' via ' || ltrim($source, '!'))), false) <> starts_with($source, '!'))
 GROUP BY ALL
 ORDER BY since

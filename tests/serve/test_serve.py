@@ -321,12 +321,19 @@ def test_the_days_of_a_key_are_those_of_all_that_came_by_it(tmp_path: Path) -> N
 
 
 def test_made_up_users_of_another_key_confirm_no_guess(tmp_path: Path) -> None:
-    """Nine users of a public key with a guessed value: where they count, the upper limit tells."""
-    told, counted = [], []
+    """Nine users of a public key with a guessed value: where they count, the upper limit tells.
+
+    Where the service leaves that key out, and in a question about another key alone, nothing does.
+    """
+    told: list[Any] = []
+    counted: dict[str | None, list[Any]] = {None: [], "own": [], "!public": []}
     for guess in ("rare", "else"):
         folder = tmp_path / guess
         folder.mkdir()
-        config = config_of(folder, source="own")
+        config = config_of(folder, source="!public")
+        (folder / "log.jsonl").write_text('{"user": "of a log", "A.a": "common"}\n')
+        with Monitor(config.db, create=True) as monitor:
+            monitor.ingest([str(folder / "log.jsonl")])
         keys = {
             name: {"authorization": f"Bearer {add_key(config.keys_file, 'write', name)}"}
             for name in ("own", "public")
@@ -343,14 +350,27 @@ def test_made_up_users_of_another_key_confirm_no_guess(tmp_path: Path) -> None:
                     assert answer.status_code == 202
             asyncio.run(service_of(client).move())
             answer = client.get("/v1/exposure?apis=A.a").json()
-            assert answer["users"] == 122
+            assert answer["users"] == 123
             told.append((answer, client.get("/dashboard/explore?api=A.a").text))
-        with Monitor(config.db, audience=Audience.OTHERS) as monitor:
-            [report] = monitor.exposure([["A.a"]], k=10)
-            counted.append((report.users, report.upper))
+        for source, found in counted.items():
+            window = Window(source=source)
+            with Monitor(config.db, audience=Audience.OTHERS, window=window) as monitor:
+                [report] = monitor.exposure([["A.a"]], k=10)
+                found.append((report.users, report.upper))
     assert told[0] == told[1]
-    assert counted[0] != counted[1]
-    assert {users for users, _ in counted} == {132}
+    assert {source for source, (one, other) in counted.items() if one != other} == {None}
+    assert [users for (users, _), _ in counted.values()] == [133, 122, 123]
+
+
+def test_a_decision_about_another_source_than_the_settings_is_refused(tmp_path: Path) -> None:
+    config = with_decision(tmp_path)
+    assert config.decision is not None
+    decision = json.loads(config.decision.read_text(encoding="utf-8"))
+    decision["view"]["source"] = "public"
+    config.decision.write_text(json.dumps(decision), encoding="utf-8")
+    with pytest.raises(InputError, match="about the source public, and `source` is !public"):
+        create_app(replace(config, source="!public"))
+    create_app(replace(config, source="public"))
 
 
 def test_a_file_of_keys_is_on_disk_with_its_folder_before_a_key_is_shown(
@@ -377,10 +397,16 @@ def test_a_file_of_keys_is_on_disk_with_its_folder_before_a_key_is_shown(
 def test_an_address_in_use_is_an_error_that_names_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert run(["serve", "--db", str(tmp_path / "s.duckdb"), "--port", str(port)]) == 2
-    assert f"127.0.0.1:{port}: cannot listen there" in capsys.readouterr().err
+    """And a service that takes records of pages says before that anybody can make up users."""
+    settings = tmp_path / "serve.toml"
+    for db, source, is_noted in (("a", "", True), ("b", 'source = "!page"', False)):
+        settings.write_text(f'db = "{db}"\norigins = ["https://shop.example"]\n{source}\n')
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            assert run(["serve", "--config", str(settings), "--port", str(port)]) == 2
+        said = capsys.readouterr().err
+        assert f"127.0.0.1:{port}: cannot listen there" in said
+        assert ("make up users" in said) == is_noted
 
 
 def test_a_free_port_is_told(tmp_path: Path) -> None:
