@@ -910,7 +910,7 @@ def test_health_is_not_ok_when_nobody_moves_records_any_more(
 
 def test_a_spool_that_is_taken_away_takes_no_records_and_is_not_ok(tmp_path: Path) -> None:
     """What is written to a file without a name would be acknowledged, and be gone."""
-    config = config_of(tmp_path)
+    config = with_decision(tmp_path)
     for taken in (config.spool_folder / "open.observations.jsonl", config.spool_folder):
         with client_of(config) as client:
             sent = client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
@@ -921,6 +921,7 @@ def test_a_spool_that_is_taken_away_takes_no_records_and_is_not_ok(tmp_path: Pat
             asyncio.run(service_of(client).move())
             health = client.get("/healthz")
             assert (health.status_code, health.json()["status"]) == (503, "failing")
+            assert client.get("/").status_code == 200, "the history of readings is in the folder"
     with client_of(config) as client:
         assert client.get("/healthz").json()["status"] == "ok", "it has a new folder"
 
