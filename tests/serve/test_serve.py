@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 HOME = "http://localhost"
 PLANTED = "planted-value-7c1f"
 TEXT = {"content-type": "text/plain"}
+RESULT = {"user": "u", "components": {"vendor": {"value": "v", "duration": 1}}}
 
 
 def lines(users: range, value: str = "x") -> str:
@@ -168,6 +169,7 @@ def test_gzip_is_unpacked_up_to_the_limit(tmp_path: Path) -> None:
         ('{"user": "u", "api": "A.a", "more": 1}', TEXT, 400),
         ('{"user": "u", "api": "A.a", "value": NaN}', TEXT, 400),
         (b'{"user": "u", "api": "A.a", "value": "\xff"}', TEXT, 400),
+        (json.dumps(RESULT | {"version": "9" * 101}), TEXT, 400),
         (lines(range(2)) + '{"user": "u"}\n', TEXT, 400),
         (lines(range(9)), TEXT, 413),
         ("x" * 9000, TEXT, 413),
