@@ -10,6 +10,7 @@ from fpmonitor.errors import PolicyError, UnknownNameError
 
 MAX_POPULATION = 10**10
 MAX_K = 10**6
+MAX_BIAS = 100
 
 
 def check_threshold(k: int, population: int) -> None:
@@ -64,6 +65,37 @@ def check_share(argument: str, value: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SampleModel:
+    """How the observed users may differ from independent draws from the population.
+
+    Attributes
+    ----------
+    bias
+        Factor by which the share of any kind of user in the population may differ from that among
+        those observed, in [1, 100].
+
+    Raises
+    ------
+    PolicyError
+        A number is out of its range.
+    """
+
+    bias: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bias <= MAX_BIAS:
+            raise PolicyError(
+                "bias",
+                f"must lie between 1 and {MAX_BIAS}, got {self.bias}",
+                hint="it is a factor: 1.25 if shares may be up to a quarter higher or a fifth "
+                "lower than observed",
+            )
+
+
+PLAIN_DRAWS = SampleModel()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What must hold, for whom, and how sure one must be.
 
@@ -83,12 +115,14 @@ class Policy:
     realised
         Whether the budget is for the users of one population, and not for the average over
         populations.
+    sample
+        How the observed users may differ from the population.
 
     Raises
     ------
     PolicyError
-        A number is out of its range, there is no candidate, or nothing is estimated whose average
-        could differ.
+        A number is out of its range, there is no candidate, or nothing is estimated that could
+        differ.
     """
 
     k: int
@@ -97,18 +131,21 @@ class Policy:
     delta: float | None
     candidates: tuple[str, ...]
     realised: bool = False
+    sample: SampleModel = PLAIN_DRAWS
 
     def __post_init__(self) -> None:
         check_threshold(self.k, self.population)
         check_share("budget", self.budget)
         if self.delta is not None:
             check_share("delta", self.delta)
-        if self.realised and self.delta is None:
-            raise PolicyError(
-                "realised",
-                "the observed users are counted themselves, no average",
-                hint="leave --realised away, or --setting sample",
-            )
+        differs = {"realised": self.realised, "bias": self.sample.bias != 1}
+        for argument in differs if self.delta is None else ():
+            if differs[argument]:
+                raise PolicyError(
+                    argument,
+                    "the observed users are counted themselves, and stand for no others",
+                    hint=f"leave --{argument} away, or --setting sample",
+                )
         if not self.candidates:
             raise PolicyError("candidates", "name at least one API")
         object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
 from fpmonitor.errors import PolicyError
-from fpmonitor.policy import check_share, check_threshold
+from fpmonitor.policy import PLAIN_DRAWS, SampleModel, check_share, check_threshold
 
 Missing = Literal["value", "drop", "exposed"]
 
@@ -28,6 +28,8 @@ class Question:
         `value`: an absent observation is a value like others; `drop`: only users with an
         observation of every API that is asked for; `exposed`: who lacks a value of a set shares it
         with nobody. Then, too, a larger set only splits groups.
+    sample
+        How the observed users may differ from the population.
 
     Raises
     ------
@@ -39,6 +41,7 @@ class Question:
     population: int | None = None
     delta: float = 0.05
     missing: Missing = "value"
+    sample: SampleModel = PLAIN_DRAWS
 
     def __post_init__(self) -> None:
         check_share("delta", self.delta)

@@ -370,7 +370,7 @@ def _limits(population: Population, decision: Decision) -> dict[ApiSet, tuple[fl
     if not sets or asked.users < policy.k:
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta
-    question = Question(policy.k, policy.population, delta or _ANY)
+    question = Question(policy.k, policy.population, delta or _ANY, sample=policy.sample)
     sample = asked.sample(question, sets, chosen=True)
     sample.ask(sets)
     found = {}

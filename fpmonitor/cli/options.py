@@ -12,6 +12,7 @@ import typer
 
 import fpmonitor
 from fpmonitor.errors import InputError
+from fpmonitor.policy import SampleModel
 from fpmonitor.question import Missing, Question
 
 OutputFormat = Literal["table", "json", "csv"]
@@ -284,6 +285,28 @@ class Asked(Exposure):
     def question(self) -> Question:
         """The question that the options ask."""
         return Question(self.k, self.population, self.delta, self.missing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedOfSample(Asked):
+    """Options for a question whose users may differ from the population."""
+
+    bias: Annotated[
+        float,
+        typer.Option(
+            "--bias",
+            help="Factor by which any kind of user may be more or less frequent in the population "
+            "than among the observed users.",
+            show_default="1, no bias",
+            metavar="FACTOR",
+        ),
+    ] = 1.0
+
+    @property
+    def question(self) -> Question:
+        """The question that the options ask."""
+        sample = SampleModel(bias=self.bias)
+        return Question(self.k, self.population, self.delta, self.missing, sample)
 
 
 def split_names(text: str) -> tuple[str, ...]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fpmonitor.policy import PLAIN_DRAWS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.decide.decision import Setting
-    from fpmonitor.policy import Policy
+    from fpmonitor.policy import Policy, SampleModel
     from fpmonitor.population.views import Volatile
     from fpmonitor.question import Missing
 
@@ -57,7 +59,14 @@ def guarantee(terms: Terms) -> str:
     return " ".join(filter(None, (clause(terms) for clause in _CLAUSES)))
 
 
-def limits(*, population: int, users: int, delta: float, together: bool = False) -> str:
+def limits(
+    *,
+    population: int,
+    users: int,
+    delta: float,
+    together: bool = False,
+    sample: SampleModel = PLAIN_DRAWS,
+) -> str:
     """Say what limits of exposures promise: each for its set, or all sets together."""
     whose = (
         "All limits hold together with probability {}, whichever sets are chosen after looking"
@@ -67,7 +76,17 @@ def limits(*, population: int, users: int, delta: float, together: bool = False)
     return (
         f"{whose.format(f'{1 - delta:.6g}')}, however often one asks again while users are "
         f"added, for the average over populations of {population:,}, if the {users:,} observed "
-        "users and theirs are independent draws from one distribution."
+        f"users and theirs are {draws(sample)}."
+    )
+
+
+def draws(sample: SampleModel) -> str:
+    """Say how the observed users and those of the population came to be what they are."""
+    if sample.bias == 1:
+        return "independent draws from one distribution"
+    return (
+        f"independent draws, and no kind of user is more than {sample.bias:g} times as frequent "
+        "among the ones as among the others"
     )
 
 
@@ -96,7 +115,7 @@ def _promise(terms: Terms) -> str:
     return (
         f"With probability at least {1 - policy.delta:.6g}, every set on the allow list {exposed}, "
         f"{whom} of {policy.population:,}, {_choice(terms)} the {terms.users:,} observed users and "
-        f"{theirs} are independent draws from one distribution."
+        f"{theirs} are {draws(policy.sample)}."
     )
 
 
@@ -114,8 +133,11 @@ def _choice(terms: Terms) -> str:
     chosen, fixed = "APIs and view of the users are", ""
     if terms.missing == "drop":
         chosen, fixed = "view of the users is", "the candidates, "
+    numbers = "k, population and budget"
+    if terms.policy.sample.bias != 1:
+        numbers = "k, population, budget and bias"
     return (
-        f"whichever {chosen} chosen after looking and {looks} {fixed}k, population and budget were "
+        f"whichever {chosen} chosen after looking and {looks} {fixed}{numbers} were "
         "fixed before the data were seen and that"
     )
 

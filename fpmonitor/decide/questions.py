@@ -16,7 +16,7 @@ import msgspec
 
 from fpmonitor.decide.decision import Setting  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.errors import UndecidableError
-from fpmonitor.policy import Policy
+from fpmonitor.policy import Policy, SampleModel
 from fpmonitor.population.views import View, Volatile
 from fpmonitor.question import Missing  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.results import Result
@@ -265,6 +265,7 @@ class _PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     candidates: list[str]
     delta: float = 0.05
     realised: bool = False
+    bias: float = 1.0
     missing: Missing = "value"
     source: str | None = None
     since: datetime | None = None
@@ -299,6 +300,7 @@ def read_policy(path: Path) -> AskedQuestion:
             delta=asked.delta,
             candidates=tuple(asked.candidates),
             realised=asked.realised,
+            sample=SampleModel(bias=asked.bias),
         ),
         missing=asked.missing,
         view=View(

@@ -24,7 +24,8 @@ from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from fpmonitor.estimate.margins import Cells, Sign
+    from fpmonitor.estimate.exposure import Sign
+    from fpmonitor.estimate.margins import Cells
 
 _REACH = 3.5  # of the clock, in standard deviations of the arrival of a user
 _STEP = 0.9  # of the clock, in standard deviations of the thinning
@@ -115,7 +116,8 @@ def _log_factor(
 class Base:
     """A score and the bound of its moment: fixed before the first user, used at every look.
 
-    `ln E exp(sign phi(C)) <= p W(F(p))` for `C ~ Poisson(mean p)` and all `p` in (0, 1], with
+    `ln E exp(sign phi(C)) <= p W(F(p))` for `C ~ Poisson(mean p)`, `F` the `biased_exposure` and
+    all `p` in (0, 1], with
     `phi(c) = weights[j] c` for `starts[j] <= c < starts[j + 1]` and 0 from the last start on.
 
     Attributes
@@ -136,6 +138,8 @@ class Base:
         float64: vertices of `W`, nats, on the side where it falls (sign -1) or rises (sign +1).
     slope, intercept
         Line `slope F + intercept` above `W` that touches it at the budget, nats.
+    bias
+        As in `PoissonLaws`.
     """
 
     sign: Sign
@@ -150,6 +154,7 @@ class Base:
     bounds: NDArray[np.float64]
     slope: float
     intercept: float
+    bias: float = 1.0
 
     @property
     def bound(self) -> float:
@@ -205,6 +210,7 @@ def design_base(
         monotone=monotone,
         k=laws.k,
         population=laws.population,
+        bias=laws.bias,
         budget=budget,
         mean=laws.mean,
         starts=laws.starts,
@@ -287,6 +293,7 @@ class AveragedScore:
             "weights": self.weights.tolist(),
             "scale": self.scale,
             "charge": self.charge,
+            **({} if base.bias == 1 else {"bias": base.bias}),
         }
 
 

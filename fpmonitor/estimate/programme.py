@@ -20,7 +20,7 @@ import scipy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.margins import Sign
+    from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.poisson import PoissonLaws
 
 _EVERY, _POINTS = 3, 500  # of the grid; the bound takes all of its points
@@ -103,9 +103,9 @@ class _Programme:
         self.atoms, self.weight_of_atom = laws.atoms[order], laws.weight_of_atom[order]
         self.first_atom = np.searchsorted(self.weight_of_atom, np.arange(size))
         self.rates, self.means = laws.rates[np.ix_(chosen, order)], laws.means[chosen]
-        self.exposure = laws.exposure[chosen]
+        self.exposure = laws.exposure[self.sign][chosen]
         by_weight = self._by_weight((reference_law(laws) @ laws.rates)[order] * self.atoms)
-        first = np.interp(laws.starts[:-1], laws.means, laws.exposure)
+        first = np.interp(laws.starts[:-1], laws.means, laws.exposure[self.sign])
         first[0] = 1.0
         ends = (laws.starts[1:] - 1).astype(np.float64)
         weights = self._best_tilt(first, by_weight) * first

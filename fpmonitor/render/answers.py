@@ -90,7 +90,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             f"{first.population:,}"
         ),
         caption=(
-            f"{limits(population=first.population, users=first.users, delta=first.delta)} "
+            f"{_limits_of(first)} "
             f"`observed`: share of the observed users. {_ESTIMATES} "
             f"`n/2^H`: group size by the entropy reading. {_OFF_BY}"
             f"{masked_note(api for r in reports for api in r.masked)}"
@@ -104,6 +104,15 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             *columns("right", "off by", "worst 5 %", "worst 1 %"),
         ],
         rows=list(map(_exposure_row, reports)),
+    )
+
+
+def _limits_of(report: ExposureReport) -> str:
+    return limits(
+        population=report.population,
+        users=report.users,
+        delta=report.delta,
+        sample=report.sample,
     )
 
 

@@ -15,7 +15,7 @@ from scipy import special, stats
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.averaging import AveragedScore, Base, averaged, clock
 from fpmonitor.estimate.criterion import score
-from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.estimate.exposure import biased_exposure, exposure_probability
 from fpmonitor.estimate.looks import (
     Criteria,
     base_of,
@@ -30,7 +30,7 @@ from fpmonitor.spectrum import CountSpectrum
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.margins import Sign
+    from fpmonitor.estimate.exposure import Sign
 
 DELTA = 0.05
 RARE = 10**8  # a population in which no two users share what few have
@@ -152,7 +152,8 @@ def test_bounds_of_any_weights_hold_between_the_grid_points_and_need_their_margi
         population = k + int(10 ** rng.uniform(1, 7))
         budget = float(rng.choice([1e-3, 0.05, 0.5]))
         mean = useful_mean(mean, k=k, population=population, budget=budget, largest_count=2_000)
-        laws = poisson_laws(mean=mean, k=k, population=population, budget=budget)
+        bias = float(rng.choice([1, 1, 1.2, 4]))
+        laws = poisson_laws(mean=mean, k=k, population=population, budget=budget, bias=bias)
         size = laws.starts.size - 1
         shapes = [
             np.sort(rng.random(size))[::-1],
@@ -166,11 +167,16 @@ def test_bounds_of_any_weights_hold_between_the_grid_points_and_need_their_margi
         cell = rng.integers(1, laws.means.size - 1, 60)
         inside = laws.means[cell] + np.diff(laws.means)[cell] * rng.random(60)
         exact = moments_between(cells, weights, sign, inside)
-        exposure = exposure_probability(np.minimum(inside / mean, 1), k=k, population=population)
+        exposure = biased_exposure(
+            np.minimum(inside / mean, 1), k=k, population=population, bias=bias, sign=sign
+        )
         slack = []
         for corrected, bounds in (
             (cells.exposure[sign], cells.bounds(weights, sign)),
-            (laws.exposure, np.append(0, moments_between(cells, weights, sign, laws.means[1:]))),
+            (
+                laws.exposure[sign],
+                np.append(0, moments_between(cells, weights, sign, laws.means[1:])),
+            ),
         ):
             # lines through pairs of corners, raised above all of them
             slopes = sign * np.abs(np.append(0, np.diff(bounds[::40]) / 0.01))
