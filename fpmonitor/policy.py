@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fpmonitor.errors import PolicyError, UnknownNameError
@@ -11,6 +11,7 @@ from fpmonitor.errors import PolicyError, UnknownNameError
 MAX_POPULATION = 10**10
 MAX_K = 10**6
 MAX_BIAS = 100
+_ROUNDED_SHARES = 1e-6
 
 
 def check_threshold(k: int, population: int) -> None:
@@ -65,6 +66,37 @@ def check_share(argument: str, value: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Strata:
+    """Known shares of parts of the population.
+
+    Attributes
+    ----------
+    by
+        What tells the stratum of a user: an API as the log or the vocabulary calls it, or
+        `browser family`.
+    shares
+        Value -> share of the population; `other` stands for all other values, and for none.
+
+    Raises
+    ------
+    PolicyError
+        Fewer than two strata, a share that is none, or shares that do not add up to 1.
+    """
+
+    by: str
+    shares: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if len(self.shares) < 2:
+            raise PolicyError("strata", "name at least two, each with its share")
+        for name, share in self.shares.items():
+            check_share(f"share of {name!r}", share)
+        total = math.fsum(self.shares.values())
+        if abs(total - 1) > _ROUNDED_SHARES:
+            raise PolicyError("strata", f"shares must add up to 1, got {total:.6g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SampleModel:
     """How the observed users may differ from independent draws from the population.
 
@@ -72,7 +104,9 @@ class SampleModel:
     ----------
     bias
         Factor by which the share of any kind of user in the population may differ from that among
-        those observed, in [1, 100].
+        those observed, in [1, 100]; within each stratum where there are some.
+    strata
+        What shares of the population are known; null: none, and those observed count as they come.
 
     Raises
     ------
@@ -81,6 +115,7 @@ class SampleModel:
     """
 
     bias: float = 1.0
+    strata: Strata | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.bias <= MAX_BIAS:
@@ -138,7 +173,11 @@ class Policy:
         check_share("budget", self.budget)
         if self.delta is not None:
             check_share("delta", self.delta)
-        differs = {"realised": self.realised, "bias": self.sample.bias != 1}
+        differs = {
+            "realised": self.realised,
+            "bias": self.sample.bias != 1,
+            "strata": self.sample.strata is not None,
+        }
         for argument in differs if self.delta is None else ():
             if differs[argument]:
                 raise PolicyError(

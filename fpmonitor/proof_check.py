@@ -505,11 +505,11 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             "universe": content.get("universe") or len(policy["candidates"]),
             "budget": policy["budget"],
             "delta": level,
-            "bias": policy.get("sample", {}).get("bias"),
+            "bias": policy.get("sample", {}).get("bias", 1.0),
         }
         if realised and sign < 0:
             asked |= {"delta": level / 2, "budget": content["proof"][side].get("budget")}
-        reason = check_proof(content["proof"][side], asked)
+        reason = check_proof({"bias": 1.0, **content["proof"][side]}, asked)
         if not reason and not _is_share(level / policy["delta"], content):
             reason = "another question: level"
         yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)

@@ -127,7 +127,11 @@ def decide_sets(
         engine="memory" if in_memory else engine_name,
         **options,
     )
-    return replace(decision, names=population.names(policy.candidates))
+    decision = replace(decision, names=population.names(policy.candidates))
+    drawn = asked.stratified
+    if drawn is None:
+        return decision
+    return replace(decision, observed=drawn.observed, binding_stratum=drawn.binding)
 
 
 def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[str, float]:

@@ -177,7 +177,9 @@ class ExposureReport(Result):
     def _details(self) -> dict[str, Any]:
         details: dict[str, Any] = {}
         if self.sample != PLAIN_DRAWS:
-            details["sample"] = asdict(self.sample)
+            details["sample"] = {
+                name: value for name, value in asdict(self.sample).items() if value is not None
+            }
         if self.realised is not None:
             details["realised_lower"] = self.realised.lower
             details["realised_upper"] = self.realised.upper

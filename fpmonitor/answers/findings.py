@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
@@ -140,11 +140,12 @@ def gather_findings(
     progress("measuring what one more API would cost")
     costs = preview_sets(population, decision, one_more) if recommended else []
     progress("drawing exposure curves")
-    curves = [report_curve(population, question, apis) for apis in shown if apis]
+    observed = replace(question, sample=PLAIN_DRAWS)  # curves and trends describe the users
+    curves = [report_curve(population, observed, apis) for apis in shown if apis]
     progress("ranking by entropy and by exposure")
     ranking = rank_sets(population, question, size=2 if pairs else 1, candidates=candidates)
     progress("following the weeks")
-    trend = None if windows is None else _trend_of(windows, question, recommended)
+    trend = None if windows is None else _trend_of(windows, observed, recommended)
     progress("describing the users")
     return Findings(
         decision=decision,

@@ -13,7 +13,7 @@ import typer
 import fpmonitor
 from fpmonitor.errors import InputError
 from fpmonitor.policy import SampleModel
-from fpmonitor.question import Missing, Question
+from fpmonitor.question import Missing, Question, read_strata
 
 OutputFormat = Literal["table", "json", "csv"]
 _MOST_DIGITS = 30
@@ -301,11 +301,21 @@ class AskedOfSample(Asked):
             metavar="FACTOR",
         ),
     ] = 1.0
+    strata: Annotated[
+        Path | None,
+        typer.Option(
+            "--strata",
+            help="TOML file with known shares of parts of the population, such as countries: as "
+            "many users as possible are drawn by them.",
+            metavar="SHARES.toml",
+        ),
+    ] = None
 
     @property
     def question(self) -> Question:
         """The question that the options ask."""
-        sample = SampleModel(bias=self.bias)
+        strata = None if self.strata is None else read_strata(self.strata)
+        sample = SampleModel(bias=self.bias, strata=strata)
         return Question(self.k, self.population, self.delta, self.missing, sample)
 
 

@@ -103,7 +103,11 @@ def decide(
         Nothing can be certified of so few users or of so large groups, or one set is certified both
         within and above the budget.
     """
-    for option, given in (("realised", policy.realised), ("bias", policy.sample.bias != 1)):
+    for option, given in (
+        ("realised", policy.realised),
+        ("bias", policy.sample.bias != 1),
+        ("strata", policy.sample.strata is not None),
+    ):
         if forecast and given:
             raise InputError(
                 f"forecast: not with --{option}", hint=f"leave --forecast or --{option} away"

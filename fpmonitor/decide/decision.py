@@ -70,6 +70,9 @@ class Decision(Result):
         For each allowed set the largest factor, of a fixed list, by which the shares of all kinds
         of users may differ between the observed users and the population; null when it was not
         asked for.
+    observed, binding_stratum
+        Where users were drawn by the shares of strata: of how many, and the stratum that had none
+        left, so that more of it would be more to decide on. Null elsewhere.
     view, source
         How the users were looked at, and the one source whose observations counted, null for all.
     masked
@@ -113,6 +116,8 @@ class Decision(Result):
     undecided: tuple[ApiSet, ...]
     users_needed: tuple[_Count | None, ...] | None = None
     users_range: tuple[tuple[_Count | None, _Count | None], ...] | None = None
+    observed: _Count | None = None
+    binding_stratum: str | None = None
     bias_tolerated: tuple[_Factor, ...] | None = None
     recommended: ApiSet
     utility: _Amount | None = None
@@ -211,13 +216,22 @@ class Decision(Result):
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it stands in a decision file."""
         content = untyped(self)
-        for name in ("users_needed", "users_range", "bias_tolerated", "coverage"):
+        for name in (
+            "users_needed",
+            "users_range",
+            "bias_tolerated",
+            "observed",
+            "binding_stratum",
+            "coverage",
+        ):
             if content[name] is None:
                 del content[name]
         if not self.names:
             del content["names"]
         if self.policy.sample == PLAIN_DRAWS:
             del content["policy"]["sample"]
+        elif self.policy.sample.strata is None:
+            del content["policy"]["sample"]["strata"]
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")

@@ -73,21 +73,29 @@ def limits(
         if together
         else "Each limit holds with probability {} for a set named before looking"
     )
+    looks = "however often one asks again while users are added"
+    if sample.strata is not None:
+        looks = "asked once, of users drawn by the shares of strata"
     return (
-        f"{whose.format(f'{1 - delta:.6g}')}, however often one asks again while users are "
-        f"added, for the average over populations of {population:,}, if the {users:,} observed "
-        f"users and theirs are {draws(sample)}."
+        f"{whose.format(f'{1 - delta:.6g}')}, {looks}, for the average over populations of "
+        f"{population:,}, if the {users:,} observed users and theirs are {draws(sample)}."
     )
 
 
 def draws(sample: SampleModel) -> str:
     """Say how the observed users and those of the population came to be what they are."""
-    if sample.bias == 1:
-        return "independent draws from one distribution"
-    return (
-        f"independent draws, and no kind of user is more than {sample.bias:g} times as frequent "
-        "among the ones as among the others"
-    )
+    said = "independent draws from one distribution"
+    if sample.bias != 1:
+        said = (
+            f"independent draws, and no kind of user is more than {sample.bias:g} times as "
+            "frequent among the ones as among the others"
+        )
+    if sample.strata is not None:
+        said += (
+            f", within each of the {len(sample.strata.shares)} strata of {sample.strata.by}, whose "
+            "shares are taken as given"
+        )
+    return said
 
 
 def scarce(coverage: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
@@ -122,6 +130,8 @@ def _promise(terms: Terms) -> str:
 def _choice(terms: Terms) -> str:
     """Say what may be chosen after looking, up to the assumption."""
     looks = "however often this question is decided anew while users are added, provided that"
+    if terms.policy.sample.strata is not None:
+        looks = "decided once, of users drawn by the shares of strata, provided that"
     if terms.registered:
         return f"as registered before the first user was stored, and {looks}"
     if terms.universe is None:
@@ -134,8 +144,11 @@ def _choice(terms: Terms) -> str:
     if terms.missing == "drop":
         chosen, fixed = "view of the users is", "the candidates, "
     numbers = "k, population and budget"
-    if terms.policy.sample.bias != 1:
-        numbers = "k, population, budget and bias"
+    for number, named in (
+        ("bias", terms.policy.sample.bias != 1),
+        ("shares", terms.policy.sample.strata is not None),
+    ):
+        numbers = numbers.replace(" and", ",") + f" and {number}" if named else numbers
     return (
         f"whichever {chosen} chosen after looking and {looks} {fixed}{numbers} were "
         "fixed before the data were seen and that"

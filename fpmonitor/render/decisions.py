@@ -63,7 +63,11 @@ def decision(decided: Decision, data: str = "") -> Output:
         sections=frozenset(range(len(borders))),
     )
     return Output(
-        preface=tuple(filter(None, (answer(decided), decided.guarantee, tolerance(decided), data))),
+        preface=tuple(
+            filter(
+                None, (answer(decided), decided.guarantee, drawn(decided), tolerance(decided), data)
+            )
+        ),
         tables=[actions, sets],
         rows=decided.rows(),
         document=decided.to_json(),
@@ -79,6 +83,16 @@ def answer(decided: Decision) -> str:
     """Say what a site may read, and how many sets have which verdict."""
     listed = f": {', '.join(decided.recommended)}" if decided.recommended else ""
     return f"{headline(decided)}{listed}. {counted(decided)}"
+
+
+def drawn(decided: Decision) -> str:
+    """Say how many users count where they were drawn by the shares of strata."""
+    if decided.observed is None:
+        return ""
+    return (
+        f"{decided.users:,} of {decided.observed:,} users could be drawn by the shares of the "
+        f"strata, until {decided.binding_stratum} had none left."
+    )
 
 
 def tolerance(decided: Decision) -> str:
@@ -222,6 +236,7 @@ def _view_words(question: AskedQuestion) -> Cell:
     words = {
         "observed users alone": question.setting == "sample",
         "realised": question.policy.realised,
+        "strata": question.policy.sample.strata,
         f"bias up to {question.policy.sample.bias:g}": question.policy.sample.bias != 1,
         f"missing {question.missing}": question.missing != "value",
         f"source {window.source}": window.source,
