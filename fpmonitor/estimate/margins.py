@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
+from fpmonitor.estimate.poisson import log_moments
 from fpmonitor.estimate.saddle_point import log_binomial, log_poisson
 
 if TYPE_CHECKING:
@@ -81,11 +82,14 @@ class Cells:
             -1 for an upper limit, +1 for a lower limit.
         """
         laws, means = self.laws, self.laws.means[1:]
-        excess = np.expm1(sign * laws.atoms * weights[laws.weight_of_atom])
-        rate = laws.rates[1:] @ excess + ACCURACY * (laws.rates[1:] @ np.abs(excess))
+        exponents = sign * laws.atoms * weights[laws.weight_of_atom]
+        excess = np.expm1(exponents)
+        above = means * (laws.rates[1:] @ excess + ACCURACY * (laws.rates[1:] @ np.abs(excess)))
+        moments = laws.unweighted[1:] + means * (laws.rates[1:] @ np.exp(exponents))
+        moments *= 1 + ACCURACY
         rise = self._rise(weights, sign)
         low, high = (
-            np.log1p(np.maximum(means * rate, ACCURACY - 1)[part] + rise)
+            log_moments(above[part] + rise, moments[part] + rise)
             for part in (slice(None, -1), slice(1, None))
         )
         # how far the logarithm of a chord may be above the chord of the logarithms

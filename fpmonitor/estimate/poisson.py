@@ -33,6 +33,7 @@ _MAX_ROOT_POINTS = 1800
 _EXPOSURE_POINTS = 721
 _SMALLEST_STEP = 1e-9  # of ln p; closer grid points would make differences meaningless
 _TAIL_SDS = 6.0
+SMALLEST_MOMENT = 1e-250  # far from underflow
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -74,6 +75,12 @@ class PoissonLaws:
     rates: NDArray[np.float64]
     starts: NDArray[np.int64]
 
+    @property
+    def unweighted(self) -> NDArray[np.float64]:
+        """Probability of the counts without a weight, 0 and the large ones, shape (P,)."""
+        large: NDArray[np.float64] = scipy.special.pdtrc(self.starts[-1] - 1, self.means)
+        return np.exp(-self.means) + large
+
     def weight_by_count(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weight of one user for each count 0, 1, ..., from the free weights, shape (W,)."""
         lengths = np.diff(self.starts)
@@ -111,6 +118,12 @@ def poisson_laws(*, mean: float, k: int, population: int, budget: float) -> Pois
         rates=np.hstack([at_low, at_high[:, wide]]),
         starts=np.append(low[np.unique(weight, return_index=True)[1]], end),
     )
+
+
+def log_moments(excess: NDArray[np.float64], moments: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`ln E f(C)`, of any shape, from both `E f(C) - 1` and `E f(C)`: each has lost digits."""
+    direct = np.log(np.maximum(moments, SMALLEST_MOMENT))
+    return np.where(excess > -0.5, np.log1p(np.maximum(excess, -0.5)), direct)
 
 
 def small_group_laws(k: int, population: int) -> PoissonLaws:

@@ -138,9 +138,15 @@ def moments_between(
     """`ln E f(C) / lambda` by summing over every count."""
     starts = cells.laws.starts
     counts = np.arange(1, starts[-1])
-    excess = np.expm1(sign * counts * np.repeat(weights, np.diff(starts)))
-    moment = stats.poisson.pmf(counts, means[:, np.newaxis]) @ excess
-    logarithms: NDArray[np.float64] = np.log1p(np.maximum(moment, 1e-9 - 1))
+    exponents = sign * counts * np.repeat(weights, np.diff(starts))
+    chances = stats.poisson.pmf(counts, means[:, np.newaxis])
+    excess = chances @ np.expm1(exponents)
+    others = np.exp(-means) + stats.poisson.sf(starts[-1] - 1, means)
+    logarithms = np.where(
+        excess > -0.5,
+        np.log1p(np.maximum(excess, -0.5)),
+        np.log(others + chances @ np.exp(exponents)),
+    )
     return logarithms / means
 
 
@@ -359,6 +365,7 @@ def certified_share(certified: AveragedScore, log_term: float) -> float:
         ((10**5, 10**5, 10), 1000, (0.917, 0.895, 0.875)),
         ((10**6, 10**6, 10), 1000, (0.967, 0.96, 0.954)),
         ((10**5, 10**6, 50), 1000, (0.87, 0.849, 0.83)),
+        ((10**5, 10**4, 1000), 1000, (0.73, 0.59, 0.47)),  # moments of e^-50
     ],
 )
 def test_the_documented_share_of_the_budget_is_certified_at_every_look(
