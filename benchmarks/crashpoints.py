@@ -39,19 +39,24 @@ from syscalls import Disk, digest, read_calls, trace
 
 from fpmonitor.cli import run
 from fpmonitor.errors import FpmonitorError
+from fpmonitor.monitor import Monitor
 from fpmonitor.private.client import seal_answers
 from fpmonitor.private.keys import KeyRing, read_keys, write_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import Study, first_ask
+from fpmonitor.sealing import open_file
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.service import Service
+from fpmonitor.store import database, encryption
 from fpmonitor.store.database import Database
 from fpmonitor.store.transfer import read_export
 from fpmonitor.store.upkeep import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    import duckdb
 
 SERVICE = "import sys; from fpmonitor.cli import run; sys.exit(run(sys.argv[1:]))"
 FLUSH = """
@@ -108,8 +113,26 @@ class Scenario:
 # ---- Commands
 
 
-def fpmonitor(*arguments: object) -> list[str]:
-    return [sys.executable, "-P", "-m", "fpmonitor", *map(str, arguments)]
+COMMAND = """
+import sys
+import crashpoints
+
+crashpoints.take_any_cipher()
+sys.exit(crashpoints.run(sys.argv[1:]))
+"""
+
+
+def take_any_cipher() -> None:
+    """Let DuckDB encrypt without its extension, by what it reads with; fpmonitor never does."""
+    really = encryption.load_cipher
+
+    def load(connection: duckdb.DuckDBPyConnection) -> None:
+        try:
+            really(connection)
+        except FpmonitorError:
+            connection.execute("SET force_mbedtls_unsafe = 'true'")
+
+    encryption.load_cipher = load
 
 
 def do(*arguments: object) -> None:
@@ -161,21 +184,28 @@ def command(*arguments: str) -> Callable[[Path, Callable[[list[str]], list[str]]
 
     def start(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
         given = [argument.replace("@", str(folder)) for argument in arguments]
-        whole = under(fpmonitor(*given, "--db", folder / "d.duckdb"))
-        ended = subprocess.run(whole, check=False, capture_output=True, cwd=folder)
+        whole = under([sys.executable, "-c", COMMAND, *given])
+        here = Path(__file__).parent  # whose module the script imports
+        environment = os.environ | {"FPMONITOR_DB": str(folder / "d.duckdb")}
+        ended = subprocess.run(whole, check=False, capture_output=True, cwd=here, env=environment)
         if ended.returncode not in {0, 3}:
             raise SystemExit(f"{given} ended with {ended.returncode}: {ended.stderr.decode()}")
 
     return start
 
 
+def key_in(folder: Path) -> Path | None:
+    """The key of the database of a folder, where it is encrypted."""
+    return folder / "key" if (folder / "key").exists() else None
+
+
 def content(folder: Path) -> Any:
     """What a database holds, and its contradictions; null for none, and for an empty one."""
     if not (folder / "d.duckdb").exists():
         return None
-    with Database(folder / "d.duckdb", create=True) as database:
-        found = verify(database)
-        names = database.rows("names/said", prefix="column:")
+    with Database(folder / "d.duckdb", create=True, key_file=key_in(folder)) as store:
+        found = verify(store)
+        names = store.rows("names/said", prefix="column:")
     flaws = sum(flaw.found for flaw in found.flaws)
     return (found.content.digest, names, flaws) if found.content.rows.get("batch") else None
 
@@ -195,6 +225,55 @@ def files(*names: str) -> Callable[[Path], Any]:
         return [path.read_bytes() if path.exists() else None for path in paths]
 
     return look
+
+
+def with_key(folder: Path) -> None:
+    do("db", "make-key", folder / "key", "--quiet")
+    for name, users in (("first", range(100)), ("next", range(50, 200))):
+        write_log(folder / f"{name}.jsonl", users)
+    on = ("--db", folder / "d.duckdb")
+    do("--key-file", folder / "key", "ingest", folder / "first.jsonl", *on)
+
+
+def with_old_schema(folder: Path) -> None:
+    newest, database.SCHEMA_VERSION = database.SCHEMA_VERSION, 1
+    try:
+        with Monitor(folder / "d.duckdb", create=True) as monitor:
+            monitor.ingest([str(write_log(folder / "0.jsonl", range(100)))])
+    finally:
+        database.SCHEMA_VERSION = newest
+
+
+def with_list(folder: Path) -> None:
+    """Leave a list of before, and the decision of a new one."""
+    with_logs(2)(folder)
+    for budget, name in (("0.9", "before"), ("0.01", "decision")):
+        decided = ("--k", "5", "--population", "2000", "--budget", budget, "--setting", "sample")
+        path = folder / f"{name}.json"
+        do("decide", *decided, "--quiet", "-o", path, "--db", folder / "d.duckdb")
+    list_of = ("--to", "csv", "-o", folder / "list.csv", "--quiet")
+    do("export", folder / "before.json", *list_of)
+
+
+def with_seal(folder: Path) -> None:
+    with_logs(1)(folder)
+    do("db", "seal", folder / "d.duckdb", *seal(folder, "sealed.age"), "--make-key")
+
+
+def seal(folder: Path | str, output: str) -> tuple[str, ...]:
+    return ("--key-file", f"{folder}/seal.txt", "-o", f"{folder}/{output}", "--quiet")
+
+
+def unsealed(folder: Path) -> Any:
+    """What sealed files hold; null for one that is not there."""
+    found = []
+    for name in ("sealed.age", "again.age"):
+        whole = (folder / name).exists()
+        opened = folder / f"opened-{name}"
+        if whole:
+            open_file(folder / name, opened, folder / "seal.txt")
+        found.append(opened.read_bytes() if whole else None)
+    return found
 
 
 def with_watch(folder: Path) -> None:
@@ -350,9 +429,9 @@ def received(folder: Path) -> Any:
             service.spool.close()
 
     asyncio.run(recover())
-    with Database(folder / "d.duckdb") as database:
-        flaws = sum(flaw.found for flaw in verify(database).flaws)
-        texts = database._fetch(
+    with Database(folder / "d.duckdb") as store:
+        flaws = sum(flaw.found for flaw in verify(store).flaws)
+        texts = store._fetch(
             "SELECT text FROM observation JOIN value USING (api_id, value_id) ORDER BY text"
         )
     return [text for (text,) in texts], flaws
@@ -385,10 +464,35 @@ SCENARIOS = {
     "compact": Scenario(with_logs(2, "apis"), command("db", "compact"), content, one_of_two),
     "import": Scenario(with_export, command("db", "copy-in", "@/export"), content, one_of_two),
     "export": Scenario(with_logs(2), command("db", "copy-out", "@/export"), exported, one_of_two),
+    "migrate": Scenario(with_old_schema, command("db", "batches"), content, one_of_two),
+    "encrypted": Scenario(
+        with_key,
+        command("--key-file", "@/key", "ingest", "@/next.jsonl"),
+        content,
+        one_of_two,
+    ),
+    "seal": Scenario(
+        with_seal,
+        command("db", "seal", "@/d.duckdb", *seal("@", "again.age")),
+        unsealed,
+        one_of_two,
+    ),
+    "open": Scenario(
+        with_seal,
+        command("db", "open", "@/sealed.age", *seal("@", "copy.duckdb")),
+        files("copy.duckdb"),
+        one_of_two,
+    ),
+    "lists": Scenario(
+        with_list,
+        command("export", "@/decision.json", "--to", "csv", "-o", "@/list.csv"),
+        files("list.csv"),
+        one_of_two,
+    ),
     "keys": Scenario(
         with_logs(0, "keys", "add", "write", "first"),
         command("keys", "add", "write", "second"),
-        files("d.duckdb.keys"),
+        files("d.duckdb.keys.json"),
         one_of_two,
     ),
 }
@@ -408,6 +512,8 @@ def points(scenario: Scenario, scratch: Path) -> Iterator[tuple[str, int, dict[s
     record = scratch / "calls"
     scenario.run(folder, lambda whole: trace(whole, record))
     yield from disk.states(read_calls(record))
+    disk.acknowledged = max(1, disk.acknowledged)  # who ran it has seen it end
+    yield from disk.lost()
     yield "after", disk.acknowledged, disk.content()
 
 
@@ -467,6 +573,7 @@ def main() -> None:
     )
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
     options = parser.parse_args()
+    take_any_cipher()
     found = {}
     with tempfile.TemporaryDirectory() as scratch:
         for name in options.scenarios:

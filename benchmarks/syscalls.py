@@ -110,14 +110,18 @@ class Disk:
                 yield way, self.acknowledged, cut
             if not self.apply(call):
                 continue
-            yield "killed", self.acknowledged, self.content()
-            yield "unsynced", self.acknowledged, {n: f.synced for n, f in self.names.items()}
-            reached = {
-                name: file.synced
-                for name, file in self.synced_names.items()
-                if all(part in self.synced_folders for part in self._folders_above(name))
-            }
-            yield "unnamed", self.acknowledged, reached
+            yield from self.lost()
+
+    def lost(self) -> Iterator[tuple[str, int, dict[str, bytes]]]:
+        """Yield what is left where the program, or the power, fails now."""
+        yield "killed", self.acknowledged, self.content()
+        yield "unsynced", self.acknowledged, {n: f.synced for n, f in self.names.items()}
+        reached = {
+            name: file.synced
+            for name, file in self.synced_names.items()
+            if all(part in self.synced_folders for part in self._folders_above(name))
+        }
+        yield "unnamed", self.acknowledged, reached
 
     def _folders_above(self, name: str) -> Iterator[str]:
         while len(name := _above(name)) > len(self.folder):

@@ -238,7 +238,8 @@ def _extracted(log: LogFile, texts: Sequence[Column], values: Sequence[Column]) 
     cells = {column: f"cells[{i}]" for i, column in enumerate(columns, start=1)}
     return Table(
         relation,
-        text={column: f"({cells[column]} ->> '$')" for column in texts},
+        # As DuckDB reads a column of text: `->>` writes the exponents of numbers in another way.
+        text={column: f"json_transform({cells[column]}, '\"VARCHAR\"')" for column in texts},
         value={column: f"{cells[column]}::VARCHAR" for column in values},
     )
 

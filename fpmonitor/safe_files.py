@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import tomllib
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +15,7 @@ import msgspec
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 _Kind = TypeVar("_Kind")
@@ -109,16 +110,31 @@ def write_bytes(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
     InputError
         It cannot be written.
     """
+    try:
+        is_file = path.is_file() or not path.exists()
+        with (
+            whole_file(path, mode) if is_file else nullcontext(path) as target,
+            target.open("wb") as file,
+        ):
+            file.writelines(parts)
+    except OSError as error:
+        raise InputError(f"cannot write {path} ({error.strerror})") from error
+
+
+@contextmanager
+def whole_file(path: Path, mode: int = 0o644) -> Iterator[Path]:
+    """Give the block a file to fill, which takes this name when it is whole and on disk.
+
+    Raises
+    ------
+    InputError
+        It cannot be made, or cannot take its name.
+    """
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        if path.exists() and not path.is_file():
-            with path.open("wb") as file:
-                file.writelines(parts)
-            return
-        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
+        os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+        yield scratch
+        sync(scratch)
         scratch.replace(path)
         sync(path.absolute().parent)
     except OSError as error:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import beside
+from fpmonitor.safe_files import beside, whole_file
 from fpmonitor.secret_files import make_secret_file, read_secret_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
 
 def make_key_file(path: Path) -> None:
@@ -42,7 +41,7 @@ def seal_file(source: Path, target: Path, key_file: Path) -> None:
             hint="end what uses it, and run `fpmonitor db verify`, which takes it in",
         )
     key = _read_key(key_file)
-    with _written(target) as scratch, _readable(source):
+    with _new_file(target) as scratch, _readable(source):
         _age().encrypt_file(str(source), str(scratch), [key.to_public()])
 
 
@@ -56,7 +55,7 @@ def open_file(source: Path, target: Path, key_file: Path) -> None:
         changed since; then nothing is written.
     """
     age, key = _age(), _read_key(key_file)
-    with _written(target) as scratch, _readable(source):
+    with _new_file(target) as scratch, _readable(source):
         try:
             age.decrypt_file(str(source), str(scratch), [key])
         except (age.DecryptError, OSError) as error:
@@ -94,20 +93,8 @@ def _readable(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: {error.strerror or error}") from error
 
 
-@contextmanager
-def _written(target: Path) -> Iterator[Path]:
+def _new_file(target: Path) -> AbstractContextManager[Path]:
     """File for the owner alone that takes its name when it is whole."""
     if target.exists():
         raise InputError(f"{target} already exists", hint="name another file by -o")
-    try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise InputError(f"cannot write {target} ({error.strerror})") from error
-    os.close(descriptor)
-    scratch = Path(name)
-    try:
-        yield scratch
-        scratch.chmod(0o600)
-        scratch.replace(target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    return whole_file(target, 0o600)

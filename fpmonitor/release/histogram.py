@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import tempfile
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
 from dataclasses import dataclass
 from datetime import datetime  # noqa: TC003 -- msgspec reads the annotation
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -21,12 +18,13 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import check_k
 from fpmonitor.release.suppression import USERS, drop_apis, suppress_cells, truncated_histogram
-from fpmonitor.safe_files import read_json, typed, untyped
+from fpmonitor.safe_files import read_json, typed, untyped, write_bytes
 from fpmonitor.store.snapshot import read_codes
 from fpmonitor.store.transforms import Transform  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -260,8 +258,8 @@ def write_release(release: Release, path: Path) -> Path:
     table = io.BytesIO()
     release.table.write_parquet(table, compression="zstd")
     manifest = json.dumps(untyped(release.manifest), indent=2, ensure_ascii=False) + "\n"
-    _write(manifest_path(path), manifest.encode())
-    _write(path, table.getvalue())
+    write_bytes(manifest_path(path), [manifest.encode()])
+    write_bytes(path, [table.getvalue()])
     return manifest_path(path)
 
 
@@ -385,17 +383,6 @@ def _text(status: str, text: str | None, transform: Transform | None) -> str:
     if status != "value":
         return f"({status})"
     return (text or "") if transform is None else transform(text or "")
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(scratch).chmod(0o644)
-        Path(scratch).replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path} ({error.strerror})") from error
 
 
 def _first_line(error: Exception) -> str:

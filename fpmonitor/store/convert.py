@@ -6,7 +6,6 @@ once: users are digests under one fixed key, and nothing is known of other logs.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ import polars as pl
 
 from fpmonitor.errors import InputError
 from fpmonitor.logs import ColumnMap, log_files
+from fpmonitor.safe_files import whole_file
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest
 from fpmonitor.store.names import said_names, say_names
@@ -71,13 +71,8 @@ def convert(
             ]
             say_names(database, column_map.apis)
             frame = _visits(database, said_names(database))
-    scratch_file = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
+    with whole_file(target) as scratch_file:
         frame.write_parquet(scratch_file)
-        scratch_file.replace(target)
-    except OSError as error:
-        scratch_file.unlink(missing_ok=True)
-        raise InputError(f"cannot write {target} ({error.strerror})") from error
     return reports
 
 

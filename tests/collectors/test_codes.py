@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.collectors import codes, wide
@@ -227,6 +227,7 @@ records = st.dictionaries(names, values, max_size=6)
     changes=st.lists(st.dictionaries(names, values, max_size=2), max_size=6),
     form=st.tuples(st.sampled_from([None, (",", ":")]), st.sampled_from(["value", "absent"])),
 )
+@example(usual={"a": {"a": 1}}, others=[], changes=[{"user": 1e22}], form=(None, "value"))
 def test_any_log_is_read_as_if_every_record_was_parsed(
     usual: dict[str, Any],
     others: list[dict[str, Any]],

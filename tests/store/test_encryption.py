@@ -17,9 +17,10 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import BusyError, InputError, StoreError
 from fpmonitor.monitor import Monitor
-from fpmonitor.store import encryption
+from fpmonitor.store import checkpoint, encryption
 from fpmonitor.store.database import Database
 from fpmonitor.store.encryption import load_cipher, make_key_file, read_key_file
+from fpmonitor.store.upkeep import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,6 +117,29 @@ def test_the_log_of_a_killed_writer_is_encrypted_and_taken_in(db: Path, key: Pat
     assert PLANTED.encode() not in written_ahead
     with Database(db, key_file=key) as database:
         assert database.meta("mark") == PLANTED
+
+
+def test_a_checkpoint_that_was_cut_short_is_undone(db: Path, key: Path, tmp_path: Path) -> None:
+    """By the oldest and the newest DuckDB; all points of such runs: benchmarks/crashpoints.py."""
+    undo, torn = tmp_path / "store.duckdb.undo", tmp_path / "torn.duckdb"
+    with Database(db, key_file=key) as store:
+        store._execute("INSERT INTO meta VALUES ('more', 'than before')")
+        whole = db.read_bytes()
+        held = checkpoint._descriptor_of(db)
+        assert held is not None
+        checkpoint._keep(store._connection, db, held)
+        places = checkpoint._read(db, held).blocks  # type: ignore[union-attr]
+        kept = undo.read_bytes()
+    after = db.read_bytes()
+    [changed, *_] = [p for p, b in places.items() if after[p : p + len(b)] != b]
+    cut = changed + len(places[changed]) // 2
+    torn.write_bytes(whole[:changed] + after[changed:cut] + whole[cut:])
+    with pytest.raises(StoreError):
+        Database(torn, key_file=key)
+    torn.with_name("torn.duckdb.undo").write_bytes(kept)
+    with Database(torn, key_file=key) as store:
+        assert sum(flaw.found for flaw in verify(store).flaws) == 0
+        assert store.rows("snapshot/apis") == [(1, "Screen.width")]
 
 
 def test_without_the_key_there_is_an_error_that_names_the_option(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from fpmonitor.cli import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLEAR = b"user,Screen.width\n" + b"somebody,1024\n" * 20_000  # several chunks of 64 KiB
 
@@ -37,6 +35,25 @@ def test_what_is_sealed_opens_again_and_shows_nothing(sealed: Path) -> None:
     for name in ("key", "sealed", "opened"):
         assert stat.S_IMODE((sealed.parent / name).stat().st_mode) == 0o600
     assert opened(sealed) == 2, "a file that is there is not written over"
+
+
+def test_a_sealed_copy_is_on_disk_before_it_has_its_name(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power failure leaves no empty file of that name: the original may be gone by then."""
+    synced: list[str] = []
+    really = os.fsync
+
+    def noted(file: int) -> None:
+        place = Path(f"/proc/self/fd/{file}").readlink()
+        synced.append(f"{place} {(sealed.parent / 'opened').exists()}")
+        really(file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    assert opened(sealed) == 0
+    file, folder = synced
+    assert file.startswith(f"{sealed.parent}/.opened.")
+    assert (file.split()[1], folder) == ("False", f"{sealed.parent} True")
 
 
 def test_another_key_is_an_error_and_leaves_no_file(
