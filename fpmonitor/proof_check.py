@@ -32,6 +32,7 @@ Answer = Literal["proved", "not proved", "cannot tell"]
 Group = tuple[int, int, int]  # so many users (last) are in groups of so few to so many
 
 PRECISION = 160  # bits, and more for moments near 0
+UNIVERSE = 1000  # APIs that may ever be asked for, at least, for any choice
 BASES = 42
 FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
 MOST_POINTS = 40_000
@@ -46,6 +47,9 @@ LISTED = 1023  # sets that are not allowed, up to which a search blocks all that
 
 class NotProvedError(Exception):
     """A step of the proof is false, or could not be shown."""
+
+
+_REFUSED = (NotProvedError, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 class Point(NamedTuple):
@@ -383,7 +387,7 @@ def check_proof(content: dict[str, Any], asked: Mapping[str, Any] | None = None)
             for name, value in (asked or {}).items():
                 _require(holds=content[name] == value, what=f"another question: {name}")
             _Proof(content).check()
-        except (NotProvedError, ArithmeticError, KeyError, TypeError, ValueError) as error:
+        except _REFUSED as error:
             return str(error) or type(error).__name__
     return ""
 
@@ -409,7 +413,7 @@ def check_average(side: dict[str, Any], policy: dict[str, Any], delta: float) ->
         try:
             if any(limit >= 0 for limit in side["limits"][1:]):  # else nothing is allowed
                 _prove_average(side, policy, delta)
-        except (NotProvedError, ArithmeticError, KeyError, TypeError, ValueError) as error:
+        except _REFUSED as error:
             return str(error) or type(error).__name__
     return ""
 
@@ -461,7 +465,9 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
         }
         if realised and sign < 0:
             asked |= {"delta": level / 2, "budget": content["proof"][side].get("budget")}
-        reason = check_proof(content["proof"][side], asked)
+        proof = content["proof"][side]
+        few = len(proof["limits"]) <= len(policy["candidates"]) + 1
+        reason = check_proof(proof, asked) if few else "limits: number"
         if not reason and not _is_share(level / policy["delta"], content):
             reason = "another question: level"
         yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)
@@ -473,7 +479,9 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
 
 def _is_share(share: float, content: dict[str, Any]) -> bool:
     """Whether a question may have a share of delta: whole, by its view, or as registered."""
-    weight = content.get("view_weight")
+    weight, universe = content.get("view_weight"), content.get("universe")
+    if universe is not None and (weight is None or universe < UNIVERSE):
+        return False
     if weight is not None:
         return weight <= 1 / 2 and any(math.isclose(share, weight / n) for n in (1, 2))
     if not content.get("registered"):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.guarantee import Terms, guarantee
+from fpmonitor.decide.guarantee import said_of
 from fpmonitor.decide.questions import Level
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import recommend, weight_bound
@@ -137,18 +138,7 @@ def decide(
     best = recommend(borders.allow, weights=weights)
     undecided = _without_empty(borders.undecided)
     expected = _forecast(source, policy, universe, level, undecided) if forecast else None
-    terms = Terms(
-        policy=policy,
-        setting=setting,
-        missing=missing,
-        users=source.users,
-        coverage=coverage or {},
-        volatile=(view or View()).volatile,
-        masked=masked,
-        universe=universe,
-        registered=level.registered,
-    )
-    return Decision(
+    decided = Decision(
         policy=policy,
         setting=setting,
         missing=missing,
@@ -159,7 +149,7 @@ def decide(
         registered=level.registered,
         view_weight=level.view_weight,
         proof=tests.proof,
-        guarantee=guarantee(terms),
+        guarantee="",
         coverage=coverage,
         allow=_without_empty(borders.allow),
         block=_without_empty(borders.block),
@@ -179,6 +169,7 @@ def decide(
         source=log_source,
         engine=engine,
     )
+    return replace(decided, guarantee=said_of(decided))
 
 
 def _proven(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.decide.decision import Setting
+    from fpmonitor.decide.decision import Decision, Setting
     from fpmonitor.policy import Policy
     from fpmonitor.population.views import Volatile
     from fpmonitor.question import Missing
@@ -55,6 +55,23 @@ class Terms:
 def guarantee(terms: Terms) -> str:
     """Say what holds, for whom, and on what assumptions."""
     return " ".join(filter(None, (clause(terms) for clause in _CLAUSES)))
+
+
+def said_of(decision: Decision) -> str:
+    """Say what the other members of a decision stand for: its `guarantee`, if nobody changed it."""
+    return guarantee(
+        Terms(
+            policy=decision.policy,
+            setting=decision.setting,
+            missing=decision.missing,
+            users=decision.users,
+            coverage=decision.coverage or {},
+            volatile=decision.view.volatile,
+            masked=decision.masked or (),
+            universe=decision.universe,
+            registered=decision.registered,
+        )
+    )
 
 
 def limits(*, population: int, users: int, delta: float, together: bool = False) -> str:

@@ -220,6 +220,20 @@ def view_cost(question: AskedQuestion, *, universe: int) -> float:
     return sum(_CHANGE + detail for detail in changes)
 
 
+def most_weight(decision: Decision) -> float:
+    """Weight of the view of a decision; its `--since` and `--until`, which no file names, lower it.
+
+    The decision is for any choice.
+    """
+    asked = AskedQuestion(
+        policy=decision.policy,
+        missing=decision.missing,
+        view=decision.view,
+        window=Window(source=decision.source),
+    )
+    return BASE_WEIGHT * math.exp(-view_cost(asked, universe=decision.universe or 1))
+
+
 def _source_cost(source: str) -> float:
     """Tell libraries of ours with a version of numbers from any text."""
     library, space, version = source.partition(" ")

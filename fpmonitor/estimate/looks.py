@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -231,7 +232,10 @@ def level_terms(delta: float, universe: int) -> tuple[NDArray[np.float64], NDArr
 
 @lru_cache(maxsize=8)
 def _log_numbers_of_sets(universe: int) -> list[float]:
-    return [math.log(math.comb(universe, size)) for size in range(universe + 1)]
+    numbers = accumulate(
+        range(universe), lambda sets, size: sets * (universe - size) // (size + 1), initial=1
+    )
+    return [math.log(sets) for sets in numbers]
 
 
 class Serving(NamedTuple):
