@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 DELTA = 0.05
 CHOSEN = (1, 3, 5, 10)  # APIs of a set
 GRID_POINTS = 400
+MOST_MEMBERS = 200
 ONE_LOOK = 0.95  # of the users, that a score for one look keeps
 TABLE = [  # m, n, k, Q*
     (10**4, 10**4, 10, 0.05),
@@ -186,8 +187,13 @@ def distance(
     return float(np.linalg.norm(moved @ (found / norms - taken)))
 
 
-def ceiling(size: tuple[int, int, int, float]) -> dict[str, float]:
-    """Best certified and refuted shares that any test of one set can have at one look."""
+def ceiling(size: tuple[int, int, int, float]) -> dict[str, float] | None:
+    """Best certified and refuted shares that any test of one set can have at one look.
+
+    None where the groups of k of n users are so large that the covariance would be.
+    """
+    if size[0] * size[2] / size[1] > MOST_MEMBERS:
+        return None
     quantile = float(stats.norm.isf(DELTA))
     means, exposure = reference_law(1.0, size[2], size[1])
     alike = size[3] / exposure / means.size
