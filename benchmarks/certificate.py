@@ -7,13 +7,13 @@ probabilities between 1e-9 and 1, mixed with users of safe values until the true
 share is x / Q* for the largest x at which the mean score of the sample is still within the critical
 score. `refuted_share` is the smallest x / Q* at which the mean score is above the critical score of
 the block side, null where the law has no such exposure; `refuted_rare` is that of values of k/10
-users of the population. All hold at every look; `fixed` is for one set that was fixed beforehand,
-`any_choice` for sets of 1, 3, 5 and 10 APIs chosen after looking. `ceiling` is what no test can
-pass, however it works: at these exposures a law on the border of the budget exists that looks so
-much the same that the best test of these two laws, at one look and at the level delta, tells them
-apart in half of the samples only (by the normal approximation). `table` holds the sizes of
-docs/certificate.md, `--grid` adds a grid of sizes, without ceilings. Times are ratios to one
-`np.sort` of a million random 64-bit words in the same run.
+users of the population. All but `one_look` hold at every look; `fixed` and `one_look` are for one
+set that was fixed beforehand, `any_choice` for sets of 1, 3, 5 and 10 APIs chosen after looking.
+`ceiling` is what no test can pass, however it works: at these exposures a law on the border of the
+budget exists that looks so much the same that the best test of these two laws, at one look and at
+the level delta, tells them apart in half of the samples only (by the normal approximation). `table`
+holds the sizes of docs/certificate.md, `--grid` adds a grid of sizes, without ceilings. Times are
+ratios to one `np.sort` of a million random 64-bit words in the same run.
 """
 
 from __future__ import annotations
@@ -29,10 +29,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg, optimize, special, stats
 
-from fpmonitor.estimate.averaging import clock
+from fpmonitor.estimate.averaging import averaged, clock, design_base
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
-from fpmonitor.estimate.looks import UNIVERSE, _base, base_cells, decision_criteria
+from fpmonitor.estimate.looks import (
+    UNIVERSE,
+    _base,
+    base_cells,
+    decision_criteria,
+    design_cells,
+)
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -43,6 +49,8 @@ if TYPE_CHECKING:
 DELTA = 0.05
 CHOSEN = (1, 3, 5, 10)  # APIs of a set
 GRID_POINTS = 400
+MOST_MEMBERS = 200
+ONE_LOOK = 0.95  # of the users, that a score for one look keeps
 TABLE = [  # m, n, k, Q*
     (10**4, 10**4, 10, 0.05),
     (10**5, 10**5, 10, 0.05),
@@ -57,6 +65,8 @@ TABLE = [  # m, n, k, Q*
     (10**4, 10**6, 5, 0.01),
     (10**6, 10**8, 5, 0.05),
     (10**3, 10**3, 5, 0.05),
+    (10**6, 10**6, 1000, 0.05),
+    (10**5, 10**4, 1000, 0.05),
 ]
 GRID = [
     (users, int(users * ratio), k, budget)
@@ -98,62 +108,101 @@ def shares(
     rare = np.array([k / 10 / population])
     rare_exposure = float(exposure_probability(rare, k=k, population=population)[0])
 
-    def share(test: Criterion | Refutation, apis: int, means: np.ndarray, most: float) -> object:
+    def found(test: Criterion | Refutation, means: np.ndarray, most: float) -> list[object]:
         score = mean_score(test.weights, means)
-        reached = float(test.limits[apis]) / users * most / score if score > 0 else 1.0
-        return round(reached / budget, 4) if reached <= most else None
+        return [share(float(test.limits[apis]) / users, score, most, budget) for apis in sizes]
 
     return {
-        "certified_share": [share(criteria.allow, apis, means, exposure) for apis in sizes],
-        "refuted_share": [share(criteria.refute, apis, means, exposure) for apis in sizes],
-        "refuted_rare": [
-            share(criteria.refute, apis, users * rare, rare_exposure) for apis in sizes
-        ],
+        "certified_share": found(criteria.allow, means, exposure),
+        "refuted_share": found(criteria.refute, means, exposure),
+        "refuted_rare": found(criteria.refute, users * rare, rare_exposure),
     }
 
 
-def distance(size: tuple[int, int, int, float], share: float) -> float:
-    """Standard deviations between the law of an exposure and the nearest one at the budget.
+def share(limit: float, score: float, most: float, budget: float) -> object:
+    """Share of the budget at which a mean score per user meets the limit; None if none does."""
+    reached = limit * most / score if score > 0 else 1.0
+    return round(reached / budget, 4) if reached <= most else None
 
-    By the numbers of values with 1, 2, ... users, taken as normal. The nearest law moves users
-    between values of all probabilities that may be exposed (non-negative least squares); safe
-    values take what is too much.
+
+def one_look(size: tuple[int, int, int, float]) -> dict[str, object]:
+    """Certified and refuted share of one fixed set that is looked at once, by its own design."""
+    users, population, k, budget = size
+    cells = design_cells(ONE_LOOK * users, k, population, budget)
+    means, exposure = reference_law(users, k, population)
+    found = {}
+    for name, sign in (("certified_share", -1), ("refuted_share", 1)):
+        base = design_base(
+            cells,
+            sign=sign,
+            budget=budget,
+            log_term=-math.log(DELTA),
+            share=cells.laws.mean / users,
+            monotone=sign < 0 or population <= 2 * cells.laws.mean,
+        )
+        test = averaged(base, users=users)
+        limit = float(test.critical(-math.log(DELTA))) / users
+        found[name] = share(limit, mean_score(test.weights, means), exposure, budget)
+    return found
+
+
+def distance(
+    size: tuple[int, int, int, float], probabilities: np.ndarray, shares: np.ndarray
+) -> float:
+    """Standard deviations between a law and the nearest one whose exposure is the budget.
+
+    The law: probabilities of values, increasing, and the share of the users that has values of
+    each. By the numbers of values with 1, 2, ... users, taken as normal.
+    The nearest law moves users between values of all probabilities that may be exposed
+    (non-negative least squares); safe values take what is too much.
     """
     users, population, k, budget = size
-    means, exposure = reference_law(users, k, population)
-    probabilities = means / users
+    means = users * probabilities
     exposed = exposure_probability(probabilities, k=k, population=population)
-    top = users * probabilities[exposed > 1e-12].max()
+    exposure = float(shares @ exposed)
+    top = float(max(means[exposed > 1e-12].max(), 3 * users * k / population))
     counts = np.arange(1, int(top + 12 * math.sqrt(top) + 40))
-    of_each = share * budget / exposure / means.size  # users with each value, a share
     covariance = np.zeros((counts.size, counts.size))
-    for part in np.array_split(means, 20):
-        chances, values = stats.poisson.pmf(counts, part[:, None]), users * of_each / part
+    for part in np.array_split(np.arange(means.size), 20):
+        chances = stats.poisson.pmf(counts, means[part, None])
+        values = users * shares[part] / means[part]
         covariance[np.diag_indices(counts.size)] += values @ chances
         covariance -= (chances.T * values) @ chances
+    covariance[np.diag_indices(counts.size)] += 1e-12
     scale = np.sqrt(np.diag(covariance))
     correlation = covariance / scale[:, None] / scale + 1e-9 * np.eye(counts.size)
     factor = linalg.cholesky(correlation, lower=True)
-    grid = np.geomspace(means[0], top, GRID_POINTS)
+    grid = np.geomspace(min(means[0], 1e-3 * users / population), top, GRID_POINTS)
     nearest = np.abs(np.log(means / grid[:, None])).argmin(axis=0)
-    taken = of_each * np.bincount(nearest, minlength=grid.size)
+    taken = np.bincount(nearest, weights=shares, minlength=grid.size)
     taken[-1] = 0  # also holds what is beyond the grid
     exposed = exposure_probability(grid / users, k=k, population=population)
     moved = users / grid * stats.poisson.pmf(counts[:, None], grid) / scale[:, None]
     moved = linalg.solve_triangular(factor, moved, lower=True)
     strictly = 1e4 * math.sqrt(users)  # the exposure must change so much
     matrix = np.vstack([moved, strictly * exposed])
-    change = strictly * (budget * (1 - share) + exposed @ taken)
+    change = strictly * (budget - exposure + exposed @ taken)
     norms = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
     found, _ = optimize.nnls(matrix / norms, np.append(moved @ taken, change), maxiter=5_000)
     return float(np.linalg.norm(moved @ (found / norms - taken)))
 
 
-def ceiling(size: tuple[int, int, int, float]) -> dict[str, float]:
-    """Best certified and refuted shares that any test of one set can have at one look."""
+def ceiling(size: tuple[int, int, int, float]) -> dict[str, float] | None:
+    """Best certified and refuted shares that any test of one set can have at one look.
+
+    None where the groups of k of n users are so large that the covariance would be.
+    """
+    if size[0] * size[2] / size[1] > MOST_MEMBERS:
+        return None
     quantile = float(stats.norm.isf(DELTA))
+    means, exposure = reference_law(1.0, size[2], size[1])
+    alike = size[3] / exposure / means.size
+
+    def missing(share: float) -> float:
+        return distance(size, means, np.full(means.size, share * alike)) - quantile
+
     return {
-        name: round(optimize.brentq(lambda x: distance(size, x) - quantile, *ends, xtol=1e-4), 4)
+        name: round(optimize.brentq(missing, *ends, xtol=1e-4), 4)
         for name, ends in (("certified_share", (0.2, 0.9999)), ("refuted_share", (1.0001, 5)))
     }
 
@@ -162,6 +211,7 @@ def row(size: tuple[int, int, int, float]) -> dict[str, object]:
     """One line of the result."""
     return {
         **dict(zip(("users", "population", "k", "budget"), size, strict=True)),
+        "one_look": one_look(size),
         "fixed": {name: found[0] for name, found in shares(size, 1, (1,)).items()},
         "any_choice": shares(size, UNIVERSE, CHOSEN),
     }

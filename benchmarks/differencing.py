@@ -10,6 +10,9 @@ keyed digests, and counts of records. JSON goes to stdout: the questions that we
 of planted users that an answer told apart from nobody, and the first questions that did. `--time`
 also compares how long `/v1/exposure` takes.
 
+A release tells the numbers of its rows, so that it is asked whether users of rare values are told
+from as many without any value (docs/release.md).
+
 Kinds in `HELPLESS`, and verdicts, are told apart by design (docs/disclosure.md): that they are
 found shows that the search sees.
 """
@@ -33,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
+from fpmonitor.plugins import EXPORTERS, plugin_names
 from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig
 
@@ -48,6 +52,7 @@ APIS = (LANGUAGE, WIDTH, TOUCH, AGENT)
 LIBRARIES = ("lib 1.0", "other 2.0")
 AGENTS = [f"Mozilla/5.0 (X11; rv:{v}.0) Gecko/20100101 Firefox/{v}.0" for v in (140, 141)]
 ROBOT = "Mozilla/5.0 (X11) AppleWebKit/537.36 HeadlessChrome/140.0 Safari/537.36"
+CONTROLS = {*plugin_names(EXPORTERS)} - {"csv", "gate-js", "json"}  # products, not files
 VIEWS = ("--volatile raw", "--volatile left-out", "--drop-automation", f"--source '{LIBRARIES[0]}'")
 CHANGES = ("--realised", "--what-if less.toml", "--support 40")
 LESS = f'["{WIDTH}"]\nround = 100\n'
@@ -119,6 +124,11 @@ def _have_a_library(users: list[User]) -> None:
         user["source"] = "rare 3.0"
 
 
+def _have_no_value(users: list[User]) -> None:
+    for user in users:
+        del user[LANGUAGE], user[WIDTH]
+
+
 def _join_another_group(users: list[User]) -> None:
     for user in users:
         user[AGENT] = AGENTS[1]
@@ -133,10 +143,18 @@ KINDS = {
     "come back": _come_back,
     "of each kind": _one_of_each,
 }
-HELPLESS = {
+VALUELESS = "without a value"
+OTHERS = {
+    VALUELESS: _have_no_value,
     "a library of their own": _have_a_library,
     "in a group of others": _join_another_group,
 }
+HELPLESS = [kind for kind in OTHERS if kind != VALUELESS]
+RELEASES = [
+    f"release --apis {LANGUAGE},{WIDTH} --k {K} -o table.parquet --mechanism {how} --format {form}"
+    for how in ("histogram", "cells")
+    for form in ("json", "table")
+]
 
 
 def make(folder: Path, users: list[User], kind: str, planted: int, decision: Path) -> Path:
@@ -144,7 +162,7 @@ def make(folder: Path, users: list[User], kind: str, planted: int, decision: Pat
     folder.mkdir()
     users = [dict(user) for user in users]
     second = [user for user in users if user["time"].startswith("2026-01-12")]
-    (KINDS | HELPLESS)[kind](second[:planted])
+    (KINDS | OTHERS)[kind](second[:planted])
     lines = []
     for user in users:
         again = user.pop("again", False)
@@ -160,6 +178,7 @@ def make(folder: Path, users: list[User], kind: str, planted: int, decision: Pat
             budget = f"--budget 5% --candidates {','.join(APIS)} -n 1000"
             answer(f"decide --db old.duckdb {budget} -o {decision}")
         Path("decision.json").write_bytes(decision.read_bytes())
+        answer("export decision.json --to ublock -o list.txt")
         answer("ingest log.jsonl")
     return folder
 
@@ -186,6 +205,7 @@ def questions(rng: random.Random) -> Iterator[str]:
             ]
         )
         period = rng.choice(["day", "week", "month", "batch", "source"])
+        imported = "--decision decision.json --db fpmonitor.duckdb"
         yield rng.choice(
             [
                 f"exposure --apis {apis} {more} {people} {missing} {extra} {form}",
@@ -200,8 +220,10 @@ def questions(rng: random.Random) -> Iterator[str]:
                 f"plot {rng.choice(['exposure', 'entropy'])} {people} -o drawn.svg",
                 f"plot trust --apis {apis} -o drawn.svg",
                 "report decision.json -o drawn.svg",
-                f"preview decision.json --to permissions-policy {form}",
-                "export decision.json --to brave",
+                f"preview decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
+                f"export decision.json --to {rng.choice(plugin_names(EXPORTERS))}",
+                f"plan decision.json --to {rng.choice(sorted(CONTROLS))} {form}",
+                f"import list.txt --from ublock {imported} {form}",
                 f"GET /v1/exposure?apis={apis}",
                 f"GET /v1/gate?want={apis}",
                 f"GET /dashboard/explore?api={apis.replace(',', '&api=')}",
@@ -230,14 +252,15 @@ def answer(question: str, *, audience: str = "others") -> str:
     said, noted = io.StringIO(), io.StringIO()
     arguments = [part.strip("'") for part in re.findall(r"'[^']*'|\S+", question)]
     own = question.startswith(("ingest", "plot", "report")) or audience == "owner"
-    drawn = Path("drawn.svg")
-    drawn.unlink(missing_ok=True)
+    drawn = [Path(name) for name in ("drawn.svg", "table.parquet", "table.manifest.json")]
+    for path in drawn:
+        path.unlink(missing_ok=True)
     with redirect_stdout(said), redirect_stderr(noted):
         code = run(arguments if own else ["--for-others", *arguments])
     if question.startswith("ingest") and code != 0:
         raise RuntimeError(noted.getvalue())
-    file = drawn.read_text(encoding="utf-8") if drawn.exists() else ""
-    return f"{code}\n{said.getvalue()}\n{noted.getvalue()}\n{file}"
+    files = [path.read_bytes().decode("latin-1") for path in drawn if path.exists()]
+    return "\n".join([str(code), said.getvalue(), noted.getvalue(), *files])
 
 
 def answers(folder: Path, asked: list[str], *, audience: str = "others") -> list[str]:
@@ -269,8 +292,11 @@ def search(
     *,
     also: Sequence[str] = (),
     audience: str = "others",
+    beside: str | None = None,
 ) -> dict[str, Any]:
     """Ask the same questions of databases with and without planted users.
+
+    With `beside` the latter have as many of that kind instead of nobody.
 
     Returns
     -------
@@ -288,10 +314,17 @@ def search(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         decision = folder / "decision.json"
-        nobody = answers(make(folder / "0", users, kinds[0], 0, decision), drawn, audience=audience)
-        for at, (kind, number) in enumerate((k, n) for k in kinds for n in numbers):
-            made = make(folder / f"{at + 1}", users, kind, number, decision)
-            found = answers(made, drawn, audience=audience)
+        without: dict[int, list[str]] = {}
+
+        def told_by(kind: str, number: int) -> list[str]:
+            made = make(folder / f"{kind} {number}", users, kind, number, decision)
+            return answers(made, drawn, audience=audience)
+
+        for kind, number in ((k, n) for k in kinds for n in numbers):
+            base = number if beside else 0
+            if base not in without:
+                without[base] = told_by(beside or kinds[0], base)
+            nobody, found = without[base], told_by(kind, number)
             apart = [place for place in range(len(drawn)) if found[place] != nobody[place]]
             if apart:
                 told.append({"kind": kind, "users": number, "questions": len(apart)})
@@ -341,16 +374,19 @@ def main() -> None:
     found = {"questions": 0, "answered": 0, "planted": 0, "told_apart": 0}
     first: list[Any] = []
     for seed in range(options.seed, options.seed + options.worlds):
-        one = search(seed, list(KINDS), [1, 5, K - 1], options.questions)
-        found["questions"] += one["asked"] * (one["planted"] + 1)
-        found["answered"] += one["answered"] * (one["planted"] + 1)
-        found["planted"] += one["planted"]
-        found["told_apart"] += len(one["told_apart"])
-        first += one["told_apart"]
-        print(seed, found, one["told_apart"], file=sys.stderr, flush=True)
+        drawn = search(seed, list(KINDS), [1, 5, K - 1], options.questions)
+        rare = ["a value together", "a value each"]
+        of_releases = search(seed, rare, [1, 5, K - 1], 0, also=RELEASES, beside=VALUELESS)
+        for one in (drawn, of_releases):
+            found["questions"] += one["asked"] * (one["planted"] + 1)
+            found["answered"] += one["answered"] * (one["planted"] + 1)
+            found["planted"] += one["planted"]
+            found["told_apart"] += len(one["told_apart"])
+            first += one["told_apart"]
+        print(seed, found, first, file=sys.stderr, flush=True)
     some = options.questions // 4
     helpless = [
-        search(options.seed, list(HELPLESS), [1, K - 1], some),
+        search(options.seed, HELPLESS, [1, K - 1], some),
         search(options.seed, list(KINDS), [K - 1], 0, also=VERDICTS),
     ]
     result: dict[str, Any] = found | {"found": first, "helpless": helpless}

@@ -37,7 +37,7 @@ import polars as pl
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.decide.decision import Decision
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.export.effect import left_readable
+from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin
@@ -53,7 +53,9 @@ CANDIDATES = (
     "Navigator.hardwareConcurrency",
     "Navigator.languages",
     "Navigator.userAgent",
+    "IdleDetector.start",
     "NavigatorUAData.getHighEntropyValues#platformVersion",
+    "PressureObserver.observe",
     "Screen.width",
     "Window.devicePixelRatio",
     "css:prefers-color-scheme",
@@ -91,6 +93,18 @@ const readers = {
   "css:resolution": (g) =>
     [1, 1.25, 1.5, 2, 3].find((ratio) => g.matchMedia(`(resolution: ${ratio}dppx)`).matches),
   "css:prefers-color-scheme": (g) => g.matchMedia("(prefers-color-scheme: dark)").matches,
+  "IdleDetector.start": async (g) => {
+    const detector = new g.IdleDetector();
+    await detector.start({ threshold: 60000 });
+    return detector.userState;
+  },
+  "PressureObserver.observe": (g, get) => g === self && g.document && get === direct
+    ? new Promise((done, failed) => {
+      const observer = new g.PressureObserver((found) => done(found[0].state));
+      observer.observe("cpu", { sampleInterval: 100 }).catch(failed);
+      setTimeout(failed, 2000);
+    })
+    : undefined,
 };
 const direct = (object, member) => object[member];
 const getter = (object, member) => {
@@ -137,10 +151,10 @@ UBLOCK = """
 import { builtinScriptlets } from "./src/js/resources/scriptlets.js";
 import { readFileSync } from "node:fs";
 const known = new Map(builtinScriptlets.flatMap((one) =>
-  [one.name, ...(one.aliases ?? [])].map((name) => [name.replace(/[.](js|fn)$/, ""), one])));
+  [one.name, ...(one.aliases ?? [])].map((name) => [name.replace(/[.]js$/, ""), one])));
 const needed = new Map();
 const need = (name) => {
-  const one = known.get(name.replace(/[.](js|fn)$/, ""));
+  const one = known.get(name.replace(/[.]js$/, ""));
   if (needed.has(one.name)) return one;
   needed.set(one.name, one.fn.toString());
   (one.dependencies ?? []).forEach(need);
@@ -165,6 +179,8 @@ class Setting:
     cores: int
     dark: bool
     version: str
+    idle: bool
+    pressure: str
 
 
 @dataclass
@@ -180,7 +196,7 @@ class Place:
 
 def settings() -> list[Setting]:
     """Return the settings of all visitors; some share all of them."""
-    draw = random.Random(24)
+    draw, rare = random.Random(24), random.Random(25)
     return [
         Setting(
             zone=draw.choice(["America/New_York", "Europe/Berlin", "Asia/Tokyo"]),
@@ -190,6 +206,8 @@ def settings() -> list[Setting]:
             cores=draw.choice([2, 4, 8]),
             dark=draw.random() < 0.3,
             version=draw.choice(["150", "151", "152"]),
+            idle=rare.random() < 0.03,
+            pressure=rare.choices(["nominal", "fair", "serious", "critical"], [60, 30, 8, 2])[0],
         )
         for _ in range(VISITS)
     ]
@@ -290,6 +308,8 @@ def visit_chromium(
         target = call("Target.createTarget", url="about:blank")["targetId"]
         session = call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         call("Page.enable", session)
+        call("Browser.grantPermissions", permissions=["idleDetection"])
+        call("Emulation.setPressureSourceOverrideEnabled", session, source="cpu", enabled=True)
         for host in hosts:  # from the second request on, hints come as they are asked for
             call("Page.navigate", session, url=f"http://{host}:{port}/")
             place.reports.get(timeout=60)
@@ -314,6 +334,8 @@ def emulate(call: DevTools, session: str, setting: Setting) -> None:
         "Emulation.setDeviceMetricsOverride", session, width=setting.width, height=900,
         screenWidth=setting.width, screenHeight=900, deviceScaleFactor=setting.ratio, mobile=False,
     )  # fmt: skip
+    call("Emulation.setPressureStateOverride", session, source="cpu", state=setting.pressure)
+    call("Emulation.setIdleOverride", session, isUserActive=not setting.idle, isScreenUnlocked=True)
     scheme = "dark" if setting.dark else "light"
     call(
         "Emulation.setEmulatedMedia", session,
@@ -343,7 +365,7 @@ class Marionette:
                 threading.Event().wait(0.1)
         self._buffer, self._numbers = b"", count(1)
         self._receive()
-        self("WebDriver:NewSession")
+        self("WebDriver:NewSession", pageLoadStrategy="none")  # pages report by themselves
 
     def __call__(self, name: str, **params: Any) -> Any:
         text = json.dumps([0, next(self._numbers), name, params]).encode()
@@ -363,8 +385,11 @@ class Marionette:
         return json.loads(rest[: int(length)])
 
 
-def visit_firefox(place: Place, port: int, policies: str, folder: Path) -> list[dict[str, Any]]:
-    """Return what every visitor tells the page, in a Firefox with these policies."""
+@contextmanager
+def firefox(
+    folder: Path, policies: str, userjs: str = "", display: str = ""
+) -> Iterator[Marionette]:
+    """Run a Firefox with these policies and this `user.js`; give its commands."""
     program, profile = folder / "firefox", folder / "profile"
     shutil.copytree("/usr/lib/firefox-esr", program, symlinks=True)
     distribution = program / "distribution"
@@ -377,16 +402,25 @@ def visit_firefox(place: Place, port: int, policies: str, folder: Path) -> list[
         door = free.getsockname()[1]
     fixed = {"marionette.port": door, "remote.prefs.recommended": "false"}
     lines = [f'user_pref("{name}", {value});\n' for name, value in fixed.items()]
-    (profile / "user.js").write_text("".join(lines), encoding="utf-8")
+    (profile / "user.js").write_text(userjs + "".join(lines), encoding="utf-8")
+    screen = {"DISPLAY": display, "LIBGL_ALWAYS_SOFTWARE": "1"} if display else {}
     process = subprocess.Popen(
-        [str(program / "firefox-esr"), "--headless", "--marionette", "--no-remote",
-         "--remote-allow-system-access", "--profile", str(profile)],
-        env={**os.environ, "HOME": str(profile)}, stderr=subprocess.DEVNULL,
+        [str(program / "firefox-esr"), *([] if display else ["--headless"]), "--marionette",
+         "--no-remote", "--remote-allow-system-access", "--profile", str(profile)],
+        env={**os.environ, "HOME": str(profile), **screen}, stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    found = []
     try:
-        call = Marionette(door)
+        yield Marionette(door)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def visit_firefox(place: Place, port: int, policies: str, folder: Path) -> list[dict[str, Any]]:
+    """Return what every visitor tells the page, in a Firefox with these policies."""
+    found = []
+    with firefox(folder, policies) as call:
         for number, setting in enumerate(settings()):
             print(f"visitor {number}", file=sys.stderr, flush=True)
             call("Marionette:SetContext", value="chrome")
@@ -394,9 +428,6 @@ def visit_firefox(place: Place, port: int, policies: str, folder: Path) -> list[
             call("Marionette:SetContext", value="content")
             call("WebDriver:Navigate", url=f"http://localhost:{port}/")
             found.append(place.reports.get(timeout=60))
-    finally:
-        process.terminate()
-        process.wait()
     return found
 
 
@@ -497,17 +528,21 @@ def compare(product: str, decision: Decision, before: Monitor, after: Monitor) -
     exporter = load_plugin(EXPORTERS, product)
     chosen = exporter.export(decision, ExportOptions()).controls
     left = left_readable(CANDIDATES, chosen, exporter.absent, decision.means)
+    unchanged = left_unchanged(CANDIDATES, chosen, exporter.absent, decision.means)
     sets = [*((api,) for api in CANDIDATES), CANDIDATES]
-    predicted = preview_sets(
-        before.population(), decision, [[api for api in apis if api in left] for apis in sets]
+    predicted, lowest = (
+        preview_sets(
+            before.population(), decision, [[api for api in apis if api in kept] for apis in sets]
+        )
+        for kept in (left, unchanged)
     )
     sample = after.population()
     equal = within = 0
-    for apis, report in zip(sets, predicted, strict=True):
+    for apis, report, least in zip(sets, predicted, lowest, strict=True):
         spectrum = sample.source(apis).spectrum(apis)
         measured = empirical_exposure(spectrum, K)
         equal += measured == report.empirical
-        within += report.lower <= measured <= report.upper
+        within += least.lower <= measured <= report.upper
         if measured != report.empirical:
             name = apis[0] if len(apis) == 1 else "all"
             print(f"    {name}: predicted {report.empirical:.4f}, measured {measured:.4f}")

@@ -9,9 +9,8 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from apachelogs import COMBINED, COMMON, VHOST_COMBINED, LogParser
-
 from fpmonitor.collectors.records import (
+    OF_PAGES,
     Record,
     RecordCollector,
     RecordError,
@@ -26,6 +25,8 @@ from fpmonitor.vocabulary import is_known
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from apachelogs import LogParser
+
     from fpmonitor.logs import LogFile
 
 HEADERS = (
@@ -34,16 +35,14 @@ HEADERS = (
     "Sec-CH-UA-Bitness", "Sec-CH-UA-Model", "Sec-CH-UA-Full-Version-List", "Sec-CH-UA-Form-Factors",
     "Sec-CH-Device-Memory", "Sec-CH-DPR", "Sec-CH-Viewport-Width", "Sec-CH-Prefers-Color-Scheme",
 )  # fmt: skip
-_OF_PAGES = ("Priority", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User")
 _TRANSPORT = "transport:"  # what modules of servers and content networks tell of a connection
 COOKIE = "fpm"
 _MAX_LINE = 4000  # characters: the time of apachelogs grows with the cube of a hostile line
 _APACHE = f"%t %{{{COOKIE}}}C " + " ".join(f'"%{{{header}}}i"' for header in HEADERS)
-_FORMATS = (_APACHE, COMBINED, VHOST_COMBINED, COMMON)
 _LINE = re.compile(r'\S+ .*\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] (".*|\S+ ".*)', re.DOTALL)
 _OURS = re.compile(r'\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] \S+ ".*', re.DOTALL)
 _USER_AGENT = "http:user-agent"
-_MEMBERS = {"user", "host", "time", *(f"http:{one.lower()}" for one in (*HEADERS, *_OF_PAGES))}
+_MEMBERS = {"user", "host", "time", *(f"http:{one.lower()}" for one in (*HEADERS, *OF_PAGES))}
 
 
 def log_line(server: str) -> str:
@@ -59,7 +58,7 @@ def log_line(server: str) -> str:
         return f'LogFormat "{escaped}" fpmonitor\nCustomLog logs/fpmonitor.log fpmonitor\n'
     fields = {"user": f"$cookie_{COOKIE}", "time": "$time_iso8601"} | {
         f"http:{header.lower()}": f"$http_{header.lower().replace('-', '_')}"
-        for header in (*HEADERS, *_OF_PAGES)
+        for header in (*HEADERS, *OF_PAGES)
     }
     return (
         f"log_format fpmonitor escape=json '{json.dumps(fields)}';\n"
@@ -163,4 +162,7 @@ def _parsed_json(line: str) -> dict[str, str | None]:
 
 @cache
 def _parsers() -> tuple[LogParser, ...]:
-    return tuple(LogParser(form, encoding="utf-8", errors="replace") for form in _FORMATS)
+    from apachelogs import COMBINED, COMMON, VHOST_COMBINED, LogParser  # noqa: PLC0415 -- slow to load
+
+    formats = (_APACHE, COMBINED, VHOST_COMBINED, COMMON)
+    return tuple(LogParser(form, encoding="utf-8", errors="replace") for form in formats)

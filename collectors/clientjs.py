@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.records import RecordCollector, RecordError, Visit, leaves, wrapped
+from fpmonitor.collectors.records import RecordError, Visit, leaves, wrapped
+from fpmonitor.collectors.results import ResultCollector
 
 _SOURCE = "clientjs"
 _GETTER = re.compile(r"(get|is)[A-Z]\w*")
@@ -18,7 +19,7 @@ _DERIVED = {
 }
 
 
-class ClientjsCollector(RecordCollector):
+class ClientjsCollector(ResultCollector):
     """Reads an object with a member for each getter; `getFingerprint` is a hash of the others."""
 
     name: ClassVar[str] = _SOURCE
@@ -34,7 +35,12 @@ class ClientjsCollector(RecordCollector):
             raise RecordError("no results of ClientJS")
         read = {name: bag[name] for name in bag if _GETTER.fullmatch(name) and name not in _DERIVED}
         version = bag.get("getSoftwareVersion")
-        return Visit(leaves(_SOURCE, read, depth=1), f"{_SOURCE} {version}" if version else _SOURCE)
+        values = self.values_beside(record, bag) | leaves(_SOURCE, read, depth=1)
+        return Visit(values, f"{_SOURCE} {version}" if version else _SOURCE)
+
+    def is_beside(self, name: str) -> bool:
+        """Whether a member is an API that is no getter's."""
+        return not _GETTER.fullmatch(name) and super().is_beside(name)
 
 
 def _is_bag(record: dict[str, Any]) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.records import RecordCollector, RecordError, Visit, leaves, wrapped
+from fpmonitor.collectors.records import RecordError, Visit, leaves, wrapped
+from fpmonitor.collectors.results import ResultCollector
 
 _SOURCE = "creepjs"
 _SECTIONS = {
@@ -15,7 +16,7 @@ _SECTIONS = {
 _SURFACES = _SECTIONS | {"consoleErrors", "features", "headless", "resistance"}
 
 
-class CreepjsCollector(RecordCollector):
+class CreepjsCollector(ResultCollector):
     """Reads `section.key`, without hashes of sections.
 
     `section.lied` is kept as a value of its own: whether the page noticed that the section is
@@ -23,6 +24,7 @@ class CreepjsCollector(RecordCollector):
     """
 
     name: ClassVar[str] = _SOURCE
+    own_members: ClassVar[frozenset[str]] = frozenset(_SURFACES)
 
     def recognises_record(self, record: Any) -> bool:
         """Whether the record is or holds an exported fingerprint."""
@@ -33,7 +35,8 @@ class CreepjsCollector(RecordCollector):
         fingerprint = wrapped(record, _is_fingerprint)
         if fingerprint is None:
             raise RecordError("no fingerprint of CreepJS")
-        return Visit(leaves(_SOURCE, _surfaces(fingerprint), depth=2), _SOURCE)
+        values = self.values_beside(record, fingerprint)
+        return Visit(values | leaves(_SOURCE, _surfaces(fingerprint), depth=2), _SOURCE)
 
 
 def _surfaces(fingerprint: dict[str, Any]) -> dict[str, Any]:

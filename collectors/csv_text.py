@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _DELIMITERS = (",", "\t", ";", "|")
 _BLOCK = 1 << 20
+# A thread reads as much at a time as one record may have: 16 MB would not fill a row group of
+# DuckDB, which then copies the rows once more.
+_READ_BYTES = 2 * MAX_RECORD_BYTES
 _HARMLESS_LINES = 1_000_000  # 800 MB if all are broken
 _REASONS = {
     "missing columns": "too few fields",
@@ -93,7 +96,7 @@ def _read(log: LogFile, width: int, on_error: str) -> str:
         f"read_csv({quote_path(log.path)}, columns = {{{columns}}}, header = true, "
         f"auto_detect = false, delim = {quote_text(delimiter_of(log))}, quote = '\"', "
         f"escape = '\"', nullstr = '', allow_quoted_nulls = false, "
-        f"max_line_size = {MAX_RECORD_BYTES}, buffer_size = {2 * MAX_RECORD_BYTES}, "
+        f"max_line_size = {_READ_BYTES}, buffer_size = {_READ_BYTES}, "
         f"{on_error}, compression = '{log.compression}')"
     )
 
@@ -147,7 +150,7 @@ def _broken_records(log: LogFile, width: int) -> int:
 
 @contextmanager
 def _text(log: LogFile) -> Iterator[io.TextIOWrapper]:
-    csv.field_size_limit(MAX_RECORD_BYTES)
+    csv.field_size_limit(_READ_BYTES)
     with log.open() as file:
         yield io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
 

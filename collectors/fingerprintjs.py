@@ -10,7 +10,6 @@ import msgspec
 
 from fpmonitor.collectors.records import (
     UNDEFINED,
-    RecordCollector,
     RecordError,
     Visit,
     error_text,
@@ -19,12 +18,12 @@ from fpmonitor.collectors.records import (
     value_text,
     wrapped,
 )
-from fpmonitor.collectors.suspects import refuse_suspects
+from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.errors import InputError
-from fpmonitor.vocabulary import aliases_of, api_of, meaning
+from fpmonitor.vocabulary import aliases_of, api_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from fpmonitor.logs import ColumnMap, LogFile, Scan
 
@@ -33,8 +32,7 @@ KEY_MEMBER = "write_key_name"  # where a service says who sent a result
 VIA = " via "
 _MEMBERS = {"value", "error", "duration"}
 _HASHES = ("visitorId", "confidence")
-_OWN_MEMBERS = {"components", "version", KEY_MEMBER, *_HASHES}
-_FIELDS = ("user", "time", "source")
+_OWN_MEMBERS = frozenset({"components", "version", KEY_MEMBER, *_HASHES})
 _BYTES_OF_AN_ENTRY = 500  # what the memory of a small component takes
 _MAX_KNOWN_BYTES = 200_000_000
 
@@ -78,16 +76,15 @@ def _source(version: Any, components: Mapping[str, Any], key: str) -> str:
     return f"{source}{VIA}{key}" if key else source
 
 
-class FingerprintjsCollector(RecordCollector):
+class FingerprintjsCollector(ResultCollector):
     """Reads results of the open-source library, also as a member of another object.
 
     `JSON.stringify` drops `undefined` and empties errors, so that a component with neither value
     nor error returned `undefined`. `visitorId` is a hash of the components and never the user.
-    Of what lies beside them (`ua`), members are kept by which the vocabulary or the user means an
-    API, under their own names.
     """
 
     name: ClassVar[str] = _SOURCE
+    own_members: ClassVar[frozenset[str]] = _OWN_MEMBERS
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,8 +92,6 @@ class FingerprintjsCollector(RecordCollector):
         self._members = _members_of_components()
         self._known: dict[tuple[str, bytes, bytes], dict[str, str]] = {}
         self._known_bytes = 0
-        self._said: Mapping[str, str] = {}
-        self._beside: tuple[str, ...] = ()
 
     def recognises_record(self, record: Any) -> bool:
         """Whether the record is or holds a result, components, or an event of the Pro service."""
@@ -108,15 +103,8 @@ class FingerprintjsCollector(RecordCollector):
         Raises
         ------
         InputError
-            Events of Fingerprint Pro, which hold no components; or what lies beside the components
-            looks like a time, and none is named.
+            As of other results; or events of Fingerprint Pro, which hold no components.
         """
-        self._said = {**dict.fromkeys(column_map.ignore, ""), **column_map.apis}
-        first = [record for record in self.first(log) if isinstance(record, dict)]
-        beside = {name: None for record in first for name in record}
-        self._beside = tuple(beside.keys() - _OWN_MEMBERS - {*map(column_map.name_of, _FIELDS)})
-        apis = set(self._beside) - column_map.ignore
-        refuse_suspects(log, _texts(first, self._beside), apis, column_map, {"time"})
         try:
             return super().scan(log, column_map)
         except InputError as error:
@@ -138,9 +126,7 @@ class FingerprintjsCollector(RecordCollector):
                 raise RecordError("an event of Fingerprint Pro holds no components")
             raise RecordError("no components of FingerprintJS")
         components = result.get("components", result)
-        values: dict[str, str] = {}
-        for members in (record, result, components):
-            values.update(self._values_beside(members))
+        values = self.values_beside(record, result, components)
         for name, entry in components.items():
             if _is_component(entry):
                 values.update(self._values(name, entry))
@@ -155,11 +141,11 @@ class FingerprintjsCollector(RecordCollector):
         try:
             record = _decoder(user, time, self._beside).decode(raw)
             others = (getattr(record, f"beside_{i}") for i in range(len(self._beside)))
-            values = self._values_beside(
+            values = self.values_beside(
                 {
                     name: strict_json(bytes(value))
                     for name, value in zip(self._beside, others, strict=True)
-                    if self._is_api(name)
+                    if self.is_beside(name)
                 }
             )
             for name, entry in record.components.items():
@@ -171,17 +157,6 @@ class FingerprintjsCollector(RecordCollector):
             return None
         source = _source(version, record.components, getattr(record, KEY_MEMBER))
         return Visit(values, source, text_of(user_text), text_of(time_text))
-
-    def _is_api(self, name: str) -> bool:
-        return name not in _OWN_MEMBERS and bool(meaning(name, self._said))
-
-    def _values_beside(self, members: Mapping[str, Any]) -> dict[str, str]:
-        """Values of members that are not components but APIs."""
-        return {
-            name: value_text(value)
-            for name, value in members.items()
-            if isinstance(value, str | int | float) and self._is_api(name)
-        }
 
     def _known_values(self, name: str, entry: _Component) -> dict[str, str]:
         value = bytes(entry.value)
@@ -214,15 +189,6 @@ class FingerprintjsCollector(RecordCollector):
         for key, part in value.items():
             values[members.get(key) or api_of(_SOURCE, f"{name}.{key}")] = value_text(part)
         return values
-
-
-def _texts(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[str]]:
-    """Return texts and numbers of members, by their names."""
-    found = {name: [record.get(name) for record in records] for name in names}
-    return {
-        name: [str(value) for value in values if isinstance(value, str | int | float)]
-        for name, values in found.items()
-    }
 
 
 def _members_of_components() -> dict[str, dict[str, str]]:

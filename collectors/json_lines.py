@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.logs import LogFile, Refused
 
 _MOST_MEMBERS = 2 * MAX_APIS  # more than enough to refuse the log
+_LEVELS = MAX_DEPTH + 2  # of a record that are looked at; what is deeper stays whole
 _LIKE_A_NUMBER = re.compile(r"[-+0-9.eE]*[0-9][-+0-9.eE]*")
 
 
@@ -104,11 +105,11 @@ class _Member:
     is_value: bool = False
     members: dict[str, _Member] = field(default_factory=dict)
 
-    def add(self, structure: object) -> None:
+    def add(self, structure: object, levels: int = _LEVELS) -> None:
         """Note what it is in another record, as DuckDB describes it."""
         if isinstance(structure, dict):
-            for name, inner in structure.items():
-                self.members.setdefault(name, _Member()).add(inner)
+            for name, inner in structure.items() if levels else ():
+                self.members.setdefault(name, _Member()).add(inner, levels - 1)
         elif structure not in ("NULL", "JSON"):
             self.is_value = True
 
@@ -134,10 +135,11 @@ def _parsed(texts: Iterable[str | bytes]) -> Iterator[object]:
             yield json.loads(text)
 
 
-def structure_of(value: object) -> object:
+def structure_of(value: object, levels: int = _LEVELS) -> object:
     """Describe a value as `_Member.add` takes it."""
     if isinstance(value, dict) and value:
-        return {name: structure_of(inner) for name, inner in value.items()}
+        inner = value.items() if levels else ()
+        return {name: structure_of(member, levels - 1) for name, member in inner}
     return "NULL" if value is None or isinstance(value, dict) else "VALUE"
 
 

@@ -41,10 +41,8 @@ _PART_BYTES = 64_000_000
 
 
 # They differ between pages, images and scripts, and then tell the resource, not the browser.
-_OF_NAVIGATIONS = {
-    *("accept", "priority", "upgrade-insecure-requests"),
-    *("sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-fetch-user"),
-}
+OF_PAGES = ("Priority", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User")
+_OF_NAVIGATIONS = {"accept", "upgrade-insecure-requests", *map(str.lower, OF_PAGES)}
 
 
 def request_headers(headers: Mapping[str, str | None]) -> dict[str, str]:

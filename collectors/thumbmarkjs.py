@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 from fpmonitor.collectors.records import (
     UNDEFINED,
-    RecordCollector,
     RecordError,
     Visit,
     error_text,
     leaves,
     wrapped,
 )
+from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.vocabulary import aliases_of, api_of
 
 _SOURCE = "thumbmarkjs"
@@ -30,13 +30,14 @@ _SECTIONS = {
 }
 
 
-class ThumbmarkjsCollector(RecordCollector):
+class ThumbmarkjsCollector(ResultCollector):
     """Reads the nested components; `thumbmark` is a hash of them and never the user.
 
     The library leaves components out by browser (`stabilize`): those are absent, not undefined.
     """
 
     name: ClassVar[str] = _SOURCE
+    own_members: ClassVar[frozenset[str]] = frozenset({"thumbmark", "hash", "version"})
 
     def recognises_record(self, record: Any) -> bool:
         """Whether the record is or holds a result."""
@@ -47,7 +48,7 @@ class ThumbmarkjsCollector(RecordCollector):
         result = wrapped(record, _is_result)
         if result is None:
             raise RecordError("no result of ThumbmarkJS")
-        values = _errors(result.get("error"))
+        values = self.values_beside(record, result) | _errors(result.get("error"))
         values |= leaves(_SOURCE, _components(result), depth=3)
         for text, component in _NO_WEBGL.items():
             if values.pop(api_of(_SOURCE, text), None) is not None:

@@ -1,4 +1,4 @@
-"""What may leave: the one place that decides on numbers, names and texts that tell of few users.
+"""What may leave: the one place that decides on numbers and names that tell of few users.
 
 An `Audience` says whom answers are for, and every function here takes it. The owner, who has the
 database, is told estimates as they are defined, and counts of users where they are 0 or at least k.
@@ -8,7 +8,6 @@ group has as long as it has fewer than k, none included: see docs/disclosure.md.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
@@ -26,16 +25,6 @@ class Audience(Enum):
 
     OWNER = "owner"
     OTHERS = "others"
-
-
-# Words of our own formats: they tell how a record is wrong, and nothing of a user.
-_FORMAT_WORDS = {
-    *("user", "time", "api", "value", "status", "source"),
-    *("undefined", "error", "null", "true", "false"),
-}
-_QUOTED = re.compile(r"""(['"`]).*?(?:\1|$)""")
-_WORD = re.compile(r"\w+")
-_DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
 
 
 def is_publishable(count: int, k: int, audience: Audience = Audience.OWNER) -> bool:
@@ -212,20 +201,3 @@ def may_name(users: int, k: int, audience: Audience) -> bool:
     least that somebody has it.
     """
     return audience is Audience.OWNER or users >= k
-
-
-def masked_text(text: str) -> str:
-    """Form of a record without its content: letters as `x`, digits as `9`.
-
-    Words of the log formats stay, so that it can be seen how a record is wrong.
-    """
-    return _WORD.sub(lambda word: _masked_word(word[0]), text)
-
-
-def masked_quotes(message: str) -> str:
-    """Message of a library without what stands in quotes, which may be data."""
-    return _QUOTED.sub(lambda quoted: f"{quoted[1]}...{quoted[1]}", message)
-
-
-def _masked_word(word: str) -> str:
-    return word if word in _FORMAT_WORDS else _LETTER.sub("x", _DIGIT.sub("9", word))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -45,7 +46,10 @@ def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConn
     duckdb.Error
         It cannot be opened.
     """
-    connection = duckdb.connect(database, config={**_OFFLINE, **settings})
+    return _quiet(duckdb.connect(database, config={**_OFFLINE, **settings}))
+
+
+def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     # A progress bar would go to stdout. In a notebook that cannot show one it is off, and DuckDB
     # refuses even to turn it off.
     asked = connection.execute("SELECT system.main.current_setting('enable_progress_bar')")
@@ -59,9 +63,24 @@ def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConn
 
 @contextmanager
 def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Hold a connection to an empty database for the block."""
-    with keyboard_interrupts(), connect(":memory:") as connection:
+    """Hold a connection for the block, to read files by; temporary tables and frames end with it.
+
+    All blocks share one instance of DuckDB, which takes longer to start than most of them last. So
+    nothing is to be loaded or set there: see `connect`.
+    """
+    try:
+        opened = _quiet(_shared().cursor())
+    except duckdb.FatalException:  # an earlier block came upon a bug of DuckDB, which ends it
+        _shared.cache_clear()
+        opened = _quiet(_shared().cursor())
+    with keyboard_interrupts(), opened as connection:
         yield connection
+
+
+@cache
+def _shared() -> duckdb.DuckDBPyConnection:
+    # What it read of a file it would keep, and trust.
+    return connect(":memory:", enable_external_file_cache="false")
 
 
 @contextmanager

@@ -23,7 +23,13 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 import duckdb
 
-from fpmonitor.duckdb_connection import HOW_TO_GET_HTTPFS, in_memory, load_httpfs
+from fpmonitor.duckdb_connection import (
+    HOW_TO_GET_HTTPFS,
+    connect,
+    in_memory,
+    keyboard_interrupts,
+    load_httpfs,
+)
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_toml
 from fpmonitor.sql import quote_path, quote_text
@@ -599,7 +605,7 @@ def _expand(text: str, scratch: Path, *, allow_network: bool) -> list[LogFile]:
             raise InputError(f"{text}: no file matches")
         return [_log_file(file, str(file), scratch) for file in matches]
     if not is_there:
-        raise InputError(f"{path}: no such file or folder")
+        raise InputError(f"{str(path)[:300]}: no such file or folder")
     if path.is_fifo():  # such as the output of a command, which can be read once only
         spooled = _new_file(scratch)
         with path.open("rb") as source, spooled.open("wb") as target:
@@ -614,7 +620,8 @@ def _fetched(address: str, scratch: Path) -> Path:
     """Copy what an address names, which is held in memory meanwhile, to a new file."""
     label = excerpt(_QUERY.sub("", address))
     try:
-        with in_memory() as connection:
+        # An instance of its own: with the extension, any path that is an address would be fetched.
+        with keyboard_interrupts(), connect(":memory:") as connection:
             load_httpfs(connection)
             found = "SELECT content FROM read_blob($address)"
             contents = connection.execute(found, {"address": address}).fetchall()

@@ -27,10 +27,12 @@ from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import share_delta
-from fpmonitor.disclosure import Audience, masked_text
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import UndecidableError
 from fpmonitor.export.coverage import Coverage
 from fpmonitor.logs import ColumnMap, Frame, LazyFrame, LogFile, frame_log, log_files
+from fpmonitor.masking import masked_text
+from fpmonitor.policy import PLAIN_DRAWS, SampleModel
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import stored_snapshot
@@ -449,10 +451,11 @@ class Monitor(Closing):
         population: int | None = None,
         delta: float = 0.05,
         missing: Missing = "value",
+        sample: SampleModel = PLAIN_DRAWS,
         **options: Any,
     ) -> Decision:
         """Decide all subsets of the candidates, and list the question: see `decide_sets`."""
-        question = Question(k, population, delta, missing)
+        question = Question(k, population, delta, missing, sample)
         return decide_and_list(
             self._listing,
             self.population(),

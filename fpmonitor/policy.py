@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fpmonitor.errors import PolicyError, UnknownNameError
 
 MAX_POPULATION = 10**10
 MAX_K = 10**6
+MAX_BIAS = 100
+_ROUNDED_SHARES = 1e-6
 
 
 def check_threshold(k: int, population: int) -> None:
@@ -64,6 +66,71 @@ def check_share(argument: str, value: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Strata:
+    """Known shares of parts of the population.
+
+    Attributes
+    ----------
+    by
+        What tells the stratum of a user: an API as the log or the vocabulary calls it, or
+        `browser family`.
+    shares
+        Value -> share of the population; `other` stands for all other values, and for none.
+
+    Raises
+    ------
+    PolicyError
+        Fewer than two strata, a share that is none, or shares that do not add up to 1.
+    """
+
+    by: str
+    shares: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if len(self.shares) < 2:
+            raise PolicyError("strata", "name at least two, each with its share")
+        for name, share in self.shares.items():
+            check_share(f"share of {name!r}", share)
+        total = math.fsum(self.shares.values())
+        if abs(total - 1) > _ROUNDED_SHARES:
+            raise PolicyError("strata", f"shares must add up to 1, got {total:.6g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleModel:
+    """How the observed users may differ from independent draws from the population.
+
+    Attributes
+    ----------
+    bias
+        Factor by which the share of any kind of user in the population may differ from that among
+        those observed, in [1, 100]; within each stratum where there are some.
+    strata
+        What shares of the population are known; null: none, and those observed count as they come.
+
+    Raises
+    ------
+    PolicyError
+        A number is out of its range.
+    """
+
+    bias: float = 1.0
+    strata: Strata | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bias <= MAX_BIAS:
+            raise PolicyError(
+                "bias",
+                f"must lie between 1 and {MAX_BIAS}, got {self.bias}",
+                hint="it is a factor: 1.25 if shares may be up to a quarter higher or a fifth "
+                "lower than observed",
+            )
+
+
+PLAIN_DRAWS = SampleModel()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What must hold, for whom, and how sure one must be.
 
@@ -83,12 +150,14 @@ class Policy:
     realised
         Whether the budget is for the users of one population, and not for the average over
         populations.
+    sample
+        How the observed users may differ from the population.
 
     Raises
     ------
     PolicyError
-        A number is out of its range, there is no candidate, or nothing is estimated whose average
-        could differ.
+        A number is out of its range, there is no candidate, or nothing is estimated that could
+        differ.
     """
 
     k: int
@@ -97,18 +166,25 @@ class Policy:
     delta: float | None
     candidates: tuple[str, ...]
     realised: bool = False
+    sample: SampleModel = PLAIN_DRAWS
 
     def __post_init__(self) -> None:
         check_threshold(self.k, self.population)
         check_share("budget", self.budget)
         if self.delta is not None:
             check_share("delta", self.delta)
-        if self.realised and self.delta is None:
-            raise PolicyError(
-                "realised",
-                "the observed users are counted themselves, no average",
-                hint="leave --realised away, or --setting sample",
-            )
+        differs = {
+            "realised": self.realised,
+            "bias": self.sample.bias != 1,
+            "strata": self.sample.strata is not None,
+        }
+        for argument in differs if self.delta is None else ():
+            if differs[argument]:
+                raise PolicyError(
+                    argument,
+                    "the observed users are counted themselves, and stand for no others",
+                    hint=f"leave --{argument} away, or --setting sample",
+                )
         if not self.candidates:
             raise PolicyError("candidates", "name at least one API")
         object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))

@@ -4,7 +4,8 @@ A proof in a decision file says: for the score `S = sum_v c_v w(c_v)` of `m` use
 size of set is on the safe side. All that this rests on is proved here from the numbers in the file,
 each taken as the exact number that it is; theorems and names are those of docs/certificate.md:
 
-* line: `ln E exp(sign phi(C)) <= p (slope F(p) + intercept)` for `C ~ Poisson(mean p)`, all p <= 1;
+* line: `ln E exp(sign phi(C)) <= p (slope F(p) + intercept)` for `C ~ Poisson(mean p)`, all p <= 1,
+  where `p F(p)` is the worst of all shares within a factor of `bias` of p;
 * clock: `factor * sum_i w_i P(Bin(m, f_i) = r) <= P(Poisson(mean) = r)` for all r <= m;
 * table: `scale w(c) c` is on the safe side of `sum_i w_i sign ln E exp(sign phi(Bin(c, f_i)))`;
 * limits: from the line at the budget, the levels of all sizes, the factor and what is charged;
@@ -32,10 +33,12 @@ Answer = Literal["proved", "not proved", "cannot tell"]
 Group = tuple[int, int, int]  # so many users (last) are in groups of so few to so many
 
 PRECISION = 160  # bits, and more for moments near 0
+UNIVERSE = 1000  # APIs that may ever be asked for, at least, for any choice
 BASES = 42
 FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
 MOST_POINTS = 40_000
 MOST_NUMBERS = 1_000_000
+MOST_BIAS = 100.0
 WIDEST_TABLE = 6_000_000_000  # products
 WIDEST_CLOCK = 10_000_000  # products
 FAR = 90.0  # nats: what is left out of a sum is that much smaller than all of it
@@ -46,6 +49,9 @@ LISTED = 1023  # sets that are not allowed, up to which a search blocks all that
 
 class NotProvedError(Exception):
     """A step of the proof is false, or could not be shown."""
+
+
+_REFUSED = (NotProvedError, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 class Point(NamedTuple):
@@ -100,12 +106,14 @@ class _Proof:
         self.scale, self.charge = _exact(content["scale"]), _exact(content["charge"])
         self.delta, self.bases = _exact(content["delta"]), _whole(content["bases"])
         self.universe = _whole(content["universe"])
+        self.bias = _exact(content.get("bias", 1.0))
         self.end = self.starts[-1]
         _require(
             holds=self.sign in {-1, 1}
             and 2 <= self.k <= self.population
             and 0 < self.budget < 1
             and 0 < self.delta < 1
+            and 1 <= self.bias <= MOST_BIAS
             and self.bases >= (BASES if self.users < FINE_FROM else FINE_BASES)
             and self.top > 0
             and self.scale > 0
@@ -141,6 +149,7 @@ class _Proof:
             if count >= 0 and not (dent := self._dent(count)) <= 0
         }
         self.points = 0
+        self.most = self._most_exposed() if self.bias != 1 else arb(1)
 
     def _dent(self, count: int) -> arb:
         return 2 * self.f[count + 1] - self.f[count] - self.f[count + 2]
@@ -207,7 +216,44 @@ class _Proof:
         return total, dents.max(arb(0))
 
     def _exposure(self, mean: arb) -> arb:
-        p = mean / self.mean
+        """Worst share that is exposed by the share of a value: its limit on the unsafe side."""
+        p, g = mean / self.mean, self.bias
+        if g == 1:
+            return self._exposed(p)
+        if self.sign > 0:
+            return (self._exposed(p / g) / g).min(g * self._exposed(p * g))
+        if self._slope(p * g) >= 0:
+            return g * self._exposed(p * g)
+        if self._slope(p / g) <= 0:
+            return self._exposed(p / g) / g
+        return self.most / p
+
+    def _most_exposed(self) -> arb:
+        """Upper limit of `p F(p)`, which is concave up to k/n and falls from there on."""
+        low, high = 0.0, self.k / self.population
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._slope(arb(middle)) > 0 else (low, middle)
+        p = arb(low)
+        return p * self._exposed(p) + abs(self._slope(p)) * self.k / self.population
+
+    def _slope(self, p: arb) -> arb:
+        """Slope of `p F(p)`, positive up to one share; -1 for what is negative beyond k/n.
+
+        It falls up to k/n, and rises from there to where it is not positive, at 1.
+        """
+        if not p * self.population < self.k:
+            return arb(-1)
+        return self._exposed(p) - (self.k - 1) * self._on_the_border(p)
+
+    def _on_the_border(self, p: arb) -> arb:
+        """Probability of k - 1 among n - 1."""
+        n, k = self.population, self.k
+        ways = arb(n).lgamma() - arb(k).lgamma() - arb(n - k + 1).lgamma()
+        return (ways + (k - 1) * p.log() + (n - k) * (1 - p).log()).exp()
+
+    def _exposed(self, p: arb) -> arb:
+        """Probability `F(p)` of a user with a value of probability p to be exposed."""
         if not p < 1:
             return arb(1 if self.k > self.population else 0)
         gap = self.population * p - self.k
@@ -237,9 +283,16 @@ class _Proof:
 
     def _slack(self, low: Point, high: Point) -> arb:
         """How far `mean * F` may be beyond its chord on the side that matters."""
-        p, q = low.mean / self.mean, high.mean / self.mean
-        n, k = self.population, self.k
         box = high.mean * (low.exposure - high.exposure).max(arb(0))
+        p, q = low.mean / self.mean, high.mean / self.mean
+        bends = self._bend(p * self.bias, q * self.bias, box)
+        if self.bias != 1:
+            bends = bends.max(self._bend(p / self.bias, q / self.bias, box))
+        return bends.min(box)
+
+    def _bend(self, p: arb, q: arb, box: arb) -> arb:
+        """How far `mean * F` may be beyond its chord between two shares, or `box`."""
+        n, k = self.population, self.k
         pull = k - n * p if self.sign < 0 else n * q - k
         if pull <= 0:
             return arb(0)
@@ -247,11 +300,9 @@ class _Proof:
             return box
         mode = arb(k - 1) / (n - 1)
         at = p if mode <= p else q if mode >= q else mode
-        log_peak = arb(n).lgamma() - arb(k).lgamma() - arb(n - k + 1).lgamma()
-        log_peak += (k - 1) * at.log() + (n - k) * (1 - at).log()
         edge = (1 / (p * (1 - p))).max(1 / (q * (1 - q)))
-        curved = (k - 1) * log_peak.exp() * pull.max(arb(0)) * edge * (q - p) * (q - p) / 8
-        return (self.mean * curved).min(box)
+        curved = (k - 1) * self._on_the_border(at) * pull.max(arb(0)) * edge
+        return self.mean * curved * (q - p) * (q - p) / 8
 
     def _first_cell(self, mean: arb) -> bool:
         """Whether the line holds for all means up to this one: `ln E f <= E f - 1`."""
@@ -263,7 +314,7 @@ class _Proof:
             total += factor * self.excess[count].max(arb(0))
             count += 1
         total += 2 * factor * mean / count * _exact(self.largest)
-        exposure = arb(1) if self.sign < 0 else self._exposure(mean)
+        exposure = self.bias if self.sign < 0 else self._exposure(mean)
         return bool(total * self.mean <= self.slope * exposure + self.intercept)
 
     # --- clock ---
@@ -381,9 +432,9 @@ def check_proof(content: dict[str, Any], asked: Mapping[str, Any] | None = None)
     with ctx.workprec(PRECISION):
         try:
             for name, value in (asked or {}).items():
-                _require(holds=content[name] == value, what=f"another question: {name}")
+                _require(holds=content.get(name) == value, what=f"another question: {name}")
             _Proof(content).check()
-        except (NotProvedError, ArithmeticError, KeyError, TypeError, ValueError) as error:
+        except _REFUSED as error:
             return str(error) or type(error).__name__
     return ""
 
@@ -409,7 +460,7 @@ def check_average(side: dict[str, Any], policy: dict[str, Any], delta: float) ->
         try:
             if any(limit >= 0 for limit in side["limits"][1:]):  # else nothing is allowed
                 _prove_average(side, policy, delta)
-        except (NotProvedError, ArithmeticError, KeyError, TypeError, ValueError) as error:
+        except _REFUSED as error:
             return str(error) or type(error).__name__
     return ""
 
@@ -418,7 +469,7 @@ def _prove_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -
     given, users, k = side["average"], _whole(side["population"]), _whole(side["k"])
     line = {name: given[name] for name in ("slope", "intercept")}
     # the score of a group of fewer than k users is their number, times the tilt
-    small = {"sign": 1, "mean": users, "starts": [1, k], "phi": [given["tilt"]]}
+    small = {"sign": 1, "mean": users, "starts": [1, k], "phi": [given["tilt"]], "bias": 1.0}
     moments = _Proof(side | line | small)
     moments.line()
     tilt = _exact(given["tilt"])
@@ -458,10 +509,13 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             "universe": content.get("universe") or len(policy["candidates"]),
             "budget": policy["budget"],
             "delta": level,
+            "bias": policy.get("sample", {}).get("bias", 1.0),
         }
         if realised and sign < 0:
             asked |= {"delta": level / 2, "budget": content["proof"][side].get("budget")}
-        reason = check_proof(content["proof"][side], asked)
+        proof = {"bias": 1.0, **content["proof"][side]}
+        few = len(proof["limits"]) <= len(policy["candidates"]) + 1
+        reason = check_proof(proof, asked) if few else "limits: number"
         if not reason and not _is_share(level / policy["delta"], content):
             reason = "another question: level"
         yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)
@@ -473,7 +527,9 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
 
 def _is_share(share: float, content: dict[str, Any]) -> bool:
     """Whether a question may have a share of delta: whole, by its view, or as registered."""
-    weight = content.get("view_weight")
+    weight, universe = content.get("view_weight"), content.get("universe")
+    if universe is not None and (weight is None or universe < UNIVERSE):
+        return False
     if weight is not None:
         return weight <= 1 / 2 and any(math.isclose(share, weight / n) for n in (1, 2))
     if not content.get("registered"):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, Self, get_args
 
+import msgspec
+
 from fpmonitor.errors import PolicyError
-from fpmonitor.policy import check_share, check_threshold
+from fpmonitor.policy import PLAIN_DRAWS, SampleModel, Strata, check_share, check_threshold
+from fpmonitor.safe_files import read_toml, typed
 
 Missing = Literal["value", "drop", "exposed"]
 
@@ -28,6 +32,8 @@ class Question:
         `value`: an absent observation is a value like others; `drop`: only users with an
         observation of every API that is asked for; `exposed`: who lacks a value of a set shares it
         with nobody. Then, too, a larger set only splits groups.
+    sample
+        How the observed users may differ from the population.
 
     Raises
     ------
@@ -39,9 +45,14 @@ class Question:
     population: int | None = None
     delta: float = 0.05
     missing: Missing = "value"
+    sample: SampleModel = PLAIN_DRAWS
 
     def __post_init__(self) -> None:
         check_share("delta", self.delta)
+        if self.missing == "drop" and self.sample.strata is not None:
+            raise PolicyError(
+                "missing", "drop leaves other shares than those of the strata", hint="use exposed"
+            )
         if self.missing not in get_args(Missing):
             raise PolicyError(
                 "missing",
@@ -68,6 +79,26 @@ class Question:
         if self.population is None:
             raise PolicyError("population", "is not known yet")
         return self.population
+
+
+class _SharesFile(msgspec.Struct, forbid_unknown_fields=True):
+    by: str
+    shares: dict[str, float]
+
+
+def read_strata(path: Path) -> Strata:
+    """Read known shares of strata from a TOML file: docs/sample.md.
+
+    Raises
+    ------
+    InputError
+        Not readable, not TOML, or with members that shares do not have.
+    PolicyError
+        A share is out of its range, or they do not add up to 1.
+    """
+    hint = 'by = "country", and below [shares] a line for each, such as FR = 0.2'
+    content = typed(read_toml(path, "shares", hint=hint), _SharesFile, f"shares: {path}", hint=hint)
+    return Strata(by=content.by, shares=content.shares)
 
 
 def _whole(number: int) -> int:

@@ -12,17 +12,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HOLE = re.compile(r"\{([a-z_]+)\}")
+_SHARED = re.compile(r"\{([a-z_]+/[a-z_]+)\}")
 
 
 @cache
 def _text(name: str) -> str:
-    return (resources.files("fpmonitor.queries") / f"{name}.sql").read_text(encoding="utf-8")
+    text = (resources.files("fpmonitor.queries") / f"{name}.sql").read_text(encoding="utf-8")
+    return _SHARED.sub(lambda shared: _text(shared.group(1)).rstrip(), text)
 
 
 def statement(name: str, **fragments: str) -> str:
     """Read the statement `queries/<name>.sql` with its holes `{word}` filled.
 
-    Holes take quoted names or statements only; values are bound as `$name` when it runs.
+    Holes take quoted names or statements only; values are bound as `$name` when it runs. A hole
+    `{folder/name}` takes the text of that file, for what several statements share.
     """
     return _HOLE.sub(lambda hole: fragments[hole.group(1)], _text(name))
 

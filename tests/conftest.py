@@ -33,6 +33,16 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 -- pytest n
         )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that wait for browsers and Spark: they take longest."""
+    waiting = {
+        item.path
+        for item in items
+        if any(item.iter_markers("browser")) or any(item.iter_markers("spark"))
+    }
+    items.sort(key=lambda item: item.path not in waiting)
+
+
 @dataclass(frozen=True)
 class FixtureDistribution:
     """The finite population that the users of fixtures/logs are drawn from.

@@ -22,7 +22,7 @@ from fpmonitor.decide.horizon import (
     weigh,
 )
 from fpmonitor.disclosure import Audience, publishable_count
-from fpmonitor.errors import UndecidableError
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.evalues import LEAST_USERS, go_on, log_mean, window_test
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
@@ -278,6 +278,11 @@ def check_window(
     PolicyError, UnknownNameError, UndecidableError
         The horizon is out of range, or the data lack a candidate or hold too few users.
     """
+    if decision.policy.sample.strata is not None:
+        raise InputError(
+            "check: users drawn by the shares of strata are looked at once",
+            hint="leave --by, --last and --horizon away, or decide without --strata",
+        )
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets = population.window, decision.allow
     series = _digest(identity, period, window.source, population.audience.value)
@@ -370,7 +375,7 @@ def _limits(population: Population, decision: Decision) -> dict[ApiSet, tuple[fl
     if not sets or asked.users < policy.k:
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta
-    question = Question(policy.k, policy.population, delta or _ANY)
+    question = Question(policy.k, policy.population, delta or _ANY, sample=policy.sample)
     sample = asked.sample(question, sets, chosen=True)
     sample.ask(sets)
     found = {}

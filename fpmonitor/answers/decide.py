@@ -71,7 +71,7 @@ def decide_sets(
     must, never, weights
         See `decide.utility.recommend`; APIs as in `candidates`.
     options
-        `time_limit`, `max_size`, `forecast`, `progress`, `known`: see
+        `time_limit`, `max_size`, `forecast`, `tolerance`, `progress`, `known`: see
         `decide.deciding.decide`.
 
     Raises
@@ -99,6 +99,7 @@ def decide_sets(
         delta=None if exact else question.delta,
         candidates=chosen,
         realised=realised,
+        sample=question.sample,
     )
     universe = None if fixed_question or exact else universe_of(len(population.apis))
     level = level_of(
@@ -126,7 +127,11 @@ def decide_sets(
         engine="memory" if in_memory else engine_name,
         **options,
     )
-    return replace(decision, names=population.names(policy.candidates))
+    decision = replace(decision, names=population.names(policy.candidates))
+    drawn = asked.stratified
+    if drawn is None:
+        return decision
+    return replace(decision, observed=drawn.observed, binding_stratum=drawn.binding)
 
 
 def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[str, float]:
@@ -189,7 +194,9 @@ def _as_in_log(
 def question_of(decision: Decision, *, delta: float = 0.05) -> Question:
     """Return the question of a decision; `delta` is that of limits where it is exact."""
     policy = decision.policy
-    return Question(policy.k, policy.population, policy.delta or delta, decision.missing)
+    return Question(
+        policy.k, policy.population, policy.delta or delta, decision.missing, policy.sample
+    )
 
 
 def with_all_candidates(population: Population, decision: Decision) -> Population:

@@ -28,6 +28,7 @@ from fpmonitor.estimate.exposure import (
     unbiased_exposure,
 )
 from fpmonitor.estimate.realised import realised_limits
+from fpmonitor.policy import PLAIN_DRAWS, SampleModel
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample
 from fpmonitor.question import Question
@@ -109,6 +110,8 @@ class ExposureReport(Result):
     masked, left_out
         APIs of the set whose values some browsers randomise by design and the view masks; and,
         where they count as one token for each browser family, the same question without these.
+    sample
+        How the observed users may differ from the population.
     """
 
     apis: tuple[str, ...]
@@ -138,6 +141,7 @@ class ExposureReport(Result):
     suppressed: bool = False
     masked: tuple[str, ...] = ()
     left_out: ExposureReport | None = None
+    sample: SampleModel = PLAIN_DRAWS
 
     @property
     def together(self) -> tuple[str, ...]:
@@ -172,6 +176,10 @@ class ExposureReport(Result):
 
     def _details(self) -> dict[str, Any]:
         details: dict[str, Any] = {}
+        if self.sample != PLAIN_DRAWS:
+            details["sample"] = {
+                name: value for name, value in asdict(self.sample).items() if value is not None
+            }
         if self.realised is not None:
             details["realised_lower"] = self.realised.lower
             details["realised_upper"] = self.realised.upper
@@ -234,7 +242,8 @@ def report_exposures(
     PolicyError, UnknownNameError, UndecidableError
         A number out of range, an API never observed, fewer than k users.
     InputError
-        An empty set, supports that do not fit, or cohorts where absent users count as exposed.
+        An empty set, supports that do not fit, or cohorts where absent users count as exposed;
+        cohorts or a price of trust of a biased sample.
     """
     wanted = sorted_sets(population.named(apis) for apis in sets)
     declared = declared_supports(supports, wanted)
@@ -244,6 +253,12 @@ def report_exposures(
             "given: users who lack a given API are a cohort, which --missing exposed has not",
             hint="ask with --missing value or drop",
         )
+    for option, asked in (("given", cohort), ("trust", trust)):
+        if asked and question.sample.bias != 1:
+            raise InputError(
+                f"bias: --{option} has no limits for a biased sample",
+                hint=f"leave --{option} or --bias away",
+            )
     together = [tuple(sorted({*apis, *cohort})) for apis in wanted]
     sample = population.sample(question, [*together, cohort], given=cohort)
     sample.ask([*together, *parts_of(together, trust)])
@@ -339,6 +354,7 @@ def report_exposure(
         misleading_factor_worst_5=worst_5,
         misleading_factor_worst_1=worst_1,
         masked=tuple(api for api in together if api in sample.masked),
+        sample=question.sample,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from fpmonitor.answers.apis import ApiOverview, list_apis
@@ -15,9 +15,11 @@ from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.preview import preview_sets
 from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.trend import TrendReport, report_trend
+from fpmonitor.answers.trust import Knowledge
 from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
+from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import Days
 from fpmonitor.population.windows import Windows
@@ -127,8 +129,9 @@ def gather_findings(
     alone = preview_sets(population, decision, [[api] for api in candidates])
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
+    trust: Knowledge | None = "joint" if question.sample == PLAIN_DRAWS else None
     exposed = (
-        report_exposures(population, question, [recommended], trust="joint") if recommended else []
+        report_exposures(population, question, [recommended], trust=trust) if recommended else []
     )
     one_more = [[*recommended, api] for api in rest]
     shown = dict.fromkeys([recommended, largest.apis])
@@ -137,11 +140,12 @@ def gather_findings(
     progress("measuring what one more API would cost")
     costs = preview_sets(population, decision, one_more) if recommended else []
     progress("drawing exposure curves")
-    curves = [report_curve(population, question, apis) for apis in shown if apis]
+    observed = replace(question, sample=PLAIN_DRAWS)  # curves and trends describe the users
+    curves = [report_curve(population, observed, apis) for apis in shown if apis]
     progress("ranking by entropy and by exposure")
     ranking = rank_sets(population, question, size=2 if pairs else 1, candidates=candidates)
     progress("following the weeks")
-    trend = None if windows is None else _trend_of(windows, question, recommended)
+    trend = None if windows is None else _trend_of(windows, observed, recommended)
     progress("describing the users")
     return Findings(
         decision=decision,

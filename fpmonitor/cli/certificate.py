@@ -12,6 +12,8 @@ from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import DEFAULT_DB, SINCE, SNAPSHOT, UNSAFE_COUNTS, UNTIL
 from fpmonitor.cli.output import Shown, emit
 from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.guarantee import said_of
+from fpmonitor.decide.questions import most_weight
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.render import decisions
@@ -21,6 +23,7 @@ from fpmonitor.store.snapshot import Window
 
 EXIT_NOT_PROVED = 1
 EXIT_CANNOT_TELL = 3
+_ROUNDING = 1e-9
 
 
 def certificate(
@@ -71,7 +74,7 @@ def certificate(
             f"audit certificate needs {error.name}", hint="pip install 'fpmonitor[audit]'"
         ) from error
     decided = read_decision(decision)
-    if not decided.proof:
+    if not decided.proof or decided.setting == "sample" or decided.policy.delta is None:
         raise InputError(
             f"{decision}: holds no proof",
             hint="exact decisions, and files of before, hold none: decide again",
@@ -87,6 +90,17 @@ def certificate(
             counted = count_spectra(population, decided, exact=unsafe_counts or owned)
     content = read_json(decision, "decision")
     findings = [*proof_check.check_proofs(content)]
+    weight, said = decided.view_weight, said_of(decided)
+    for claim, holds, reason in (
+        ("sentence", decided.guarantee == said, f"it should be: {said}"),
+        (
+            "weight of the view",
+            weight is None or weight <= most_weight(decided) * (1 + _ROUNDING),
+            "it is less by the name of the view",
+        ),
+    ):
+        answer: proof_check.Answer = "proved" if holds else "not proved"
+        findings.append(proof_check.Finding(claim, (), answer, "" if holds else reason))
     if counted is not None:
         groups = {one.apis: one.groups for one in counted.spectra}
         findings += proof_check.check_sets(content, lambda apis: groups[tuple(apis)])

@@ -16,8 +16,8 @@ from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.cli.users import Users
 from fpmonitor.decide.decision import Decision, read_decision
 from fpmonitor.errors import InputError
-from fpmonitor.export.controls import effect_of
-from fpmonitor.export.effect import left_readable
+from fpmonitor.export.controls import Control, effect_of
+from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.export.enforce import ControlExporter
 from fpmonitor.export.exporter import ExportOptions, ParsedList
 from fpmonitor.export.plan import cheapest_plan, plan_of
@@ -47,8 +47,7 @@ def preview(
     decided, exporter = read_decision(decision), _product(to)
     options = ExportOptions(site=site, targets=table, by_information=by_information)
     chosen = exporter.export(decided, options).controls
-    left = left_readable(decided.policy.candidates, chosen, exporter.absent, decided.means)
-    states = _states(decided, exporter, options, left)
+    states = _states(decided, exporter, options, chosen)
     with users.open() as monitor:
         rows = _exposures(monitor, decided, states)
     shown.show(decisions.preview(rows))
@@ -129,18 +128,29 @@ def _product(name: str) -> ControlExporter:
 
 
 def _states(
-    decision: Decision, exporter: ControlExporter, options: ExportOptions, after: Sequence[str]
-) -> dict[str, Sequence[str]]:
-    """Return what a site can read before, after, and with every control of the format."""
-    candidates = decision.policy.candidates
-    best = left_readable(candidates, exporter.controls(options), exporter.absent, decision.means)
-    return {"before": candidates, "after": after, "best": best}
+    decision: Decision, exporter: ControlExporter, options: ExportOptions, chosen: Sequence[Control]
+) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
+    """Return what is left of the candidates before, after, and with every control of the format.
+
+    At most, and at least.
+    """
+    candidates, means = decision.policy.candidates, decision.means
+    states: dict[str, tuple[Sequence[str], Sequence[str]]] = {"before": (candidates, candidates)}
+    for state, controls in (("after", chosen), ("best", exporter.controls(options))):
+        states[state] = (
+            left_readable(candidates, controls, exporter.absent, means),
+            left_unchanged(candidates, controls, exporter.absent, means),
+        )
+    return states
 
 
 def _exposures(
-    monitor: Monitor, decision: Decision, states: Mapping[str, Sequence[str]]
+    monitor: Monitor,
+    decision: Decision,
+    states: Mapping[str, tuple[Sequence[str], Sequence[str]]],
 ) -> list[dict[str, Any]]:
-    reports = preview_sets(monitor.population_as(decision), decision, states.values())
+    most, least = zip(*states.values(), strict=True)
+    reports = preview_sets(monitor.population_as(decision), decision, [*most, *least])
     return [
         {
             "state": state,
@@ -149,11 +159,13 @@ def _exposures(
             "empirical": report.empirical,
             "plug_in": report.plug_in,
             "unbiased": report.unbiased,
-            "lower": report.lower,
+            "lower": lowest.lower,
             "upper": report.upper,
             "masked": list(report.masked),
         }
-        for (state, left), report in zip(states.items(), reports, strict=True)
+        for (state, (left, _)), report, lowest in zip(
+            states.items(), reports[: len(states)], reports[len(states) :], strict=True
+        )
     ]
 
 
@@ -184,6 +196,6 @@ def _judged(
     if db is not None:
         options = ExportOptions(site=site if exporter.sites else None)
         with open_monitor(db) as monitor:
-            states = _states(decision, exporter, options, left)
+            states = _states(decision, exporter, options, reading.controls)
             judged["exposure"] = _exposures(monitor, decision, states)
     return judged

@@ -12,7 +12,8 @@ import typer
 
 import fpmonitor
 from fpmonitor.errors import InputError
-from fpmonitor.question import Missing, Question
+from fpmonitor.policy import SampleModel
+from fpmonitor.question import Missing, Question, read_strata
 
 OutputFormat = Literal["table", "json", "csv"]
 _MOST_DIGITS = 30
@@ -284,6 +285,38 @@ class Asked(Exposure):
     def question(self) -> Question:
         """The question that the options ask."""
         return Question(self.k, self.population, self.delta, self.missing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedOfSample(Asked):
+    """Options for a question whose users may differ from the population."""
+
+    bias: Annotated[
+        float,
+        typer.Option(
+            "--bias",
+            help="Factor by which any kind of user may be more or less frequent in the population "
+            "than among the observed users.",
+            show_default="1, no bias",
+            metavar="FACTOR",
+        ),
+    ] = 1.0
+    strata: Annotated[
+        Path | None,
+        typer.Option(
+            "--strata",
+            help="TOML file with known shares of parts of the population, such as countries: as "
+            "many users as possible are drawn by them.",
+            metavar="SHARES.toml",
+        ),
+    ] = None
+
+    @property
+    def question(self) -> Question:
+        """The question that the options ask."""
+        strata = None if self.strata is None else read_strata(self.strata)
+        sample = SampleModel(bias=self.bias, strata=strata)
+        return Question(self.k, self.population, self.delta, self.missing, sample)
 
 
 def split_names(text: str) -> tuple[str, ...]:

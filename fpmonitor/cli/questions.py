@@ -21,7 +21,7 @@ from fpmonitor.cli.options import (
     DEFAULT_DB,
     QUIET,
     REGISTER,
-    Asked,
+    AskedOfSample,
     split_names,
 )
 from fpmonitor.cli.output import Shown, note, progress_line
@@ -56,7 +56,7 @@ def exposure(
             "--apis", help="APIs read together, separated by commas; repeat for further sets."
         ),
     ],
-    asked: Asked,
+    asked: AskedOfSample,
     given: Annotated[
         str,
         typer.Option(
@@ -131,7 +131,7 @@ class CountedUsers(TransformedUsers):
 def decide(
     *,
     budget: BUDGET_OR_NONE = None,
-    asked: Asked,
+    asked: AskedOfSample,
     candidates: Annotated[
         str | None,
         typer.Option(
@@ -184,6 +184,14 @@ def decide(
             "come in.",
         ),
     ] = False,
+    tolerance: Annotated[
+        bool,
+        typer.Option(
+            "--tolerance",
+            help="Tell for each allowed set up to which bias of the sample it would still be "
+            "allowed.",
+        ),
+    ] = False,
     max_size: Annotated[
         int | None, typer.Option("--max-size", help="Only search sets of at most this many APIs.")
     ] = None,
@@ -230,6 +238,7 @@ def decide(
             time_limit=time_limit,
             max_size=max_size,
             forecast=forecast,
+            tolerance=tolerance,
             progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
             known=known,
             note=lambda text: note(text, quiet=quiet),

@@ -69,6 +69,11 @@ def serve(
         ) from error
     settings: ServeConfig = ServeConfig() if config is None else read_config(config)
     settings = settings.with_options(decision=decision, host=host, port=port, db=db)
+    if settings.origins and settings.source is None:
+        note(
+            "pages may send, and whoever reads one can make up users: they count in all answers, "
+            'unless `source = "!KEY"` leaves the key of the pages out'
+        )
     invocation = INVOCATION.get()
     run_application(
         create_app(settings, key_file=invocation.key_file, patience=invocation.patience),

@@ -57,7 +57,8 @@ SOURCE = Annotated[
     str | None,
     typer.Option(
         "--source",
-        help="Only observations of this library, for example 'fingerprintjs 5.2.0', or write key.",
+        help="Only observations of this library, for example 'fingerprintjs 5.2.0', or write key; "
+        "with ! before the name, all others.",
         metavar="NAME",
         rich_help_panel="Data",
     ),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.guarantee import Terms, guarantee
+from fpmonitor.decide.guarantee import said_of
 from fpmonitor.decide.questions import Level
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import recommend, weight_bound
@@ -22,6 +23,7 @@ from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.population.views import View
 
 _LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
+_BIASES = (1.02, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -48,6 +50,7 @@ def decide(
     time_limit: float | None = None,
     max_size: int | None = None,
     forecast: bool = False,
+    tolerance: bool = False,
     progress: Callable[[int], None] | None = None,
     view: View | None = None,
     masked: Sequence[str] = (),
@@ -79,6 +82,8 @@ def decide(
         Seconds and number of APIs at which the search stops; what is proven stays valid.
     forecast
         Say for each undecided set how many users would decide it.
+    tolerance
+        Say for each allowed set how biased the sample may be.
     progress
         Called now and then with the number of sets evaluated so far.
     view, masked, log_source, engine
@@ -91,18 +96,22 @@ def decide(
     ------
     InputError
         `known` answers another question, or was made of other data; a forecast is wanted for a
-        realised share.
+        realised share or a biased sample.
     PolicyError
         The policy asks more than the data can carry, for example fewer than two users.
     UndecidableError
         Nothing can be certified of so few users or of so large groups, or one set is certified both
         within and above the budget.
     """
-    if forecast and policy.realised:
-        raise InputError(
-            "forecast: not for the users of one population",
-            hint="leave --forecast or --realised away",
-        )
+    for option, given in (
+        ("realised", policy.realised),
+        ("bias", policy.sample.bias != 1),
+        ("strata", policy.sample.strata is not None),
+    ):
+        if forecast and given:
+            raise InputError(
+                f"forecast: not with --{option}", hint=f"leave --forecast or --{option} away"
+            )
     started = time.perf_counter()
     must, never, weights = sorted(set(must)), set(never), weights or {}
     exact = setting == "sample" or policy.delta is None
@@ -137,18 +146,7 @@ def decide(
     best = recommend(borders.allow, weights=weights)
     undecided = _without_empty(borders.undecided)
     expected = _forecast(source, policy, universe, level, undecided) if forecast else None
-    terms = Terms(
-        policy=policy,
-        setting=setting,
-        missing=missing,
-        users=source.users,
-        coverage=coverage or {},
-        volatile=(view or View()).volatile,
-        masked=masked,
-        universe=universe,
-        registered=level.registered,
-    )
-    return Decision(
+    decided = Decision(
         policy=policy,
         setting=setting,
         missing=missing,
@@ -159,7 +157,7 @@ def decide(
         registered=level.registered,
         view_weight=level.view_weight,
         proof=tests.proof,
-        guarantee=guarantee(terms),
+        guarantee="",
         coverage=coverage,
         allow=_without_empty(borders.allow),
         block=_without_empty(borders.block),
@@ -172,6 +170,9 @@ def decide(
         complete=borders.complete,
         evaluated=borders.evaluated,
         users_needed=None if expected is None else tuple(each.mean for each in expected),
+        bias_tolerated=_bias_tolerated(source, policy, universe, level, borders.allow)
+        if tolerance and not exact
+        else None,
         users_range=None if expected is None else tuple((each.low, each.high) for each in expected),
         seconds=round(time.perf_counter() - started, 3),
         view=view or View(),
@@ -179,6 +180,7 @@ def decide(
         source=log_source,
         engine=engine,
     )
+    return replace(decided, guarantee=said_of(decided))
 
 
 def _proven(
@@ -203,7 +205,7 @@ def _proven(
         for name, before, now in (
             *(
                 (name, getattr(known.policy, name), getattr(policy, name))
-                for name in ("k", "population", "budget", "delta", "realised")
+                for name in ("k", "population", "budget", "delta", "realised", "sample")
             ),
             ("candidates", set(known.policy.candidates), set(policy.candidates)),
             ("setting", known.setting, setting),
@@ -264,6 +266,30 @@ def _forecast(
         universe=universe or len(policy.candidates),
         generator=np.random.default_rng(0),  # the same forecast whenever it is made
     )
+
+
+def _bias_tolerated(
+    source: SpectrumSource,
+    policy: Policy,
+    universe: int | None,
+    level: Level,
+    allowed: Iterable[ApiSet],
+) -> tuple[float, ...]:
+    """Return the largest bias of a fixed list up to which each set passes all tests.
+
+    A set that passes wrongly does so at the first bias of the list that the sample does not exceed:
+    as that is one test, the whole list holds at the level of one.
+    """
+    found = dict.fromkeys(_without_empty(allowed), policy.sample.bias)
+    passing = list(found)
+    for bias in _BIASES:
+        if not passing or bias <= policy.sample.bias:
+            continue
+        biased = replace(policy, sample=replace(policy.sample, bias=bias))
+        test = _tests(biased, "population", source.users, universe, level.level).allow
+        passing = [apis for apis in passing if test.holds(source.spectrum(apis), len(apis))]
+        found |= dict.fromkeys(passing, bias)
+    return tuple(found.values())
 
 
 def recheck(
@@ -339,6 +365,7 @@ def _tests(
         delta=level,
         universe=universe or len(policy.candidates),
         allowing=None if average is None else (max(average.exposure, least), level / 2),
+        bias=policy.sample.bias,
     )
     allow, proof = criteria.allow, criteria.proofs(len(policy.candidates))
     if average is not None and average.exposure < least:

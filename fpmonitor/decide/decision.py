@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from fpmonitor.errors import InputError
-from fpmonitor.policy import Policy
+from fpmonitor.policy import MAX_BIAS, PLAIN_DRAWS, Policy
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
@@ -24,6 +24,7 @@ from fpmonitor.vocabulary import columns_of, meaning
 # not-a-number is within no limits
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Factor = Annotated[float, msgspec.Meta(ge=1, le=MAX_BIAS)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 ApiSet = tuple[str, ...]
 Setting = Literal["population", "sample"]
@@ -65,6 +66,13 @@ class Decision(Result):
         For each undecided set a forecast of the observed users at which it is decided if one looks
         as they come in: on average, and what they are below and above in one case of ten each; null
         for more than 100 million, and as a whole when it was not asked for.
+    bias_tolerated
+        For each allowed set the largest factor, of a fixed list, by which the shares of all kinds
+        of users may differ between the observed users and the population; null when it was not
+        asked for.
+    observed, binding_stratum
+        Where users were drawn by the shares of strata: of how many, and the stratum that had none
+        left, so that more of it would be more to decide on. Null elsewhere.
     view, source
         How the users were looked at, and the one source whose observations counted, null for all.
     masked
@@ -108,6 +116,9 @@ class Decision(Result):
     undecided: tuple[ApiSet, ...]
     users_needed: tuple[_Count | None, ...] | None = None
     users_range: tuple[tuple[_Count | None, _Count | None], ...] | None = None
+    observed: _Count | None = None
+    binding_stratum: str | None = None
+    bias_tolerated: tuple[_Factor, ...] | None = None
     recommended: ApiSet
     utility: _Amount | None = None
     utility_bound: _Amount | None = None
@@ -205,11 +216,22 @@ class Decision(Result):
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it stands in a decision file."""
         content = untyped(self)
-        for name in ("users_needed", "users_range", "coverage"):
+        for name in (
+            "users_needed",
+            "users_range",
+            "bias_tolerated",
+            "observed",
+            "binding_stratum",
+            "coverage",
+        ):
             if content[name] is None:
                 del content[name]
         if not self.names:
             del content["names"]
+        if self.policy.sample == PLAIN_DRAWS:
+            del content["policy"]["sample"]
+        elif self.policy.sample.strata is None:
+            del content["policy"]["sample"]["strata"]
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")
@@ -237,10 +259,14 @@ class Decision(Result):
         strangers = sorted(set().union(*sets) - set(decision.policy.candidates))
         if strangers:
             raise InputError(f"not {_NAME}: {strangers[0]!r} is not a candidate")
-        for name in ("users_needed", "users_range"):
-            needed = getattr(decision, name)
-            if needed is not None and len(needed) != len(decision.undecided):
-                raise InputError(f"not {_NAME}: `{name}` is not as long as `undecided`")
+        for name, listed in (
+            ("users_needed", "undecided"),
+            ("users_range", "undecided"),
+            ("bias_tolerated", "allow"),
+        ):
+            told = getattr(decision, name)
+            if told is not None and len(told) != len(getattr(decision, listed)):
+                raise InputError(f"not {_NAME}: `{name}` is not as long as `{listed}`")
         if parts.proof and len(parts.proof) != 2:
             raise InputError(f"not {_NAME}: `proof` lacks a side")
         return decision

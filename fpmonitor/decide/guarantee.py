@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fpmonitor.policy import PLAIN_DRAWS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.decide.decision import Setting
-    from fpmonitor.policy import Policy
+    from fpmonitor.decide.decision import Decision, Setting
+    from fpmonitor.policy import Policy, SampleModel
     from fpmonitor.population.views import Volatile
     from fpmonitor.question import Missing
 
@@ -57,18 +59,60 @@ def guarantee(terms: Terms) -> str:
     return " ".join(filter(None, (clause(terms) for clause in _CLAUSES)))
 
 
-def limits(*, population: int, users: int, delta: float, together: bool = False) -> str:
+def said_of(decision: Decision) -> str:
+    """Say what the other members of a decision stand for: its `guarantee`, if nobody changed it."""
+    return guarantee(
+        Terms(
+            policy=decision.policy,
+            setting=decision.setting,
+            missing=decision.missing,
+            users=decision.users,
+            coverage=decision.coverage or {},
+            volatile=decision.view.volatile,
+            masked=decision.masked or (),
+            universe=decision.universe,
+            registered=decision.registered,
+        )
+    )
+
+
+def limits(
+    *,
+    population: int,
+    users: int,
+    delta: float,
+    together: bool = False,
+    sample: SampleModel = PLAIN_DRAWS,
+) -> str:
     """Say what limits of exposures promise: each for its set, or all sets together."""
     whose = (
         "All limits hold together with probability {}, whichever sets are chosen after looking"
         if together
         else "Each limit holds with probability {} for a set named before looking"
     )
+    looks = "however often one asks again while users are added"
+    if sample.strata is not None:
+        looks = "asked once, of users drawn by the shares of strata"
     return (
-        f"{whose.format(f'{1 - delta:.6g}')}, however often one asks again while users are "
-        f"added, for the average over populations of {population:,}, if the {users:,} observed "
-        "users and theirs are independent draws from one distribution."
+        f"{whose.format(f'{1 - delta:.6g}')}, {looks}, for the average over populations of "
+        f"{population:,}, if the {users:,} observed users and theirs are {draws(sample)}."
     )
+
+
+def draws(sample: SampleModel) -> str:
+    """Say how the observed users and those of the population came to be what they are."""
+    said = "independent draws from one distribution"
+    if sample.bias != 1:
+        said = (
+            f"independent draws, and no kind of user is more than {sample.bias:g} times as "
+            "frequent among the ones as among the others"
+        )
+    if sample.strata is not None:
+        said += (
+            f", within each of the {len(sample.strata.shares)} strata of {sample.strata.by}, whose "
+            "shares are taken as given"
+        )
+    return said
 
 
 def scarce(coverage: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
@@ -96,13 +140,15 @@ def _promise(terms: Terms) -> str:
     return (
         f"With probability at least {1 - policy.delta:.6g}, every set on the allow list {exposed}, "
         f"{whom} of {policy.population:,}, {_choice(terms)} the {terms.users:,} observed users and "
-        f"{theirs} are independent draws from one distribution."
+        f"{theirs} are {draws(policy.sample)}."
     )
 
 
 def _choice(terms: Terms) -> str:
     """Say what may be chosen after looking, up to the assumption."""
     looks = "however often this question is decided anew while users are added, provided that"
+    if terms.policy.sample.strata is not None:
+        looks = "decided once, of users drawn by the shares of strata, provided that"
     if terms.registered:
         return f"as registered before the first user was stored, and {looks}"
     if terms.universe is None:
@@ -114,8 +160,14 @@ def _choice(terms: Terms) -> str:
     chosen, fixed = "APIs and view of the users are", ""
     if terms.missing == "drop":
         chosen, fixed = "view of the users is", "the candidates, "
+    numbers = "k, population and budget"
+    for number, named in (
+        ("bias", terms.policy.sample.bias != 1),
+        ("shares", terms.policy.sample.strata is not None),
+    ):
+        numbers = numbers.replace(" and", ",") + f" and {number}" if named else numbers
     return (
-        f"whichever {chosen} chosen after looking and {looks} {fixed}k, population and budget were "
+        f"whichever {chosen} chosen after looking and {looks} {fixed}{numbers} were "
         "fixed before the data were seen and that"
     )
 

@@ -16,7 +16,7 @@ import msgspec
 
 from fpmonitor.decide.decision import Setting  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.errors import UndecidableError
-from fpmonitor.policy import Policy
+from fpmonitor.policy import Policy, SampleModel
 from fpmonitor.population.views import View, Volatile
 from fpmonitor.question import Missing  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.results import Result
@@ -220,6 +220,20 @@ def view_cost(question: AskedQuestion, *, universe: int) -> float:
     return sum(_CHANGE + detail for detail in changes)
 
 
+def most_weight(decision: Decision) -> float:
+    """Weight of the view of a decision; its `--since` and `--until`, which no file names, lower it.
+
+    The decision is for any choice.
+    """
+    asked = AskedQuestion(
+        policy=decision.policy,
+        missing=decision.missing,
+        view=decision.view,
+        window=Window(source=decision.source),
+    )
+    return BASE_WEIGHT * math.exp(-view_cost(asked, universe=decision.universe or 1))
+
+
 def _source_cost(source: str) -> float:
     """Tell libraries of ours with a version of numbers from any text."""
     library, space, version = source.partition(" ")
@@ -265,6 +279,7 @@ class _PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     candidates: list[str]
     delta: float = 0.05
     realised: bool = False
+    bias: float = 1.0
     missing: Missing = "value"
     source: str | None = None
     since: datetime | None = None
@@ -299,6 +314,7 @@ def read_policy(path: Path) -> AskedQuestion:
             delta=asked.delta,
             candidates=tuple(asked.candidates),
             realised=asked.realised,
+            sample=SampleModel(bias=asked.bias),
         ),
         missing=asked.missing,
         view=View(

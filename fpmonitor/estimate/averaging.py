@@ -24,10 +24,11 @@ from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from fpmonitor.estimate.margins import Cells, Sign
+    from fpmonitor.estimate.exposure import Sign
+    from fpmonitor.estimate.margins import Cells
 
 _REACH = 3.5  # of the clock, in standard deviations of the arrival of a user
-_STEP = 0.9  # of the clock, in standard deviations of the thinning
+_STEP = 1.5  # of the clock, in standard deviations of the thinning
 _SMALLEST_SHARE = 0.05  # with fewer users kept, one share alone costs next to nothing
 _CLOCK_ROUNDING = 1e-9  # of a logarithm, far above what the sums lose
 _TAIL = 30.0  # nats: larger groups have a smaller chance to be thinned below the last free count
@@ -69,15 +70,16 @@ def clock(users: int, mean: float) -> Clock:
     When users arrive as a Poisson process, the time of the next arrival has a gamma distribution,
     and the exact mixture over it has no loss at all; a few times stand for all.
     """
-    share = mean / users
-    width = _STEP * math.sqrt(users * (1 - share))
+    # At the time mean cosh(x)^2 the spread of the thinning is the same number of units of x.
+    width = _STEP / (2 * math.sqrt(users))
     reach = _REACH * math.sqrt(users)
-    times = np.arange(users - reach, users + reach, width)
-    times = times[times > mean + width / 4]
-    if share < _SMALLEST_SHARE or not times.size:
-        times = np.array([float(users)])
+    first, last = np.arccosh(np.sqrt(np.maximum([users - reach, users + reach], mean) / mean))
+    x = width * np.arange(math.floor(first / width) + 0.5, last / width)
+    times = mean * np.cosh(x) ** 2
     log_weights = users * np.log(times / users) - (times - users)
-    weights = np.exp(log_weights - log_weights.max())
+    weights = np.exp(log_weights - log_weights.max()) * np.sinh(2 * x)
+    if mean < _SMALLEST_SHARE * users:
+        times, weights = np.array([float(users)]), np.ones(1)
     weights /= weights.sum()
     shares = mean / times
     return Clock(
@@ -115,7 +117,8 @@ def _log_factor(
 class Base:
     """A score and the bound of its moment: fixed before the first user, used at every look.
 
-    `ln E exp(sign phi(C)) <= p W(F(p))` for `C ~ Poisson(mean p)` and all `p` in (0, 1], with
+    `ln E exp(sign phi(C)) <= p W(F(p))` for `C ~ Poisson(mean p)`, `F` the `biased_exposure` and
+    all `p` in (0, 1], with
     `phi(c) = weights[j] c` for `starts[j] <= c < starts[j + 1]` and 0 from the last start on.
 
     Attributes
@@ -136,6 +139,8 @@ class Base:
         float64: vertices of `W`, nats, on the side where it falls (sign -1) or rises (sign +1).
     slope, intercept
         Line `slope F + intercept` above `W` that touches it at the budget, nats.
+    bias
+        As in `PoissonLaws`.
     """
 
     sign: Sign
@@ -150,6 +155,7 @@ class Base:
     bounds: NDArray[np.float64]
     slope: float
     intercept: float
+    bias: float = 1.0
 
     @property
     def bound(self) -> float:
@@ -205,6 +211,7 @@ def design_base(
         monotone=monotone,
         k=laws.k,
         population=laws.population,
+        bias=laws.bias,
         budget=budget,
         mean=laws.mean,
         starts=laws.starts,
@@ -287,6 +294,7 @@ class AveragedScore:
             "weights": self.weights.tolist(),
             "scale": self.scale,
             "charge": self.charge,
+            **({} if base.bias == 1 else {"bias": base.bias}),
         }
 
 
@@ -341,7 +349,7 @@ def _mean_over_thinnings(
     need = float(np.ptp(np.append(exponents, 0.0))) + _LEFT_OUT
     means = np.zeros(counts)
     for share, weight in zip(thinnings.shares.tolist(), thinnings.weights.tolist(), strict=True):
-        block = min(max(math.ceil(_BLOCK / share), math.isqrt(counts)), counts)
+        block = min(max(math.ceil(_BLOCK / share), math.isqrt(16 * counts)), counts)
         most = _most_kept(block, share, need)
         kept = np.zeros((block + 1, most + 1))  # chances to keep so many of so many
         kept[0, 0] = 1.0
@@ -350,9 +358,13 @@ def _mean_over_thinnings(
             kept[users + 1, 1:] += share * kept[users, :-1]
         table = []
         after = np.append(moments, np.ones(most))
-        for _ in range(0, counts, block):
+        for done in range(0, counts, block):
             table.append(kept[:-1] @ after[: most + 1])
-            after[: moments.size] = np.convolve(after, kept[-1, ::-1], "valid")
+            mean = (done + block) * share
+            passed = max(int(mean - math.sqrt(2 * mean * need)), 0)  # Chernoff
+            left = max(moments.size - passed, 1)
+            after = np.convolve(after[: left + most], kept[-1, ::-1], "valid")
+            after = np.append(after, np.ones(most))
         means += weight * np.log(np.concatenate(table)[:counts])
     return means
 

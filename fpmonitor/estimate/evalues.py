@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fpmonitor.estimate.averaging import AveragedScore, Base
-    from fpmonitor.estimate.margins import Sign
+    from fpmonitor.estimate.exposure import Sign
     from fpmonitor.spectrum import CountSpectrum
 
 LEAST_USERS = 23  # fewer say nothing
@@ -71,6 +71,7 @@ def window_test(
     budget: float,
     log_terms: tuple[float, float],
     monotone: bool = False,
+    bias: float = 1.0,
 ) -> WindowTest:
     """Make the e-values of one window, from the number of its users and never from their values.
 
@@ -84,13 +85,17 @@ def window_test(
         Evidence that would do, nats, at which each side is sharpest.
     monotone
         Whether also the evidence for "above" must grow with the set.
+    bias
+        As of `decision_criteria`.
     """
     if users < LEAST_USERS:
         return WindowTest(within=None, above=None)
     position = math.floor(math.log(_LARGEST_SHARE * users / _FIRST_MEAN) / math.log(_RATIO))
     within, above = (
         averaged(
-            _design(position, k, population, budget, sign=sign, log_term=term, monotone=monotone),
+            _design(
+                position, k, population, budget, bias, sign=sign, log_term=term, monotone=monotone
+            ),
             users=users,
         )
         for sign, term in zip((-1, 1), log_terms, strict=True)
@@ -104,13 +109,14 @@ def _design(
     k: int,
     population: int,
     budget: float,
+    bias: float,
     *,
     sign: Sign,
     log_term: float,
     monotone: bool,
 ) -> Base:
     full = _FIRST_MEAN * _RATIO**position
-    cells = design_cells(full, k, population, budget)
+    cells = design_cells(full, k, population, budget, bias)
     mean = cells.laws.mean
     return design_base(
         cells,

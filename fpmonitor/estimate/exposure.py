@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from fpmonitor.spectrum import CountSpectrum
+
+Sign = Literal[-1, 1]  # -1: an upper limit, +1: a lower limit
 
 _PROBABILITY_SUM_TOLERANCE = 1e-6
 
@@ -77,6 +80,56 @@ def exposure_probability(p: ArrayLike, *, k: int, population: int) -> NDArray[np
     open_question = (shares > surely_one) & (shares < surely_zero)
     exposed[open_question] = scipy.special.betaincc(*shape, shares[open_question])
     return exposed
+
+
+def biased_exposure(
+    p: ArrayLike, *, k: int, population: int, bias: float, sign: Sign
+) -> NDArray[np.float64]:
+    """Exposed users of the population by the share `p` of a value among those who are observed.
+
+    The share `q` in the population is within a factor of `bias` of `p`, and `q F(q) / p` the
+    largest that this allows (sign -1) or the least (sign +1). Non-increasing in `p`, and `F(p)`
+    where `bias` is 1.
+
+    Parameters
+    ----------
+    p
+        Probabilities, shares in [0, 1], any shape.
+    k, population
+        As of `exposure_probability`; `2 <= k <= n`.
+    bias
+        At least 1.
+    sign
+        -1 for an upper limit, +1 for a lower limit.
+
+    Returns
+    -------
+    float64 of the shape of `p`, in [0, bias].
+    """
+    shares = np.asarray(p, dtype=np.float64)
+
+    def exposed(factor: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        there = np.minimum(factor * shares, 1.0)
+        return factor * exposure_probability(there, k=k, population=population)
+
+    if bias == 1:
+        return exposed(1.0)
+    if sign > 0:  # q F(q) rises, then falls
+        return np.minimum(exposed(1 / bias), exposed(bias))
+    peak = _share_of_most_exposed(k, population)
+    return exposed(np.clip(peak / np.maximum(shares, 1e-300), 1 / bias, bias))
+
+
+@lru_cache(maxsize=64)
+def _share_of_most_exposed(k: int, population: int) -> float:
+    """Share `p` of a value at which `p F(p)` is largest: its slope falls up to `k / n`."""
+
+    def slope(multiple: float) -> float:
+        p = multiple * k / population
+        hidden = (k - 1) * binomial_probability(k - 1, population - 1, p)
+        return float(exposure_probability(p, k=k, population=population)) - hidden
+
+    return float(scipy.optimize.brentq(slope, 1e-6, 1.0)) * k / population
 
 
 def statistical_exposure(

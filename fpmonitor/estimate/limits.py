@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.averaging import AveragedScore, Base
+    from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.looks import Serving
-    from fpmonitor.estimate.margins import Sign
     from fpmonitor.spectrum import CountSpectrum
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the scores are sharpest for
@@ -219,6 +219,7 @@ def exposure_limits(
     delta: float,
     universe: int | None = None,
     growing: bool = False,
+    bias: float = 1.0,
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
@@ -233,6 +234,8 @@ def exposure_limits(
     growing
         Whether upper limits must not fall where groups are split; they are less sharp then for
         values that about k of the population's users share.
+    bias
+        As of `decision_criteria`.
 
     Raises
     ------
@@ -249,7 +252,9 @@ def exposure_limits(
     check_share("delta", delta)
     serving = base_of(users)
     bases = (
-        () if serving is None else _bases(serving, k, population, delta, universe, growing=growing)
+        ()
+        if serving is None
+        else _bases(serving, k, population, delta, universe, bias=bias, growing=growing)
     )
     scores = [averaged(base, users=users) for base in bases]
     return Limits(
@@ -270,10 +275,11 @@ def _bases(
     delta: float,
     universe: int | None,
     *,
+    bias: float,
     growing: bool,
 ) -> tuple[Base, ...]:
     """Design the scores of one base; they follow from the question alone."""
-    cells, share = base_cells(serving, k, population, min(DESIGNS))
+    cells, share = base_cells(serving, k, population, min(DESIGNS), bias)
     return tuple(
         design_base(
             cells,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.averaging import AveragedScore, Base
-    from fpmonitor.estimate.margins import Sign
+    from fpmonitor.estimate.exposure import Sign
 
 BASES = 42  # equal shares of delta, of which each of the first bases has one
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
@@ -111,6 +112,7 @@ def decision_criteria(
     delta: float,
     universe: int = UNIVERSE,
     allowing: tuple[float, float] | None = None,
+    bias: float = 1.0,
 ) -> Criteria:
     """Criteria for all sets of the APIs that may ever be asked for, at every look.
 
@@ -132,6 +134,9 @@ def decision_criteria(
         the data were seen, the number of its candidates.
     allowing
         Budget and delta of allowing, where they are not those of blocking.
+    bias
+        Factor by which the share of any kind of user in the population may differ from that among
+        those observed, at least 1.
 
     Raises
     ------
@@ -176,8 +181,8 @@ def decision_criteria(
         for side, share in enumerate(deltas)
     )
     nats = float(allow_terms[min(_DESIGN_SIZE, universe)]), float(block_terms[1])
-    above = _base(serving, k, population, within, sign=-1, log_term=nats[0])
-    below = _base(serving, k, population, budget, sign=1, log_term=nats[1])
+    above = _base(serving, k, population, within, bias, sign=-1, log_term=nats[0])
+    below = _base(serving, k, population, budget, bias, sign=1, log_term=nats[1])
     allowed, blocking = averaged(above, users=users), averaged(below, users=users)
     limits = np.minimum(blocking.critical(block_terms), users)
     limits[0] = users
@@ -231,7 +236,10 @@ def level_terms(delta: float, universe: int) -> tuple[NDArray[np.float64], NDArr
 
 @lru_cache(maxsize=8)
 def _log_numbers_of_sets(universe: int) -> list[float]:
-    return [math.log(math.comb(universe, size)) for size in range(universe + 1)]
+    numbers = accumulate(
+        range(universe), lambda sets, size: sets * (universe - size) // (size + 1), initial=1
+    )
+    return [math.log(sets) for sets in numbers]
 
 
 class Serving(NamedTuple):
@@ -259,30 +267,39 @@ def base_of(users: int) -> Serving | None:
 
 
 @lru_cache(maxsize=1)  # all scores of a question see the same
-def base_cells(serving: Serving, k: int, population: int, budget: float) -> tuple[Cells, float]:
+def base_cells(
+    serving: Serving, k: int, population: int, budget: float, bias: float = 1.0
+) -> tuple[Cells, float]:
     """Return the counts that a base sees, and the share of the users that it keeps.
 
     The share is that in the middle of its use. Both follow from the question alone.
     """
-    cells = design_cells(serving.mean, k, population, budget)
+    cells = design_cells(serving.mean, k, population, budget, bias)
     middle = _LARGEST_SHARE / math.sqrt(serving.ratio)
     return cells, middle * cells.laws.mean / serving.mean
 
 
-def design_cells(full: float, k: int, population: int, budget: float) -> Cells:
+def design_cells(full: float, k: int, population: int, budget: float, bias: float = 1.0) -> Cells:
     """Return the counts that a design of `full` users sees, or of as few as say the same."""
     mean = useful_mean(
-        full, k=k, population=population, budget=budget, largest_count=_LARGEST_COUNT
+        full, k=k, population=population, budget=budget, bias=bias, largest_count=_LARGEST_COUNT
     )
-    return Cells.of(poisson_laws(mean=mean, k=k, population=population, budget=budget))
+    return Cells.of(poisson_laws(mean=mean, k=k, population=population, budget=budget, bias=bias))
 
 
 @lru_cache(maxsize=64)
 def _base(
-    serving: Serving, k: int, population: int, budget: float, *, sign: Sign, log_term: float
+    serving: Serving,
+    k: int,
+    population: int,
+    budget: float,
+    bias: float,
+    *,
+    sign: Sign,
+    log_term: float,
 ) -> Base:
     """Design a base; it follows from the question alone."""
-    cells, share = base_cells(serving, k, population, budget)
+    cells, share = base_cells(serving, k, population, budget, bias)
     return design_base(
         cells,
         sign=sign,

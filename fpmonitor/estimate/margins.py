@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from fpmonitor.estimate.poisson import log_moments
 from fpmonitor.estimate.saddle_point import log_binomial, log_poisson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.poisson import PoissonLaws
-
-Sign = Literal[-1, 1]
 
 ACCURACY = 1e-9  # of tabulated probabilities (relative) and of F (absolute)
 _UNDERFLOW = 1e-300
@@ -81,11 +81,14 @@ class Cells:
             -1 for an upper limit, +1 for a lower limit.
         """
         laws, means = self.laws, self.laws.means[1:]
-        excess = np.expm1(sign * laws.atoms * weights[laws.weight_of_atom])
-        rate = laws.rates[1:] @ excess + ACCURACY * (laws.rates[1:] @ np.abs(excess))
+        exponents = sign * laws.atoms * weights[laws.weight_of_atom]
+        excess = np.expm1(exponents)
+        above = means * (laws.rates[1:] @ excess + ACCURACY * (laws.rates[1:] @ np.abs(excess)))
+        moments = laws.unweighted[1:] + means * (laws.rates[1:] @ np.exp(exponents))
+        moments *= 1 + ACCURACY
         rise = self._rise(weights, sign)
         low, high = (
-            np.log1p(np.maximum(means * rate, ACCURACY - 1)[part] + rise)
+            log_moments(above[part] + rise, moments[part] + rise)
             for part in (slice(None, -1), slice(1, None))
         )
         # how far the logarithm of a chord may be above the chord of the logarithms
@@ -128,25 +131,34 @@ class Cells:
 def _corrected_exposure(laws: PoissonLaws, sign: Sign) -> NDArray[np.float64]:
     """`F` moved to the unfavourable side by what `lambda F` may be beyond its chords, shape (P,).
 
-    `(p F)'' = (k - 1) b (n p - k) / (p (1 - p))`, `b` the probability of `k - 1` hits in `n - 1`.
+    A biased `p F` consists of `p F` at larger and smaller shares, and of a constant.
     """
-    n, k, means, exposure = laws.population, laws.k, laws.means[1:], laws.exposure[1:]
+    means, exposure = laws.means[1:], laws.exposure[sign][1:]
     p = np.minimum(means / laws.mean, 1.0)
-    low, high = p[:-1], p[1:]
-    # lambda F is concave below k/n, where it may be above a chord, and convex beyond.
-    pull = np.maximum(k - n * low if sign < 0 else n * high - k, 0)
     slack = means[1:] * np.maximum(exposure[:-1] - exposure[1:], 0)  # F does not increase
-    peak = np.clip((k - 1) / (n - 1), low, high)
-    smooth = (pull > 0) & (high < 1) & (peak > 0)
-    at = peak[smooth]
-    edge = np.maximum(1 / (low * (1 - low)), 1 / np.where(high < 1, high * (1 - high), 1))[smooth]
-    second = (k - 1) * np.exp(log_binomial(k - 1, n - 1, at)) * pull[smooth] * edge
-    curved = laws.mean * (high - low)[smooth] ** 2 / 8 * second * (1 + 1e-6)
-    slack[smooth] = np.minimum(slack[smooth], curved)
-    slack[pull == 0] = 0
+    bends = [_bend(factor * p, laws, sign) for factor in {1 / laws.bias, laws.bias}]
+    slack = np.minimum(slack, laws.mean * np.maximum.reduce(bends))
     margin = np.zeros(means.size)
     margin[:-1] = slack / means[:-1]
     margin[1:] = np.maximum(margin[1:], slack / means[1:])
-    corrected = exposure - sign * (margin + ACCURACY)
-    first = 1 + ACCURACY if sign < 0 else corrected[0]  # of all smaller means
+    corrected = exposure - sign * (margin + laws.bias * ACCURACY)
+    first = laws.bias * (1 + ACCURACY) if sign < 0 else corrected[0]  # of all smaller means
     return np.append(first, corrected)
+
+
+def _bend(p: NDArray[np.float64], laws: PoissonLaws, sign: Sign) -> NDArray[np.float64]:
+    """How far `p F` may be beyond its chord between neighbouring shares; infinite: not known.
+
+    `(p F)'' = (k - 1) b (n p - k) / (p (1 - p))`, `b` the probability of `k - 1` hits in `n - 1`.
+    """
+    n, k, low, high = laws.population, laws.k, p[:-1], p[1:]
+    # p F is concave below k/n, where it may be above a chord, and convex beyond.
+    pull = np.maximum(k - n * low if sign < 0 else n * high - k, 0)
+    smooth = (pull > 0) & (high < 1)
+    low, high = low[smooth], high[smooth]
+    at = np.clip((k - 1) / (n - 1), low, high)
+    edge = np.maximum(1 / (low * (1 - low)), 1 / (high * (1 - high)))
+    second = (k - 1) * np.exp(log_binomial(k - 1, n - 1, at)) * pull[smooth] * edge
+    bend = np.where(pull > 0, np.inf, 0.0)
+    bend[smooth] = (high - low) ** 2 / 8 * second * (1 + 1e-6)
+    return bend

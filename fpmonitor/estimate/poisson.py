@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.estimate.exposure import biased_exposure
 from fpmonitor.estimate.saddle_point import log_poisson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from fpmonitor.estimate.exposure import Sign
 
 MAX_COUNT = 4_000_000  # larger groups need not be counted: their relative noise is below 0.05 %
 USERS_PER_MEMBER = 1000  # more sampled users per user of the population add nothing
@@ -33,6 +35,7 @@ _MAX_ROOT_POINTS = 1800
 _EXPOSURE_POINTS = 721
 _SMALLEST_STEP = 1e-9  # of ln p; closer grid points would make differences meaningless
 _TAIL_SDS = 6.0
+SMALLEST_MOMENT = 1e-250  # far from underflow
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -49,10 +52,12 @@ class PoissonLaws:
         `mu`, mean number of kept users.
     k, population
         Anonymity threshold and `n`, users.
+    bias
+        Factor by which a share of the population may differ from that of the sample, at least 1.
     means
         float64, shape (P,), increasing from 0 to `mu`: means `lambda = mu p`, users.
     exposure
-        float64, shape (P,): `F(p)` at `p = means / mu`.
+        For each sign, float64, shape (P,): `biased_exposure` at `p = means / mu`.
     atoms
         float64, shape (A,): counts that carry the probability, users.
     weight_of_atom
@@ -67,12 +72,19 @@ class PoissonLaws:
     mean: float
     k: int
     population: int
+    bias: float
     means: NDArray[np.float64]
-    exposure: NDArray[np.float64]
+    exposure: dict[Sign, NDArray[np.float64]]
     atoms: NDArray[np.float64]
     weight_of_atom: NDArray[np.intp]
     rates: NDArray[np.float64]
     starts: NDArray[np.int64]
+
+    @property
+    def unweighted(self) -> NDArray[np.float64]:
+        """Probability of the counts without a weight, 0 and the large ones, shape (P,)."""
+        large: NDArray[np.float64] = scipy.special.pdtrc(self.starts[-1] - 1, self.means)
+        return np.exp(-self.means) + large
 
     def weight_by_count(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weight of one user for each count 0, 1, ..., from the free weights, shape (W,)."""
@@ -80,7 +92,9 @@ class PoissonLaws:
         return np.concatenate([weights[:1], np.repeat(weights, lengths), [0.0]])
 
 
-def poisson_laws(*, mean: float, k: int, population: int, budget: float) -> PoissonLaws:
+def poisson_laws(
+    *, mean: float, k: int, population: int, budget: float, bias: float = 1.0
+) -> PoissonLaws:
     """Tabulate the distributions of the count of one value.
 
     Parameters
@@ -91,9 +105,11 @@ def poisson_laws(*, mean: float, k: int, population: int, budget: float) -> Pois
         Anonymity threshold and `n`, users.
     budget
         `Q*`, a share; values with an exposure probability far below it get weight 0.
+    bias
+        As in `PoissonLaws`.
     """
-    first, end = _decisive_counts(mean, k, population, budget)
-    means = _grid_of_means(mean, k, population, first, end)
+    first, end = _decisive_counts(mean, k, population, budget, bias)
+    means = _grid_of_means(mean, k, population, first, end, bias=bias)
     low = np.concatenate([_flat_bins(first), _free_bins(first, end)])
     high = np.append(low[1:], end) - 1
     at_low, at_high = _bin_rates(means, low, high)
@@ -104,13 +120,20 @@ def poisson_laws(*, mean: float, k: int, population: int, budget: float) -> Pois
         mean=mean,
         k=k,
         population=population,
+        bias=bias,
         means=means,
-        exposure=exposure_probability(means / mean, k=k, population=population),
+        exposure=_exposures(means / mean, k, population, bias),
         atoms=np.concatenate([low, high[wide]]).astype(np.float64),
         weight_of_atom=np.concatenate([weight, weight[wide]]),
         rates=np.hstack([at_low, at_high[:, wide]]),
         starts=np.append(low[np.unique(weight, return_index=True)[1]], end),
     )
+
+
+def log_moments(excess: NDArray[np.float64], moments: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`ln E f(C)`, of any shape, from both `E f(C) - 1` and `E f(C)`: each has lost digits."""
+    direct = np.log(np.maximum(moments, SMALLEST_MOMENT))
+    return np.where(excess > -0.5, np.log1p(np.maximum(excess, -0.5)), direct)
 
 
 def small_group_laws(k: int, population: int) -> PoissonLaws:
@@ -128,8 +151,9 @@ def small_group_laws(k: int, population: int) -> PoissonLaws:
         mean=float(population),
         k=k,
         population=population,
+        bias=1.0,
         means=means,
-        exposure=exposure_probability(means / population, k=k, population=population),
+        exposure=_exposures(means / population, k, population, 1.0),
         atoms=atoms,
         weight_of_atom=np.zeros(atoms.size, dtype=np.intp),
         rates=np.hstack([at_low, at_high[:, wide]]),
@@ -138,11 +162,26 @@ def small_group_laws(k: int, population: int) -> PoissonLaws:
 
 
 def useful_mean(
-    mean: float, *, k: int, population: int, budget: float, largest_count: float = MAX_COUNT
+    mean: float,
+    *,
+    k: int,
+    population: int,
+    budget: float,
+    bias: float = 1.0,
+    largest_count: float = MAX_COUNT,
 ) -> float:
     """Mean number of users worth keeping: `mean`, or less where more would not sharpen anything."""
-    harmless = _exposure_quantile(_HARMLESS * budget, k, population)
+    harmless = min(bias * _exposure_quantile(_HARMLESS * budget, k, population), 1.0)
     return min(mean, float(USERS_PER_MEMBER) * population, largest_count / harmless)
+
+
+def _exposures(
+    p: NDArray[np.float64], k: int, population: int, bias: float
+) -> dict[Sign, NDArray[np.float64]]:
+    worst, least = (
+        biased_exposure(p, k=k, population=population, bias=bias, sign=sign) for sign in (-1, 1)
+    )
+    return {-1: worst, 1: least}
 
 
 def _exposure_quantile(exposure: float, k: int, population: int) -> float:
@@ -150,10 +189,12 @@ def _exposure_quantile(exposure: float, k: int, population: int) -> float:
     return float(scipy.special.betainccinv(k - 1, population - k + 1, exposure))
 
 
-def _decisive_counts(mean: float, k: int, population: int, budget: float) -> tuple[int, int]:
+def _decisive_counts(
+    mean: float, k: int, population: int, budget: float, bias: float
+) -> tuple[int, int]:
     """First count that may come from a value that is not surely exposed, end of those that may."""
-    dangerous = mean * _exposure_quantile(_DANGEROUS, k, population)
-    harmless = mean * _exposure_quantile(_HARMLESS * budget, k, population)
+    dangerous = mean * _exposure_quantile(_DANGEROUS, k, population) / bias
+    harmless = mean * min(bias * _exposure_quantile(_HARMLESS * budget, k, population), 1.0)
     first = math.floor(dangerous - _TAIL_SDS * math.sqrt(dangerous))
     end = math.ceil(harmless + _TAIL_SDS * math.sqrt(harmless)) + 4
     return max(first, 1), end
@@ -180,7 +221,7 @@ def _free_bins(first: int, end: int) -> NDArray[np.int64]:
 
 
 def _grid_of_means(
-    mean: float, k: int, population: int, first: int, end: int
+    mean: float, k: int, population: int, first: int, end: int, *, bias: float = 1.0
 ) -> NDArray[np.float64]:
     """Means of the table: fine where the score or the exposure changes."""
     smallest = 1e-5 * min(1.0, mean / population)
@@ -194,7 +235,9 @@ def _grid_of_means(
         _exposure_quantile(1e-7, k, population),
         _EXPOSURE_POINTS,
     )
-    means = np.unique(np.concatenate([coarse, counting, steepest]))
+    # a biased exposure moves where a share is that far from these
+    steep = [steepest * factor for factor in {1 / bias, bias}]
+    means = np.unique(np.concatenate([coarse, counting, *steep]))
     means = means[(means >= smallest) & (means < mean)]
     apart = np.diff(np.append(means, mean)) > _SMALLEST_STEP * means
     return np.concatenate([[0.0], means[apart], [mean]])

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy
 
+from fpmonitor.estimate.poisson import SMALLEST_MOMENT, log_moments
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.margins import Sign
+    from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.poisson import PoissonLaws
 
 _EVERY, _POINTS = 3, 500  # of the grid; the bound takes all of its points
@@ -92,6 +94,7 @@ class _Programme:
     first_atom: NDArray[np.intp] = field(init=False)
     rates: NDArray[np.float64] = field(init=False)
     means: NDArray[np.float64] = field(init=False)
+    unweighted: NDArray[np.float64] = field(init=False)
     exposure: NDArray[np.float64] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,9 +106,10 @@ class _Programme:
         self.atoms, self.weight_of_atom = laws.atoms[order], laws.weight_of_atom[order]
         self.first_atom = np.searchsorted(self.weight_of_atom, np.arange(size))
         self.rates, self.means = laws.rates[np.ix_(chosen, order)], laws.means[chosen]
-        self.exposure = laws.exposure[chosen]
+        self.exposure = laws.exposure[self.sign][chosen]
+        self.unweighted = laws.unweighted[chosen]
         by_weight = self._by_weight((reference_law(laws) @ laws.rates)[order] * self.atoms)
-        first = np.interp(laws.starts[:-1], laws.means, laws.exposure)
+        first = np.interp(laws.starts[:-1], laws.means, laws.exposure[self.sign])
         first[0] = 1.0
         ends = (laws.starts[1:] - 1).astype(np.float64)
         weights = self._best_tilt(first, by_weight) * first
@@ -147,16 +151,24 @@ class _Programme:
             exponents = self.sign * tilt * self.atoms * weights[self.weight_of_atom]
             if np.abs(exponents).max() > _LARGEST_EXPONENT:
                 break
-            level = self._level(self.rates @ np.expm1(exponents))
+            level = self._level(self._bounds(exponents)[0])
             share = -(level + self.price) / (tilt * mean)
             if share > best:
                 best, chosen = share, float(tilt)
         return chosen
 
-    def _level(self, rate: NDArray[np.float64]) -> float:
+    def _bounds(
+        self, exponents: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """`ln E f(C) / lambda` at the grid points, nats per user; `E f(C)`; `f` at the atoms."""
+        powers = np.exp(exponents)
+        rate = self.rates @ np.expm1(exponents)
+        moments = self.unweighted + self.means * (self.rates @ powers)
+        bounds = log_moments(self.means[1:] * rate[1:], moments[1:]) / self.means[1:]
+        return np.append(rate[0], bounds), np.maximum(moments, SMALLEST_MOMENT), powers
+
+    def _level(self, bounds: NDArray[np.float64]) -> float:
         """Least `a Q* + b` over the lines above all grid points, nats per user."""
-        moment = np.maximum(self.means[1:] * rate[1:], 1e-9 - 1)
-        bounds = np.append(rate[0], np.log1p(moment) / self.means[1:])
         slope, intercept = best_line(self.exposure, bounds, self.sign, self.budget)
         return slope * self.budget + intercept
 
@@ -175,12 +187,10 @@ class _Programme:
         weights = self.basis @ x[:size]
         exponents = self.sign * self.atoms * weights[self.weight_of_atom]
         exponents = np.minimum(exponents, _LARGEST_EXPONENT)
-        rate = self.rates @ np.expm1(exponents)
-        moment = np.maximum(self.means * rate, 1e-9 - 1)
-        bounds = np.append(rate[0], np.log1p(moment[1:]) / self.means[1:]) / self.price
+        bounds, moments, powers = self._bounds(exponents)
         left = self.offset + self.rows @ x
-        left[:points] -= bounds
-        return _State(left, 1 + moment, np.exp(exponents))
+        left[:points] -= bounds / self.price
+        return _State(left, moments, powers)
 
     def gradient(self, state: _State) -> NDArray[np.float64]:
         """Gradients of all bounds at the grid points by the parameters, in prices, shape (P, W)."""

@@ -23,7 +23,7 @@ from fpmonitor.estimate.programme import envelope
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.margins import Sign
+    from fpmonitor.estimate.exposure import Sign
 
 _TILTS = 120
 _MOST_SIZES = 200_000  # of a population of random size; leaving some out errs on the safe side

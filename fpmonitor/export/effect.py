@@ -26,13 +26,34 @@ def left_readable(
 
     An API that is removed or constant has one value for all users, and so has one that is
     randomised, read as one shared token: omitting it leaves the same groups of users. A coarsened
-    API counts as it was. Merging values can only lower the exposure, so that this errs to the safe
-    side.
+    API counts as it was, and so does one of which another name may tell only a part: merging values
+    can only lower the exposure, so that this errs to the safe side. `left_unchanged` errs to the
+    other.
     """
     controls, apis = tuple(controls), set(apis)
     others = elsewhere(apis, means)
     return tuple(
         sorted(api for api in apis if readable([means(api), *others[api]], controls, absent))
+    )
+
+
+def left_unchanged(
+    apis: Iterable[str],
+    controls: Collection[Control],
+    absent: frozenset[str] = frozenset(),
+    means: Callable[[str], str] = str,
+) -> tuple[str, ...]:
+    """Return the APIs that tell as much under the controls as without them, sorted.
+
+    All that stays readable tells at least what these tell, and at most what `left_readable` does.
+    """
+    return tuple(
+        sorted(
+            api
+            for api in apis
+            if effect_of(means(api), controls, absent) not in HIDING
+            and not any(control.effect_on(means(api)) == "coarsened" for control in controls)
+        )
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -24,24 +24,49 @@ from fpmonitor.disclosure import (
     publishable_part,
     told_spectra,
 )
-from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
+from fpmonitor.estimate.mixing import seed_of
+from fpmonitor.estimate.strata import draw_by_shares
+from fpmonitor.policy import Strata
 from fpmonitor.population.browsers import BrowserGroups, signs_of
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
 from fpmonitor.population.sample import CertifiedSample, HeldUsers, UserSource
-from fpmonitor.population.snapshot import Days, Snapshot, SpectrumQueries
+from fpmonitor.population.snapshot import Days, Snapshot, SpectrumQueries, check_values
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import Volatility, may_be_masked, returned_with, volatility_of
 from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.digests import keyed_digest
 from fpmonitor.store.snapshot import Window
-from fpmonitor.vocabulary import columns_of, meaning
+from fpmonitor.vocabulary import FAMILIES, columns_of, meaning
 
 Engine = Literal["auto", "memory", "duckdb"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Stratified:
+    """Users who were drawn by the shares of strata.
+
+    Attributes
+    ----------
+    strata
+        The shares.
+    rows
+        Rows of the snapshot, increasing.
+    observed
+        Number of users of whom they were drawn.
+    binding
+        Stratum that had no user left: with more of them more could be drawn.
+    """
+
+    strata: Strata
+    rows: NDArray[np.intp]
+    observed: int
+    binding: str
 
 
 class Population:
@@ -74,6 +99,7 @@ class Population:
         self._unobserved: tuple[str, ...] = ()
         self._present: tuple[str, ...] = ()
         self._absent_alone = False
+        self.stratified: Stratified | None = None
 
     # ---- Who they are
 
@@ -123,6 +149,8 @@ class Population:
     @cached_property
     def users(self) -> int:
         """Number of users, `m`."""
+        if self.stratified is not None:
+            return len(self.stratified.rows)
         if not self._present:
             return self.snapshot.users - self.dropped
         if self.snapshot.in_memory(1):
@@ -139,6 +167,8 @@ class Population:
             parts.append(f"present:{','.join(sorted(self._present))}")
         if self._absent_alone:
             parts.append("absent:alone")
+        if self.stratified is not None:
+            parts.append(f"drawn:{self.stratified.strata!r}")
         return "/".join(parts)
 
     @property
@@ -251,6 +281,72 @@ class Population:
         other._absent_alone = True  # noqa: SLF001 -- its own class
         return other
 
+    def drawn_by(self, strata: Strata) -> Self:
+        """Return as many users as can be drawn by the shares of strata, nobody twice.
+
+        The draw follows from the data, so nobody can draw again.
+
+        Raises
+        ------
+        UndecidableError
+            A stratum has no user, or the rows are not in memory.
+        InputError
+            Users in no stratum, or values that are kept as digests.
+        UnknownNameError
+            What tells the strata was never observed.
+        """
+        if not self.snapshot.in_memory(1):
+            raise UndecidableError(
+                "strata: the users do not fit into memory", hint="ask of a window of fewer users"
+            )
+        position = self._strata_of(strata)
+        shares = np.array(list(strata.shares.values()))
+        names = list(strata.shares)
+        empty = np.bincount(position, minlength=len(names)) == 0
+        if empty.any():
+            raise UndecidableError(
+                f"strata: nobody was observed of {names[int(empty.argmax())]!r}, of whom nothing "
+                "can be promised"
+            )
+        generator = np.random.default_rng(seed_of("strata", self.digest))
+        kept, binding = draw_by_shares(position, shares / shares.sum(), generator)
+        rows = np.arange(self.snapshot.users) if self._rows is None else self._rows
+        other = self._copied()
+        other.stratified = Stratified(
+            strata=strata, rows=rows[kept], observed=self.users, binding=names[binding]
+        )
+        return other
+
+    def _strata_of(self, strata: Strata) -> NDArray[np.intp]:
+        """Position of the stratum of each user; errors as of `drawn_by`."""
+        if strata.by == "browser family" and self._groups.rows is not None:
+            texts: dict[int, str | None] = dict(enumerate(FAMILIES))
+            codes = self._groups.family[self._groups.rows].astype(np.int64)
+        else:
+            found = self.named([strata.by])
+            if len(found) > 1:
+                raise InputError(f"strata: {strata.by} may be any of {', '.join(found)}")
+            check_values(self.snapshot, "strata")
+            texts = {
+                code: text if status == "value" else None
+                for code, (status, text) in self.snapshot.values(found[0]).items()
+            }
+            codes = self.snapshot.codes(found)[0].astype(np.int64)
+        shown = codes if self._rows is None else codes[self._rows]
+        places = {name: place for place, name in enumerate(strata.shares)}
+        kinds, kind = np.unique(shown, return_inverse=True)
+        told = [texts.get(int(code)) for code in kinds]
+        place = [places.get("" if text is None else text, places.get("other", -1)) for text in told]
+        found_at = np.array(place, dtype=np.intp)[kind]
+        if (found_at < 0).any():
+            lost = [str(text) for text, at in zip(told, place, strict=True) if at < 0]
+            named = f", as {', '.join(lost[:3])}" if self.audience is Audience.OWNER else ""
+            raise InputError(
+                f"strata: some users are in none{named}",
+                hint="name all values, or add `other` with the share of all the rest",
+            )
+        return found_at
+
     def _copied(self) -> Self:
         """Copy without what was found out about these users."""
         other = copy.copy(self)
@@ -272,6 +368,8 @@ class Population:
         """
         wanted = sorted(self.named(apis))
         users = self.without_few(question.k)
+        if question.sample.strata is not None:
+            users = users.drawn_by(question.sample.strata)
         if question.missing == "exposed":
             return users.with_absent_alone()
         if question.missing != "drop" or not wanted:
@@ -291,7 +389,7 @@ class Population:
 
     def users_of_apis(self) -> dict[str, int]:
         """Count for each API the users with an observation of it."""
-        if self._recoding.dropped.any() or self._present:
+        if self._recoding.dropped.any() or self._present or self.stratified is not None:
             if self.snapshot.in_memory(1):
                 return {api: int(np.count_nonzero(self._shown(api) != ABSENT)) for api in self.apis}
             return dict(self._queries.users_of_apis())
@@ -364,7 +462,8 @@ class Population:
     ) -> MemorySource | SpectrumQueries:
         """Return what counts groups: rows in memory if they have room, else queries."""
         self.check_names(apis)
-        if engine == "memory" or (engine == "auto" and self.snapshot.in_memory(len(apis))):
+        in_memory = self.stratified is not None or self.snapshot.in_memory(len(apis))
+        if engine == "memory" or (engine == "auto" and in_memory):
             return MemorySource(apis, [self.column(api) for api in apis])
         return self._queries.selected(apis)
 
@@ -477,6 +576,8 @@ class Population:
     @cached_property
     def _rows(self) -> NDArray[np.intp] | None:
         """Rows of the users that are meant; None for all."""
+        if self.stratified is not None:
+            return self.stratified.rows
         groups, dropped = self._groups.rows, self._recoding.dropped
         kept = None if groups is None or not dropped.any() else ~dropped[groups]
         for api in self._present:
@@ -486,5 +587,7 @@ class Population:
 
     @cached_property
     def _queries(self) -> SpectrumQueries:
+        if self.stratified is not None:
+            raise InputError("strata: are drawn in memory", hint="leave --engine at `auto`")
         queries = self.snapshot.queries(self._recoding, self._present)
         return queries.with_absent_alone() if self._absent_alone else queries

@@ -126,6 +126,7 @@ class CertifiedSample:
             delta=self.question.delta if delta is None else delta,
             universe=self.universe,
             growing=not self.growing.isdisjoint(apis),
+            bias=self.question.sample.bias,
         )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from fpmonitor.disclosure import is_publishable, publishable_count
+from fpmonitor.disclosure import Audience, publishable_count
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import check_k
@@ -85,10 +85,10 @@ class Suppressed:
     ----------
     users
         Users without a row: without any of the APIs, or suppressed; one number for both, because
-        the number of either alone must not be known. Null where it is below k.
+        the number of either alone must not be known. Null where it is below k, none included.
     cells_share
         Share of the cells of users with values that were suppressed; as for k - 1 users without a
-        row where they are fewer, but not none.
+        row where they are fewer, none included.
     cells_share_by_dropping_apis
         The same for the best choice of whole APIs within the budget; null for a histogram, and
         where no choice is within it.
@@ -226,10 +226,6 @@ def make_release(
             hint="release fewer APIs, make values coarser by --what-if, or lower k",
         )
     published = int(outcome.table[USERS].sum())
-    withheld, lost = len(values) - published, len(present) - published
-    # Of 1 to k - 1 suppressed users the shares tell as of k - 1.
-    blurred = 0 if is_publishable(lost, k) else (k - 1 - lost) * len(apis)
-    cells = len(present) * len(apis) + blurred
     manifest = Manifest(
         mechanism=mechanism,
         policy=ReleasePolicy(apis=apis, k=k, budget=budget if mechanism == "cells" else None),
@@ -239,9 +235,11 @@ def make_release(
         patterns=outcome.patterns,
         published=Published(rows=len(outcome.table), users=published),
         suppressed=Suppressed(
-            users=publishable_count(withheld, k),
-            cells_share=(outcome.lost_cells + blurred) / cells,
-            cells_share_by_dropping_apis=None if dropping is None else dropping.lost_cells / cells,
+            users=publishable_count(len(values) - published, k, Audience.OTHERS),
+            cells_share=_lost_share(outcome, present, k),
+            cells_share_by_dropping_apis=(
+                None if dropping is None else _lost_share(dropping, present, k)
+            ),
         ),
     )
     return Release(outcome.table, manifest)
@@ -377,6 +375,13 @@ def _suppress(
         return truncated_histogram(present, apis, k), None
     cells = suppress_cells(present, apis, k, budget=budget)
     return cells, drop_apis(present, apis, k, budget=budget)
+
+
+def _lost_share(outcome: Suppression, present: pl.DataFrame, k: int) -> float:
+    """Share of the cells that are lost, of 0 to k - 1 users without a row as if they were k - 1."""
+    lost = len(present) - int(outcome.table[USERS].sum())
+    hidden = max(k - 1 - lost, 0) * present.width
+    return (outcome.lost_cells + hidden) / (present.height * present.width + hidden)
 
 
 def _text(status: str, text: str | None, transform: Transform | None) -> str:

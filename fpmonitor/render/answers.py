@@ -90,7 +90,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             f"{first.population:,}"
         ),
         caption=(
-            f"{limits(population=first.population, users=first.users, delta=first.delta)} "
+            f"{_limits_of(first)} "
             f"`observed`: share of the observed users. {_ESTIMATES} "
             f"`n/2^H`: group size by the entropy reading. {_OFF_BY}"
             f"{masked_note(api for r in reports for api in r.masked)}"
@@ -104,6 +104,15 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             *columns("right", "off by", "worst 5 %", "worst 1 %"),
         ],
         rows=list(map(_exposure_row, reports)),
+    )
+
+
+def _limits_of(report: ExposureReport) -> str:
+    return limits(
+        population=report.population,
+        users=report.users,
+        delta=report.delta,
+        sample=report.sample,
     )
 
 
@@ -303,10 +312,10 @@ def ranking(found: Ranking) -> Output:
     return Output(tables=[table], rows=found.rows(), document=found.to_json())
 
 
-def _more(number: int) -> list[Sequence[Cell]]:
-    """Return a row that says how many rows are left out, if any."""
-    left_out = number - _SHOWN_SETS
-    return [(f"... and {left_out:,} more: --format csv",)] if left_out > 0 else []
+def _more(number: int, *cells: Cell, shown: int = _SHOWN_SETS) -> list[Sequence[Cell]]:
+    """Return a row that says, after other cells, how many rows are left out, if any."""
+    left_out = number - shown
+    return [(*cells, f"... and {left_out:,} more: --format csv")] if left_out > 0 else []
 
 
 def curve(report: CurveReport) -> Output:
@@ -638,9 +647,7 @@ def _first_to_look_at(report: CheckReport) -> list[Sequence[Cell]]:
         )
     ]
     shown = max(_SHOWN_SETS, sum(verdict != "allow" for verdict in report.verdicts.values()))
-    left_out = len(rows) - shown
-    more: list[Sequence[Cell]] = [("allow", f"... {left_out:,} more sets: --format csv")]
-    return rows[:shown] + (more if left_out > 0 else [])
+    return rows[:shown] + _more(len(rows), "allow", shown=shown)
 
 
 _URGENT_FIRST = ("block", "undecided", "allow")

@@ -42,10 +42,16 @@ def decision(decided: Decision, data: str = "") -> Output:
         columns=[Column("API"), Column("action", "action"), Column("why")],
         rows=[(called(entry), entry.action, entry.reason) for entry in api_actions(decided)],
     )
-    allowed = sorted(decided.allow, key=lambda apis: -len(apis))
+    tolerated = decided.bias_tolerated or (None,) * len(decided.allow)
+    allowed = [
+        ", ".join(apis) + (f" (bias up to {bias:g})" if bias else "")
+        for apis, bias in sorted(
+            zip(decided.allow, tolerated, strict=True), key=lambda entry: -len(entry[0])
+        )
+    ]
     blocked = sorted(decided.block, key=len)
     borders = [
-        _border("allowed, with all subsets", list(map(", ".join, allowed))),
+        _border("allowed, with all subsets", allowed),
         _border("blocked, with all supersets", list(map(", ".join, blocked))),
         _border("undecided", _undecided_lines(decided)),
     ]
@@ -57,7 +63,11 @@ def decision(decided: Decision, data: str = "") -> Output:
         sections=frozenset(range(len(borders))),
     )
     return Output(
-        preface=tuple(filter(None, (answer(decided), decided.guarantee, data))),
+        preface=tuple(
+            filter(
+                None, (answer(decided), decided.guarantee, drawn(decided), tolerance(decided), data)
+            )
+        ),
         tables=[actions, sets],
         rows=decided.rows(),
         document=decided.to_json(),
@@ -73,6 +83,28 @@ def answer(decided: Decision) -> str:
     """Say what a site may read, and how many sets have which verdict."""
     listed = f": {', '.join(decided.recommended)}" if decided.recommended else ""
     return f"{headline(decided)}{listed}. {counted(decided)}"
+
+
+def drawn(decided: Decision) -> str:
+    """Say how many users count where they were drawn by the shares of strata."""
+    if decided.observed is None:
+        return ""
+    return (
+        f"{decided.users:,} of {decided.observed:,} users could be drawn by the shares of the "
+        f"strata, until {decided.binding_stratum} had none left."
+    )
+
+
+def tolerance(decided: Decision) -> str:
+    """Say how biased the sample may be for the recommended set, where it was asked for."""
+    tolerated = dict(zip(decided.allow, decided.bias_tolerated or (), strict=False))
+    bias = tolerated.get(decided.recommended)
+    if bias is None:
+        return ""
+    return (
+        f"What a site may read stays allowed as long as no kind of user is more than {bias:g} "
+        "times as frequent among the observed users as in the population, or the other way round."
+    )
 
 
 def headline(decided: Decision) -> str:
@@ -204,6 +236,8 @@ def _view_words(question: AskedQuestion) -> Cell:
     words = {
         "observed users alone": question.setting == "sample",
         "realised": question.policy.realised,
+        "strata": question.policy.sample.strata,
+        f"bias up to {question.policy.sample.bias:g}": question.policy.sample.bias != 1,
         f"missing {question.missing}": question.missing != "value",
         f"source {window.source}": window.source,
         f"since {window.since}": window.since,

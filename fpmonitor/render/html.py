@@ -12,9 +12,10 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from fpmonitor.decide.guarantee import draws
 from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import WORDS_OF_APIS, names
-from fpmonitor.render.decisions import called, counted, data_line, headline
+from fpmonitor.render.decisions import called, counted, data_line, headline, tolerance
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html
@@ -84,7 +85,7 @@ def write_html(findings: Findings) -> str:
         f"<header><h1>{_TITLE}</h1>"
         f'<p class="lead">{escape(headline(decision))}</p>{chips(decision.recommended)}'
         f"<p>{escape(counted(decision))}</p>"
-        f"<p>{escape(decision.guarantee)}</p>"
+        f"<p>{escape(' '.join(filter(None, (decision.guarantee, tolerance(decision)))))}</p>"
         f"<p>{escape(_data(findings))}</p></header>"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'
         f"<footer><p>Made by fpmonitor on {findings.made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer "
@@ -292,8 +293,8 @@ def _limits(findings: Findings) -> str:
     lines = [
         (
             f"The guarantee holds if the {decision.users:,} users of the decision and those whom "
-            f"sites will see are independent draws from the same distribution.{average} Consent, "
-            "country and time of collection decide who is in the data; no statistic corrects that."
+            f"sites will see are {draws(decision.policy.sample)}.{average} Consent, country and "
+            "time of collection decide who is in the data; no statistic corrects that."
         ),
         "A person with several browsers is several users, and so is a browser with several ids.",
         f"Users that look automated: {automated}; "

@@ -108,12 +108,13 @@ async def _alive(service: Service, app: Starlette) -> AsyncIterator[None]:
     """Write and store in the background; at the end store what is left."""
     del app
     await service.move()
-    tasks = [asyncio.create_task(service.spool.run()), asyncio.create_task(service.move_for_ever())]
+    for work in (service.spool.run(), service.move_for_ever()):
+        service.tasks.append(asyncio.create_task(work))
     log("started")
     try:
         yield
     finally:
-        for task in tasks:
+        for task in service.tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task

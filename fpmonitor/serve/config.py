@@ -32,7 +32,8 @@ class ServeConfig:
     decision
         Decision that is served and shown.
     source
-        Answers are about records of this source alone, as with `--source`; of all by default.
+        Answers are about records of this source alone, or with `!` before it of all others, as with
+        `--source`; about all by default.
     host, port
         Where to listen; port 0 lets the system choose.
     origins

@@ -43,6 +43,7 @@ from fpmonitor.serve.figures import (
 )
 from fpmonitor.serve.overview import History, Overview, take_overview
 from fpmonitor.serve.requests import refusal_of
+from fpmonitor.serve.service import log
 from fpmonitor.serve.snippet import SCRIPTS, Script, script_named
 
 if TYPE_CHECKING:
@@ -116,7 +117,10 @@ class _DashboardViews:
                 )
                 self._state = batches, decision
                 if self._overview.reading is not None:
-                    await run_in_threadpool(self._history.add, self._overview.reading)
+                    try:
+                        await run_in_threadpool(self._history.add, self._overview.reading)
+                    except OSError:  # readers are answered all the same
+                        log("disk", reason="the history cannot be written")
             return self._overview
 
     async def page(self, request: Request) -> Response:

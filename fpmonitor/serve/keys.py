@@ -75,7 +75,8 @@ def add_key(path: Path, kind: Kind, name: str) -> str:
     InputError
         There is one of this kind and name already, or the name is empty or long.
     """
-    if not name.strip() or len(name) > 100 or not name.isprintable() or VIA in name:
+    is_text = name.strip() and len(name) <= 100 and name.isprintable()
+    if not is_text or VIA in name or name.startswith("!"):
         raise InputError("name: must be a short word")
     ring = read_keys(path)
     if any((key.kind, key.name) == (kind, name) for key in ring.keys):

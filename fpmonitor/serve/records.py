@@ -22,6 +22,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 _User = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+_Version = Annotated[str, msgspec.Meta(max_length=100)]
 
 
 class _Observation(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -41,7 +42,7 @@ class _Result(msgspec.Struct):
 
     user: _User
     components: dict[str, msgspec.Raw]
-    version: str | msgspec.UnsetType = msgspec.UNSET
+    version: _Version | msgspec.UnsetType = msgspec.UNSET
 
 
 class _StoredResult(_Result):

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from fpmonitor.answers.decide import question_of
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import FpmonitorError, InputError, StoreError
+from fpmonitor.errors import BusyError, FpmonitorError, InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.question import Question
 from fpmonitor.release.stored import count_answers
+from fpmonitor.safe_files import beside
 from fpmonitor.serve.keys import read_keys
 from fpmonitor.serve.metrics import Metrics
 from fpmonitor.serve.names import ApiNames
@@ -94,14 +95,22 @@ class Service:
         self.decision: Decision | None = None
         if config.decision is not None:
             self.decision = read_decision(config.decision)
+            if config.source and self.decision.source not in {None, config.source}:
+                raise InputError(
+                    f"{config.decision} is about the source {self.decision.source}, and `source` "
+                    f"is {config.source}",
+                    hint="decide again with the source of the settings, or leave `source` out",
+                )
         self._lock = threading.Lock()
         self._rates: dict[str, tuple[float, float]] = {}
         self._held: _Held | None = None
         self._reading: asyncio.Task[_Held] | None = None
-        self.stalled = False
+        self.tasks: list[asyncio.Task[None]] = []
+        self._is_stalled = False
         self._late = math.inf
         with self._opened(create=True) as monitor:
             self._names = ApiNames(config.max_names, _names_in(monitor))
+        self._seen = self._state()
         self.spool = Spool(config.spool_folder)
         self.metrics = Metrics(self.spool)
 
@@ -163,9 +172,9 @@ class Service:
         """What keeps records from being taken, or taken ones from the database; else `ok`."""
         if self.is_full:
             return "full"
-        if self.spool.is_failing:
+        if self.spool.is_failing or any(task.done() for task in self.tasks):
             return "failing"
-        if self.stalled or (self.spool.waiting_bytes and time.monotonic() > self._late):
+        if self._is_stalled or (self.spool.waiting_bytes and time.monotonic() > self._late):
             return "waiting"
         return "refused" if self.spool.refused_bytes else "ok"
 
@@ -245,9 +254,10 @@ class Service:
     def _state(self) -> object:
         """Say what changes when the database does."""
         found = []
-        for path in (self.config.db, self.config.db.with_name(f"{self.config.db.name}.wal")):
+        for path in (self.config.db, *beside(self.config.db, ".wal")):
             with suppress(OSError):
-                found.append((path.name, path.stat().st_size, path.stat().st_mtime_ns))
+                status = path.stat()
+                found.append((path.name, status.st_ino, status.st_size, status.st_mtime_ns))
         return tuple(found)
 
     def _make_explorer(self, monitor: Monitor) -> ExposureIndex:
@@ -262,33 +272,30 @@ class Service:
         """Store what waits, again and again, until cancelled."""
         while True:
             await asyncio.sleep(self.config.flush_seconds)
-            try:
-                await self.move()
-            except Exception as error:  # noqa: BLE001 -- tried again, and told by the status
-                self.metrics.postponed.inc()
-                log("postponed", reason=type(error).__name__)
+            await self.move()
 
     async def move(self) -> None:
-        """Store what waits; what the database cannot take now stays in the spool."""
-        moved = False
+        """Store what waits; what cannot be stored now stays in the spool, and the status tells."""
         try:
-            moved = await self._move()
-        finally:
-            self.stalled = not moved
-            self._late = time.monotonic() + 2 * self.config.flush_seconds + _LATE_SECONDS
+            await self._move()
+            self._is_stalled = False
+        except Exception as error:  # noqa: BLE001 -- tried again
+            self._is_stalled = True
+            self.metrics.postponed.inc()
+            name = type(error).__name__
+            log("postponed", reason=error.message if isinstance(error, FpmonitorError) else name)
+        self._late = time.monotonic() + 2 * self.config.flush_seconds + _LATE_SECONDS
 
-    async def _move(self) -> bool:
+    async def _move(self) -> None:
         await self.spool.write_waiting()
         for segment in await self.spool.close_segments():
-            try:
-                refused = await asyncio.to_thread(self._store, segment)
-                self.spool.forget(segment, refused)
-            except FpmonitorError as error:
-                self.metrics.postponed.inc()
-                log("postponed", reason=error.message)
-                return False
+            refused = await asyncio.to_thread(self._store, segment)
+            self.spool.forget(segment, refused)
             self.metrics.rejected.labels(kind_of(segment)).inc(len(refused))
-        return True
+        if self._seen != self._state():  # others have changed the file, or put another there
+            with suppress(BusyError):
+                await self.ask(lambda _: None)
+        self._seen = self._state()
 
     def _store(self, segment: Path) -> list[bytes]:
         """Store a segment; return the records of it that the database refuses."""

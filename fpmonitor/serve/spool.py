@@ -10,6 +10,7 @@ off. Records that the database refuses are kept in `refused/`.
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import secrets
@@ -58,23 +59,26 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.close = weakref.finalize(self, os.close, _locked(folder))
+        self._held = _locked(folder)
+        self.close = weakref.finalize(self, os.close, self._held)
         self._queue = GroupCommit(
             self._commit, size=lambda lines: len(lines.data), most_bytes=_GROUP_BYTES
         )
         self._lock = asyncio.Lock()
         self._open: dict[Kind, int] = {}
         self._failing = False
+        self._is_robbed = False
         for kind in KINDS:
             self._recover(kind)
         shutil.rmtree(self._parts, ignore_errors=True)
-        self._bytes = _size(self.ready())
+        self._queued_bytes = 0
+        self._kept_bytes = _size(self.ready())
         self._refused_bytes = _size(self._refused.glob("*"))
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes that are not in the database yet."""
-        return self._bytes
+        return self._queued_bytes + self._kept_bytes
 
     @property
     def refused_bytes(self) -> int:
@@ -83,13 +87,16 @@ class Spool:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last records could not be written, nor anything else since."""
-        return self._failing
+        """Whether records cannot be kept, or some that were acknowledged are there no more.
+
+        The former: since the last ones nothing could be written, or the folder is another one.
+        """
+        return self._failing or self._is_robbed or not self._is_there()
 
     @property
     def free_bytes(self) -> int:
         """Bytes that others than root may still write on the disk."""
-        disk = os.statvfs(self.folder)
+        disk = os.statvfs(self._held)
         return disk.f_bavail * disk.f_frsize
 
     @property
@@ -99,6 +106,13 @@ class Spool:
     @property
     def _parts(self) -> Path:
         return self.folder / "parts"
+
+    def _is_there(self) -> bool:
+        """Whether the folder is still the one that is locked."""
+        try:
+            return os.path.samestat(self.folder.stat(), os.fstat(self._held))
+        except OSError:
+            return False
 
     def _path(self, kind: Kind, name: str) -> Path:
         return self.folder / f"{name}.{kind}.{_ENDING}"
@@ -126,8 +140,11 @@ class Spool:
         OSError
             They could not be written; nothing of them counts.
         """
-        self._bytes += len(data)
-        await self._queue.put(_Lines(kind, data))
+        self._queued_bytes += len(data)
+        try:
+            await self._queue.put(_Lines(kind, data))
+        finally:
+            self._queued_bytes -= len(data)
 
     async def run(self) -> None:
         """Write what waits, in groups, until cancelled."""
@@ -142,9 +159,9 @@ class Spool:
             try:
                 await asyncio.to_thread(self._write, group)
             except OSError:
-                self._bytes -= sum(len(one.data) for one in group)
                 self._failing = True
                 raise
+            self._kept_bytes += sum(len(one.data) for one in group)
         self._failing = False
         return [None] * len(group)
 
@@ -152,14 +169,16 @@ class Spool:
         data = {kind: [one.data for one in group if one.kind == kind] for kind in KINDS}
         written = {kind: b"".join(parts) for kind, parts in data.items() if parts}
         files = {kind: self._descriptor(kind) for kind in written}
-        sizes = {file: os.fstat(file).st_size for file in files.values()}
+        found = {file: os.fstat(file) for file in files.values()}
+        if not self._is_there() or not all(status.st_nlink for status in found.values()):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         try:
             for kind, block in written.items():
                 _write_all(files[kind], block)
                 os.fdatasync(files[kind])
         except OSError:
-            for file, size in sizes.items():
-                os.ftruncate(file, size)  # what was not answered must not be stored
+            for file, status in found.items():
+                os.ftruncate(file, status.st_size)  # what was not answered must not be stored
             raise
 
     def _descriptor(self, kind: Kind) -> int:
@@ -172,17 +191,22 @@ class Spool:
     async def close_segments(self) -> list[Path]:
         """Close the open segments; return all closed ones, the oldest first.
 
-        What was refused is counted again: somebody may have moved it away.
+        What was refused is counted again: somebody may have moved it away. So is what waits, which
+        nobody may.
         """
         async with self._lock:
             return await asyncio.to_thread(self._close_segments)
 
     def _close_segments(self) -> list[Path]:
-        for kind, file in list(self._open.items()):
-            os.close(file)
-            del self._open[kind]
-            self._path(kind, _OPEN).replace(self._path(kind, _segment_name()))
+        for kind in KINDS:
+            path = self._path(kind, _OPEN)
+            if path.exists():  # else there is none, or somebody has removed it
+                path.replace(self._path(kind, _segment_name()))
+            if kind in self._open:
+                os.close(self._open.pop(kind))
         sync(self.folder)
+        kept, self._kept_bytes = self._kept_bytes, _size(self.ready())
+        self._is_robbed = self._is_robbed or self._kept_bytes < kept
         self._refused_bytes = _size(self._refused.glob("*"))
         if self._failing:
             self._probe()
@@ -218,7 +242,7 @@ class Spool:
             self._refused.mkdir(mode=0o700, exist_ok=True)
             write_bytes(self._refused / segment.name, [kept], mode=0o600)
             self._refused_bytes += len(kept)
-        self._bytes -= segment.stat().st_size
+        self._kept_bytes -= segment.stat().st_size
         segment.unlink()
         shutil.rmtree(self._parts, ignore_errors=True)
 

@@ -61,7 +61,12 @@ def checkpoint(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """
     with _LOCK, _told(path):
         file = _descriptor_of(path)
-        if file is not None and _read(path, file) is None:
+        if file is None:
+            raise StoreError(
+                f"{path} is no longer the file that is open",
+                hint=f"put it back: what was stored since is in {path}.wal, which fits it alone",
+            )
+        if _read(path, file) is None:
             _keep(connection, path, file)
         connection.execute("CHECKPOINT")
         _undo_of(path).unlink(missing_ok=True)

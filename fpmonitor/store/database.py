@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from fpmonitor.closing import Closing
-from fpmonitor.duckdb_connection import ArrowStream, connect, keyboard_interrupts
+from fpmonitor.duckdb_connection import ArrowStream, connect, in_memory, keyboard_interrupts
 from fpmonitor.errors import SchemaError, StoreError
-from fpmonitor.sql import parameters_of, schema_statements, statement
+from fpmonitor.sql import parameters_of, quote_name, quote_text, schema_statements, statement
 from fpmonitor.store.checkpoint import by_hand_only, checkpoint, log_bytes, undo_unfinished
 from fpmonitor.store.encryption import connect_encrypted, read_key_file
 from fpmonitor.store.files import (
@@ -107,11 +107,20 @@ class Database(Closing):
             raise
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        self._is_made = identity_of(self.path) is None and make_file(
-            self.path, lambda unfinished: self._connect(unfinished).close()
-        )
+        self._is_made = identity_of(self.path) is None and make_file(self.path, self._make)
         undo_unfinished(self.path)
         return self._connect(self.path)
+
+    def _make(self, path: Path) -> None:
+        if self._key_file is not None:
+            self._connect(path).close()
+            return
+        name = quote_name(path.name)
+        with in_memory() as connection:
+            try:
+                connection.execute(f"ATTACH {quote_text(str(path))} AS {name}")
+            finally:
+                connection.execute(f"DETACH DATABASE IF EXISTS {name}")
 
     def _connect(self, path: Path) -> duckdb.DuckDBPyConnection:
         if self._key_file is None:
@@ -148,8 +157,8 @@ class Database(Closing):
             with self._watched():
                 refuse_programs(self._connection, self.path)
         self._execute("SET TimeZone = 'UTC'")
-        if not self._has_settings():
-            if not is_new or self.tables():
+        if self._is_made or not self._has_settings():
+            if not self._is_made and (not is_new or self.tables()):
                 raise StoreError(
                     f"{self.path} is a DuckDB file, but not a database of fpmonitor",
                     hint="name another with --db",
@@ -166,11 +175,12 @@ class Database(Closing):
 
     def _create(self) -> None:
         with self.transaction():
-            for text in schema_statements(1):
-                self._execute(text)
+            for version in range(1, SCHEMA_VERSION + 1):
+                for text in schema_statements(version):
+                    self._execute(text)
             self._execute(
-                "INSERT INTO meta VALUES ('schema_version', '1'), ('user_key', $key)",
-                {"key": secrets.token_hex(16)},
+                "INSERT INTO meta VALUES ('schema_version', $version), ('user_key', $key)",
+                {"version": str(SCHEMA_VERSION), "key": secrets.token_hex(16)},
             )
 
     def _migrate(self) -> None:

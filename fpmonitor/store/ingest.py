@@ -19,7 +19,6 @@ from typing import Any, cast
 
 import duckdb
 
-from fpmonitor.disclosure import masked_quotes, masked_text
 from fpmonitor.errors import InputError
 from fpmonitor.logs import (
     MAX_APIS,
@@ -38,6 +37,7 @@ from fpmonitor.logs import (
     describe_names,
     excerpt,
 )
+from fpmonitor.masking import masked_quotes, masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.store.database import Database
 from fpmonitor.store.digests import digest_staged_values
@@ -368,11 +368,11 @@ def _stage(database: Database, scan: Scan) -> None:
 
 
 def _values_of(scan: Scan, column: str) -> dict[str, str]:
-    """Fragments of statements on one column: its values, by the place of their record.
+    """Fragments of statements on one column: its values in records that can be stored, by place.
 
     A view of all columns would be bound anew for each of them, in seconds where they are many.
     """
-    staged = f"SELECT rowid AS log_row, {column} FROM staged"  # noqa: S608 -- numbered
+    staged = f"SELECT rowid AS log_row, {column} FROM staged WHERE problem IS NULL"  # noqa: S608 -- numbered
     return {"column": column, "values": "FROM log_value" if scan.by_column else staged}
 
 
@@ -422,10 +422,9 @@ def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]
 def _number_values(database: Database, scan: Scan, apis: dict[str, int]) -> None:
     database.run("ingest/create_raw_value")
     numbers = [apis[name] for name in scan.apis or ()]
-    if scan.apis is not None:
-        if scan.by_column:
-            database.run("ingest/view_values", fragments={"values": scan.select})
+    if scan.by_column:
         database.run("ingest/find_unusable")
+        database.run("ingest/view_values", fragments={"values": scan.select})
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
     elif scan.coded is not None:

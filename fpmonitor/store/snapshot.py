@@ -26,6 +26,7 @@ class Window:
 
     Null is open. A source is a library and its version, as the log or its collector names it, or
     the name of a write key of the service: then also of the libraries whose results came by it.
+    With `!` before its name, everything else is meant, what has no source included.
     """
 
     since: datetime | None = None

@@ -3,9 +3,7 @@
 WITH inside AS (
     SELECT DISTINCT user_id FROM visit
     SEMI JOIN observation USING (visit_id)
-    WHERE ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
-        AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
-        AND ($source::VARCHAR IS NULL OR source_id IN (SELECT source_id FROM source WHERE name = $source OR ends_with(name, ' via ' || $source)))
+    WHERE {windows/inside}
 )
 SELECT
     min(visit_id) <= $last_visit AS decided,

@@ -4,4 +4,3 @@ SELECT ($last + log_value.log_row + 1)::INTEGER, $api::INTEGER, coded_value.valu
 FROM ({values}) AS log_value
 JOIN coded_value ON coded_value.{form} = log_value.{column} AND coded_value.api_id = $api::INTEGER
 ANTI JOIN repeat ON repeat.row = log_value.log_row
-ANTI JOIN unusable USING (log_row)

@@ -7,4 +7,4 @@ SELECT
     raw,
     $json::BOOLEAN,
     NULL
-FROM (SELECT DISTINCT {column} AS raw FROM ({values}) AS log_value ANTI JOIN unusable USING (log_row) WHERE {column} IS NOT NULL)
+FROM (SELECT DISTINCT {column} AS raw FROM ({values}) AS log_value WHERE {column} IS NOT NULL)

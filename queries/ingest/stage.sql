@@ -9,7 +9,7 @@ SELECT
                 THEN 'time is neither ISO 8601 nor seconds or milliseconds since 1970'
         END
     ) AS problem,
-    ('0x' || sha256($key || "user")[:16])::UBIGINT AS digest,
+    ('0x' || left(sha256($key || "user"), 16))::UBIGINT AS digest,
     parsed_time AS "time",
     source,
     {columns}

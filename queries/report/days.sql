@@ -2,9 +2,7 @@
 SELECT min("day"), max("day") FROM (
     SELECT "time"::DATE AS "day" FROM visit
     WHERE "time" IS NOT NULL
-        AND ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
-        AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
-        AND ($source::VARCHAR IS NULL OR source_id IN (SELECT source_id FROM source WHERE name = $source OR ends_with(name, ' via ' || $source)))
+        AND {windows/inside}
     GROUP BY "day"
     HAVING count(DISTINCT user_id) >= $least
 )

@@ -1,7 +1,5 @@
 -- Users with an observation in the window: the rows of a snapshot, in their order.
 SELECT DISTINCT user_id FROM visit
 SEMI JOIN observation USING (visit_id)
-WHERE ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
-    AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
-    AND ($source::VARCHAR IS NULL OR source_id IN (SELECT source_id FROM source WHERE name = $source OR ends_with(name, ' via ' || $source)))
+WHERE {windows/inside}
 ORDER BY user_id

@@ -2,9 +2,7 @@
 -- A value that was corrected later counts among those of its visit.
 WITH inside AS (
     SELECT visit_id, user_id FROM visit
-    WHERE ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
-        AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
-        AND ($source::VARCHAR IS NULL OR source_id IN (SELECT source_id FROM source WHERE name = $source OR ends_with(name, ' via ' || $source)))
+    WHERE {windows/inside}
 ),
 repeated AS (SELECT user_id FROM inside GROUP BY user_id HAVING count(*) > 1)
 SELECT api_id, user_id, count(DISTINCT value_id) > 1 AS changed,

@@ -2,8 +2,6 @@
 SELECT date_trunc($period, "time") AS since, count(*) AS visits, min(visit_id) AS first, max(visit_id) AS last
 FROM visit
 WHERE "time" IS NOT NULL
-    AND ($window_from::TIMESTAMP IS NULL OR "time" >= $window_from)
-    AND ($window_to::TIMESTAMP IS NULL OR "time" < $window_to)
-    AND ($source::VARCHAR IS NULL OR source_id IN (SELECT source_id FROM source WHERE name = $source OR ends_with(name, ' via ' || $source)))
+    AND {windows/inside}
 GROUP BY ALL
 ORDER BY since

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import runpy
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +14,18 @@ from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate import cohorts
 from fpmonitor.estimate.cohorts import cohort_exposure, cohort_limits, share_limits
 from fpmonitor.estimate.exposure import unbiased_exposure
-from fpmonitor.estimate.limits import exposure_limits
+from fpmonitor.estimate.limits import Limits, exposure_limits
 from fpmonitor.spectrum import CountSpectrum
 
 SIMULATION = runpy.run_path(
     str(Path(__file__).parents[2] / "benchmarks" / "coverage_bounds.py"), run_name="simulation"
 )
 USERS, RUNS = 600, 24
-LIMITS = exposure_limits(users=USERS, k=5, population=USERS, delta=0.05)
+
+
+@cache
+def limits_of(users: int) -> Limits:
+    return exposure_limits(users=users, k=5, population=users, delta=0.05)
 
 
 def most_misses(runs: int, delta: float) -> float:
@@ -55,24 +60,21 @@ def test_share_limits_grow_with_the_users_and_enclose_the_observed_share() -> No
 
 
 def test_a_cohort_seen_once_has_no_limits() -> None:
-    found = cohort_limits(LIMITS, CountSpectrum.from_counts([1]))
+    found = cohort_limits(limits_of(USERS), CountSpectrum.from_counts([1]))
     assert (found.lower, found.upper) == (0, 1)
 
 
 def test_limits_of_a_cohort_of_everybody_are_those_of_the_whole_a_little_wider() -> None:
     spectrum = CountSpectrum.from_counts([260, 150, 100, *[3] * 30])
-    found = cohort_limits(LIMITS, spectrum)
-    lower, upper = LIMITS.of(spectrum)
+    found = cohort_limits(limits_of(USERS), spectrum)
+    lower, upper = limits_of(USERS).of(spectrum)
     assert upper <= found.upper <= upper + 0.03
     assert lower - 0.03 <= found.lower <= lower
 
 
 def test_a_cohort_among_more_users_has_wider_limits() -> None:
     cohort = CountSpectrum.from_counts([3_000, *[2] * 100])
-    uppers = [
-        cohort_limits(exposure_limits(users=users, k=5, population=users, delta=0.05), cohort).upper
-        for users in (30_000, 10_000, 3_300)
-    ]
+    uppers = [cohort_limits(limits_of(users), cohort).upper for users in (30_000, 10_000, 3_300)]
     assert uppers[0] > uppers[1] > uppers[2]
 
 
@@ -130,7 +132,7 @@ def test_bounds_of_the_paper_and_composition_rarely_miss(population: int) -> Non
 def test_numbers_that_do_not_fit_are_refused() -> None:
     pair = CountSpectrum.from_counts([2])
     with pytest.raises(InputError, match="cohort"):
-        cohort_limits(LIMITS, CountSpectrum.from_counts([USERS + 1]))
+        cohort_limits(limits_of(USERS), CountSpectrum.from_counts([USERS + 1]))
     with pytest.raises(InputError, match="cohort"):
         cohort_exposure(pair, k=2, population=5, users=1)
     with pytest.raises(InputError, match="cohort"):

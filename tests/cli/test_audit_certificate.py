@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def test_a_decision_is_proved_from_its_file_the_database_and_spectra(
     listed = json.loads(decision.read_text(encoding="utf-8"))
     sets = [verdict for verdict in ("allow", "block", "undecided") for _ in listed[verdict]]
     assert {"allow", "block"} <= set(sets)
-    proofs = [("proof of allow", "proved"), ("proof of block", "proved")]
+    claims = ("proof of allow", "proof of block", "sentence", "weight of the view")
+    proofs = [(claim, "proved") for claim in claims]
     assert audit(decision) == 0
     assert answers(capsys.readouterr().out) == proofs
     all_proved = [*proofs, *((verdict, "proved") for verdict in sets)]
@@ -104,6 +106,16 @@ def _registered(listed: dict[str, Any], level: float) -> None:
         proof.update(delta=level, limits=[proof["limits"][0], *[never] * 4])
 
 
+def _level(listed: dict[str, Any], delta: float, universe: int, weight: float | None) -> None:
+    """Claim a larger level, or fewer APIs to choose from, by proofs that agree with it."""
+    policy = listed["policy"]
+    question = {name: policy[name] for name in ("k", "population", "budget")}
+    criteria = decision_criteria(users=USERS, **question, delta=delta, universe=universe)
+    proof = criteria.proofs(len(policy["candidates"]))
+    listed.update(proof=proof, level=delta, universe=universe, view_weight=weight)
+    listed.update(allow=[], recommended=[])
+
+
 CHANGES: list[Callable[[dict[str, Any]], None]] = [
     lambda listed: _move(listed, "block", "allow"),
     lambda listed: _move(listed, "allow", "block"),
@@ -125,6 +137,10 @@ CHANGES: list[Callable[[dict[str, Any]], None]] = [
     lambda listed: listed.update(view_weight=0.9, level=listed["policy"]["delta"] * 0.9),
     lambda listed: listed.update(registered=True, view_weight=None, level=0.02),
     lambda listed: _registered(listed, 1e-320),
+    lambda listed: listed.update(guarantee="Nobody can be told from anybody."),
+    lambda listed: _level(listed, 0.05, 1000, None),
+    lambda listed: _level(listed, 0.025, 4, 0.5),
+    lambda listed: listed["proof"]["allow"].update(starts=[]),
 ]
 
 
@@ -141,6 +157,20 @@ def test_a_changed_file_is_refused(
     changed.write_text(json.dumps(listed), encoding="utf-8")
     assert audit(changed, "--db", folder / "x.duckdb") == 1
     assert "not proved" in dict(map(reversed, answers(capsys.readouterr().out)))
+
+
+def test_a_view_has_no_more_weight_than_its_name(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
+    listed["missing"] = "exposed"
+    listed["guarantee"] += " Users without a value of an API of a set count as exposed by it."
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(listed), encoding="utf-8")
+    assert audit(other) == 1
+    claims = dict(answers(capsys.readouterr().out))
+    assert claims.pop("weight of the view") == "not proved"
+    assert set(claims.values()) == {"proved"}
 
 
 def test_the_average_behind_a_realised_share_is_proved_and_no_larger_one(
@@ -186,6 +216,10 @@ def test_other_users_other_spectra_and_exact_decisions_are_errors(
     content = json.loads(partly.read_text(encoding="utf-8"))
     content["spectra"][0]["apis"] = ["another"]
     partly.write_text(json.dumps(content), encoding="utf-8")
+    listed = json.loads(decision.read_text(encoding="utf-8"))
+    listed["policy"]["delta"] = None
+    without_delta = tmp_path / "without.json"
+    without_delta.write_text(json.dumps(listed), encoding="utf-8")
     capsys.readouterr()
     for arguments, said in (
         ((decision, "--db", other), "made of other users"),
@@ -193,6 +227,7 @@ def test_other_users_other_spectra_and_exact_decisions_are_errors(
         ((decision, "--spectra", partly), "of another decision"),
         ((decision, "--write-spectra", tmp_path / "x.json"), "of which users"),
         ((exact,), "holds no proof"),
+        ((without_delta,), "holds no proof"),
     ):
         assert audit(*arguments) == 2
         assert said in capsys.readouterr().err

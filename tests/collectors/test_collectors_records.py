@@ -193,6 +193,32 @@ def test_what_lies_beside_a_result_of_fingerprintjs_is_what_it_is(
         assert population.days(1) == (date(2026, 2, 1), date(2026, 2, 9))
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"thumbmark": "f", "components": {"screen": {"colorDepth": 1}, "math": {}}},
+        CREEPJS,
+        {"getColorDepth": 24, "isCookie": True, "getOS": "Linux"},
+    ],
+)
+@pytest.mark.parametrize("member", [None, "result"])
+def test_what_lies_beside_results_of_other_libraries_is_what_it_is(
+    tmp_path: Path, result: dict[str, Any], member: str | None
+) -> None:
+    def log(**own: Any) -> str:
+        records = ({"user": i, "at": f"2026-02-0{i}", **own} for i in range(1, 9))
+        made = [record | ({member: result} if member else result) for record in records]
+        return "\n".join(map(json.dumps, made))
+
+    with pytest.raises(InputError, match="'at' looks like a time"):
+        stored(tmp_path, log())
+    columns = {"time": "at"}
+    _, alone, _ = stored(tmp_path, log(), columns=columns)
+    _, rows, _ = stored(tmp_path, log(ua="agent", novel=3), columns=columns)
+    added = {api: values(rows)[api] for api in values(rows).keys() - values(alone).keys()}
+    assert added == {"ua": ("value", "agent")}
+
+
 def test_the_four_states_of_fingerprintjs_survive(tmp_path: Path) -> None:
     components = {
         "osCpu": {"duration": 0},

@@ -255,7 +255,7 @@ def test_an_api_that_only_another_hands_out_goes_with_it() -> None:
         ("permissions-policy", "Window.queryLocalFonts", "exact"),
         ("permissions-policy", "http:sec-ch-ua-model", "exact"),
         ("permissions-policy", "http:sec-ch-ua", "by-passable"),
-        ("permissions-policy", "NavigatorUAData.getHighEntropyValues#model", "over-blocking"),
+        ("permissions-policy", "NavigatorUAData.getHighEntropyValues#model", "by-passable"),
         ("permissions-policy", "Navigator.deviceMemory", "header-only"),
         ("permissions-policy", "Navigator.hardwareConcurrency", "impossible"),
         ("permissions-policy", "Keyboard.getLayoutMap", "impossible"),
@@ -287,14 +287,22 @@ def test_collateral_names_what_else_is_lost() -> None:
     )
 
 
-def test_an_allowed_api_that_a_control_changes_is_told() -> None:
+def test_what_can_be_got_round_changes_no_allowed_api() -> None:
     both = ("NavigatorUAData.getHighEntropyValues#model", "Screen.width")
     decision = decision_of(both, ["NavigatorUAData.getHighEntropyValues#bitness"])
     result = exporter_of("permissions-policy").export(decision, ExportOptions())
+    words = {entry.verdict for entry in result.verdicts if entry.action == "allow"}
+    assert words == {"exact"}
+
+
+def test_an_allowed_api_that_a_control_changes_is_told() -> None:
+    zone = "Intl.DateTimeFormat.resolvedOptions#timeZone"
+    decision = decision_of((zone, "Screen.width"), ["Date.getTimezoneOffset"])
+    result = exporter_of("firefox-policies").export(decision, ExportOptions())
     words = {entry.api: entry.verdict for entry in result.verdicts}
     assert words == {
-        "NavigatorUAData.getHighEntropyValues#bitness": "over-blocking",
-        "NavigatorUAData.getHighEntropyValues#model": "over-blocking",
+        "Date.getTimezoneOffset": "over-blocking",
+        zone: "over-blocking",
         "Screen.width": "exact",
     }
 

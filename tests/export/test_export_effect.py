@@ -21,7 +21,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.export.chromium import CHROMIUM
 from fpmonitor.export.controls import Control, controls_of, effect_of
-from fpmonitor.export.effect import left_readable
+from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.export.filters import UBLOCK
 from fpmonitor.export.firefox import POLICIES
@@ -98,9 +98,32 @@ def test_leaving_an_api_out_is_giving_all_users_one_value(
     assert empirical_exposure(as_left_out, 3) == empirical_exposure(as_constant, 3)
 
 
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=1, max_size=60),
+    st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["constant", "coarsened", "evaded"])),
+)
+def test_what_is_left_lies_between_what_is_unchanged_and_what_is_readable(
+    rows: list[tuple[int, ...]], effects: dict[str, str]
+) -> None:
+    codes = dict(zip("abcd", np.array(rows).T, strict=True))
+    controls = [control("x", **effects)]
+    merged = {"constant": 4, "coarsened": 2}
+    after = [codes[api] // merged.get(effects.get(api, ""), 1) for api in codes]
+    true = empirical_exposure(MemorySource(list(codes), after).spectrum("abcd"), 3)
+    whole = MemorySource(list(codes), list(codes.values()))
+    least, most = (
+        empirical_exposure(whole.spectrum(kept("abcd", controls)), 3)
+        for kept in (left_unchanged, left_readable)
+    )
+    assert least <= true <= most
+
+
 def test_what_is_readable_by_another_name_is_not_hidden() -> None:
     hidden = [control("one", **{"Screen.width": "constant"})]
     assert left_readable(["Screen.width", "Screen.height"], hidden) == APIS_OF_SCREEN
+    unchanged = left_unchanged(["Screen.width", "Screen.height"], hidden)
+    assert unchanged == ("Screen.height",), "the other name may tell less"
     both = [*hidden, control("two", **{"css:device-width": "constant"})]
     assert left_readable(["Screen.width", "Screen.height"], both) == ("Screen.height",)
     assert left_readable(["Screen.width"], hidden, frozenset({"css:device-width"})) == ()
@@ -236,15 +259,17 @@ def test_preview_counts_what_stays_readable_by_another_name(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     log = tmp_path / "log.csv"
-    rows = [f"u{user},{user % 40},{user % 2}\n" for user in range(600)]
+    rows = [f"u{user},{user % 400},{user % 2}\n" for user in range(600)]
     log.write_text("user,Window.devicePixelRatio,Navigator.maxTouchPoints\n" + "".join(rows))
     db, path = str(tmp_path / "db.duckdb"), tmp_path / "d.json"
     assert run(["ingest", str(log), "--db", db, "-q"]) == 0
     names = ["Window.devicePixelRatio", "Navigator.maxTouchPoints"]
     path.write_text(json.dumps(decision_of([["Navigator.maxTouchPoints"]], names).to_json()))
     arguments = ["preview", str(path), "--to", "firefox-policies", "--db", db]
-    plain = answer_of(capsys, *arguments)[1]
+    before, plain, _ = answer_of(capsys, *arguments)
     assert plain["left"] == sorted(names), "css:resolution tells the ratio"
+    assert plain["upper"] == before["upper"]
+    assert plain["lower"] == 0 < before["lower"], "and may tell less"
     both = answer_of(capsys, *arguments, "--by-information")[1]
     assert both["left"] == ["Navigator.maxTouchPoints"]
     assert (both["verdict"], both["plug_in"] < plain["plug_in"]) == ("allow", True)

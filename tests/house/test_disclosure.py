@@ -20,8 +20,6 @@ from fpmonitor.disclosure import (
     Audience,
     complement_of,
     is_publishable,
-    masked_quotes,
-    masked_text,
     may_name,
     publishable_count,
     publishable_groups,
@@ -37,6 +35,7 @@ from fpmonitor.estimate.exposure import (
     plug_in_exposure,
     unbiased_exposure,
 )
+from fpmonitor.masking import masked_quotes, masked_text
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot

@@ -18,6 +18,7 @@ FLOORS = [
         "duckdb_connection",
         "plugins",
         "closing",
+        "masking",
         "policy",
         "results",
         "safe_files",
@@ -147,3 +148,17 @@ def test_commands_that_estimate_nothing_do_not_wait_for_scipy() -> None:
         [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_logs_are_stored_without_numpy() -> None:
+    script = "import sys, fpmonitor.store.ingest; print('numpy' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+def test_what_lies_in_a_window_is_said_once() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in PACKAGE.glob("queries/*/*.sql")}
+    said = [path.name for path, text in texts.items() if "' via ' || $source" in text]
+    assert said == ["inside.sql"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -48,15 +49,15 @@ def private_store() -> sqlite3.Connection:
 
 
 def test_queries_are_one_statement_with_its_parameters() -> None:
-    store = private_store()
-    for name in NAMES:
-        text = statement(name, **{hole: HOLES.get(hole, "dummy") for hole in holes_of(name)})
-        if name.startswith("private/"):  # for SQLite
-            store.execute(f"EXPLAIN {text}", dict.fromkeys(parameters_of(name)))
-        else:
-            statements = duckdb.extract_statements(text)
-            assert len(statements) == 1, name
-            assert statements[0].named_parameters == parameters_of(name), name
+    with closing(private_store()) as store:
+        for name in NAMES:
+            text = statement(name, **{hole: HOLES.get(hole, "dummy") for hole in holes_of(name)})
+            if name.startswith("private/"):  # for SQLite
+                store.execute(f"EXPLAIN {text}", dict.fromkeys(parameters_of(name)))
+            else:
+                statements = duckdb.extract_statements(text)
+                assert len(statements) == 1, name
+                assert statements[0].named_parameters == parameters_of(name), name
 
 
 def test_queries_have_a_user() -> None:

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,7 @@ PREFERENCES = {
     "ui.prefersReducedTransparency": "1",
     "ui.primaryPointerCapabilities": "1",
 }
+STOCK = {**PREFERENCES, "privacy.baselineFingerprintingProtection": "false"}
 _WAYS = Path(__file__).with_name("ways.js")
 _FIRST = """<!doctype html><meta charset="utf-8"><title>ways</title><body>
 <script src="/ways.js"></script><script>
@@ -81,7 +83,7 @@ class Site:
                 if self.path == "/":
                     self.answer("text/html", _FIRST, (*stage.headers, ("Accept-CH", HINTS)))
                 elif self.path == "/ways.js":
-                    self.answer("text/javascript", _WAYS.read_text(encoding="utf-8"))
+                    self.answer("text/javascript", _WAYS.read_text(encoding="utf-8"), stage.headers)
                 elif self.path == "/resource":
                     self.note_headers("subresource")
                     self.answer("text/plain", "")
@@ -161,6 +163,22 @@ def running(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[
             process.wait()
 
 
+@contextmanager
+def displaying() -> Iterator[str]:
+    """Run a screen without a monitor; give its name."""
+    number = 70 + os.getpid() % 900
+    socket = Path(f"/tmp/.X11-unix/X{number}")
+    with running(["Xvfb", f":{number}", "-screen", "0", "1366x768x24", "-nolisten", "tcp"], {}):
+        for _ in range(100):
+            if socket.exists():
+                break
+            time.sleep(0.1)
+        else:
+            message = "Xvfb did not start"
+            raise RuntimeError(message)
+        yield f":{number}"
+
+
 def chromium_reads(
     folder: Path, stages: Sequence[Stage], *, extension: Path | None = None, policies: str = ""
 ) -> list[Reading]:
@@ -182,24 +200,8 @@ def _started_again_where_it_hangs(start: Callable[[Path], Read], folder: Path) -
 def _chromium_reads(
     folder: Path, stages: Sequence[Stage], *, extension: Path | None, policies: str
 ) -> list[Reading]:
-    assert CHROMIUM is not None
     profile = folder / "profile"
-    (profile / "Default").mkdir(parents=True)
-    permitted = {"local_fonts": 1, "window_placement": 1, "midi": 1, "idle_detection": 1}
-    preferences = {"profile": {"default_content_setting_values": permitted}}
-    (profile / "Default" / "Preferences").write_text(json.dumps(preferences), encoding="utf-8")
-    command = [
-        CHROMIUM, "--headless=new", "--no-sandbox", "--no-first-run", "--remote-debugging-port=0",
-        "--enable-unsafe-swiftshader", "--use-angle=swiftshader", "--enable-unsafe-webgpu",
-        "--use-webgpu-adapter=swiftshader", "--window-size=1200,800",
-        "--force-device-scale-factor=2", f"--user-data-dir={profile}",
-    ]  # fmt: skip
-    if extension is not None:
-        command += [
-            f"--load-extension={extension}",
-            f"--disable-extensions-except={extension}",
-            "--disable-features=DisableLoadExtensionCommandLineSwitch",
-        ]
+    command = [*chromium_command(profile, extension), "--remote-debugging-port=0"]
     if policies:
         managed = folder / "managed"
         managed.mkdir()
@@ -210,6 +212,28 @@ def _chromium_reads(
     environment = {"HOME": str(profile), "TZ": "America/New_York"}
     with sites(stages) as (address, done), running([*command, address], environment):
         return [done.get(timeout=SECONDS) for _ in stages]
+
+
+def chromium_command(profile: Path, extension: Path | None) -> list[str]:
+    """Return the command that starts Chromium with a new profile, in which it has graphics."""
+    assert CHROMIUM is not None
+    (profile / "Default").mkdir(parents=True)
+    permitted = {"local_fonts": 1, "window_placement": 1, "midi": 1, "idle_detection": 1}
+    preferences = {"profile": {"default_content_setting_values": permitted}}
+    (profile / "Default" / "Preferences").write_text(json.dumps(preferences), encoding="utf-8")
+    command = [
+        CHROMIUM, "--headless=new", "--no-sandbox", "--no-first-run",
+        "--enable-unsafe-swiftshader", "--use-angle=swiftshader", "--enable-unsafe-webgpu",
+        "--use-webgpu-adapter=swiftshader", "--window-size=1200,800",
+        "--force-device-scale-factor=2", f"--user-data-dir={profile}",
+    ]  # fmt: skip
+    if extension is not None:
+        command += [
+            f"--load-extension={extension}",
+            f"--disable-extensions-except={extension}",
+            "--disable-features=DisableLoadExtensionCommandLineSwitch",
+        ]
+    return command
 
 
 def firefox_reads(folder: Path, *, display: str, userjs: str = "", policies: str = "") -> Reading:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 TABLE = Path(controls.__file__).with_name("evasion.json")
 WAYS = (
-    "window", "getter", "iframe", "later-iframe", "worker", "offscreen", "transfer", "alias",
-    "css", "subresource", "navigation",
+    "window", "getter", "iframe", "later-iframe", "worker", "shared-worker", "service-worker",
+    "offscreen", "transfer", "alias", "css", "subresource", "navigation",
 )  # fmt: skip
 # Controls of Firefox that others which hide the same APIs are tried without.
 WEAKER = {
@@ -75,11 +75,26 @@ def recorded(product: str) -> dict[str, dict[str, str]]:
 
 
 def record(product: str, version: str, date: str, found: dict[str, dict[str, str]]) -> None:
-    """Write what was found into the table, one line an API."""
+    """Write what was found into the table, beside what was found earlier in the same version.
+
+    Whether a script comes too late for a frame differs from run to run.
+    """
     content = json.loads(TABLE.read_text(encoding="utf-8"))
     [run] = [run for run in content["runs"] if run["name"] == product]
-    run |= {"version": version, "date": date, "apis": found}
+    known = run["apis"] if run["version"] == version else {}
+    apis = {
+        api: _united(known.get(api, {}), found.get(api, {}))
+        for api in sorted(known.keys() | found.keys())
+    }
+    run |= {"version": version, "date": date, "apis": apis}
     TABLE.write_text(laid_out(content), encoding="utf-8")
+
+
+def _united(one: dict[str, str], other: dict[str, str]) -> dict[str, str]:
+    ways = {
+        key: {*one.get(key, "").split(), *other.get(key, "").split()} for key in ("tried", "open")
+    }
+    return {key: " ".join(way for way in WAYS if way in ways[key]) for key in ways if ways[key]}
 
 
 def laid_out(content: dict[str, Any]) -> str:
@@ -92,9 +107,9 @@ def _on_one_line(found: re.Match[str]) -> str:
     return "{" + re.sub(r"\s*\n\s*", " ", found[1]) + "}"
 
 
-def everything(exporter: ControlExporter) -> str:
-    """Return a list of all controls that a product can be told to use at once."""
-    chosen = [c for c in controls_of(exporter.families) if c.name not in WEAKER]
+def everything(exporter: ControlExporter, *, weaker: bool = False) -> str:
+    """Return a list of all controls that a product can be told to use at once, or of the others."""
+    chosen = [c for c in controls_of(exporter.families) if (c.name in WEAKER) == weaker]
     return exporter.write(
         ListSpec(
             controls=tuple(chosen),
@@ -115,22 +130,35 @@ def headers_of(text: str) -> Headers:
 
 def adguard_extension(folder: Path, modules: Path) -> Path:
     """Make an extension that runs AdGuard's scriptlets on 127.0.0.1, with values nobody has."""
-    node = shutil.which("node")
-    assert node is not None
     rules = [line for line in everything(ADGUARD).splitlines() if "scriptlet(" in line]
-    calls = [_unlikely(re.findall(r"'((?:[^'\\\\]|\\\\.)*)'", rule)) for rule in rules]
+    calls = [unlikely(re.findall(r"'((?:[^'\\\\]|\\\\.)*)'", rule)) for rule in rules]
     folder.mkdir()
     (folder / "node_modules").symlink_to(modules.resolve())
-    (folder / "scriptlets.mjs").write_text(_SCRIPTLETS, encoding="utf-8")
+    text = node(_SCRIPTLETS, calls, folder)
+    (folder / "node_modules").unlink()
+    return extension_of(folder, text)
+
+
+def node(program: str, given: object, folder: Path) -> str:
+    """Return what a program for Node.js makes of JSON, run in a folder."""
+    command = shutil.which("node")
+    assert command is not None
+    script = folder / "fpmonitor.mjs"
+    script.write_text(program, encoding="utf-8")
     done = subprocess.run(
-        [node, "scriptlets.mjs"], cwd=folder, input=json.dumps(calls), capture_output=True,
+        [command, script.name], cwd=folder, input=json.dumps(given), capture_output=True,
         text=True, check=True, timeout=120,
     )  # fmt: skip
-    (folder / "scriptlets.js").write_text(done.stdout, encoding="utf-8")
-    (folder / "node_modules").unlink()
+    script.unlink()
+    return done.stdout
+
+
+def extension_of(folder: Path, text: str) -> Path:
+    """Make an extension of Chromium that runs a script before all else in pages on 127.0.0.1."""
+    (folder / "script.js").write_text(text, encoding="utf-8")
     script: dict[str, Any] = {
         "matches": ["http://127.0.0.1/*"],
-        "js": ["scriptlets.js"],
+        "js": ["script.js"],
         "run_at": "document_start",
         "all_frames": True,
         "match_about_blank": True,
@@ -138,13 +166,13 @@ def adguard_extension(folder: Path, modules: Path) -> Path:
         "world": "MAIN",
     }
     manifest = {
-        "manifest_version": 3, "name": "scriptlets", "version": "1", "content_scripts": [script],
+        "manifest_version": 3, "name": "script", "version": "1", "content_scripts": [script],
     }  # fmt: skip
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     return folder
 
 
-def _unlikely(call: list[str]) -> list[str]:
+def unlikely(call: list[str]) -> list[str]:
     """Turn constants into some that no browser returns: a scriptlet sets any of them alike."""
     others = {"trueFunc": "falseFunc"} | ({"emptyArr": "emptyObj"} if "asFunction" in call else {})
     return ["77" if part.isdecimal() else others.get(part, part) for part in call]

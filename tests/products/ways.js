@@ -73,6 +73,12 @@ const names = (list) => [...list].map((entry) => entry.name ?? entry.type);
 Object.assign(readers, {
   "Date.getTimezoneOffset": (global, how) =>
     how.call(global, new global.Date(2026, 0, 1), "Date", "getTimezoneOffset"),
+  "FontFaceSet.check": (global, how) =>
+    how.call(global, (global.document ?? global).fonts, "FontFaceSet", "check", '12px "Nonesuch"'),
+  "PressureObserver.observe": (global) =>
+    new global.PressureObserver(() => {}).observe("cpu").then(() => "observed"),
+  "IdleDetector.start": (global) => global.IdleDetector && new global.IdleDetector().start()
+    .then(() => "started"),
   "GPU.requestAdapter": called("GPU", "requestAdapter", [], (found) => found && "adapter"),
   "HID.getDevices": called("HID", "getDevices", [], (found) => found.length),
   "Intl.DateTimeFormat.formatToParts#timeZoneName": (global) =>
@@ -108,8 +114,6 @@ for (const name of ["tan", "sinh", "expm1", "cosh"])
   readers[`Math.${name}`] = (global) => global.Math[name](1e0 / 3);
 
 const windowReaders = {
-  "FontFaceSet.check": (global, how) =>
-    how.call(global, global.document.fonts, "FontFaceSet", "check", '12px "Nonesuch"'),
   "HTMLMediaElement.canPlayType": (global, how) =>
     how.call(global, global.document.createElement("video"), "HTMLMediaElement", "canPlayType",
       'video/webm; codecs="vp9"'),
@@ -117,10 +121,6 @@ const windowReaders = {
     names(how.get(global, global.navigator, "Navigator", "mimeTypes")),
   "Navigator.plugins": (global, how) =>
     names(how.get(global, global.navigator, "Navigator", "plugins")),
-  "PressureObserver.observe": (global) =>
-    new global.PressureObserver(() => {}).observe("cpu").then(() => "observed"),
-  "IdleDetector.start": (global) => global.IdleDetector && new global.IdleDetector().start()
-    .then(() => "started"),
   "RTCPeerConnection.createOffer": (global) => offer(global.RTCPeerConnection),
   "SpeechSynthesis.getVoices": (global, how) => names(
     how.call(global, global.speechSynthesis, "SpeechSynthesis", "getVoices")).length,
@@ -290,11 +290,22 @@ const frame = () => {
   document.body.append(element);
   return element.contentWindow;
 };
-const asked = (worker) => new Promise((done, failed) => {
-  worker.onmessage = (event) => done(event.data);
-  worker.onerror = failed;
+const answer = (target, ask = () => {}) => new Promise((done, failed) => {
+  target.onmessage = (event) => done(event.data);
+  target.onerror = failed;
+  ask();
   setTimeout(failed, 8000);
 });
+const workers = {
+  "worker": () => answer(new Worker("/ways.js")),
+  "shared-worker": () => answer(new SharedWorker("/ways.js").port),
+  "service-worker": async () => {
+    await navigator.serviceWorker.register("/ways.js");
+    const { active } = await navigator.serviceWorker.ready;
+    const { port1, port2 } = new MessageChannel();
+    return answer(port1, () => active.postMessage("", [port2]));
+  },
+};
 
 const readAll = async () => {
   await readWindow(frame, "iframe");
@@ -315,14 +326,19 @@ const readAll = async () => {
     await note(`css:${feature}`, "css", () => byStyle(feature, values) || undefined);
   }
   await note("css:system-color", "css", systemColour);
-  try {
-    for (const [api, ways] of Object.entries(await asked(new Worker("/ways.js"))))
-      (report[api] ??= {}).worker = ways.worker;
-  } catch { /* no workers here */ }
+  for (const [way, told] of Object.entries(workers))
+    try {
+      for (const [api, ways] of Object.entries(await told()))
+        (report[api] ??= {})[way] = ways.worker;
+    } catch { /* no such workers here */ }
   return report;
 };
 
-if (typeof document === "undefined")
-  readGlobal(() => self, "worker", direct)
-    .then(() => canvasesOf("worker", () => new OffscreenCanvas(60, 20)))
-    .then(() => postMessage(report));
+if (typeof document === "undefined") {
+  const all = readGlobal(() => self, "worker", direct)
+    .then(() => canvasesOf("worker", () => new OffscreenCanvas(60, 20)));
+  const tell = (page) => all.then(() => page.postMessage(report));
+  if ("onconnect" in self) self.onconnect = (event) => tell(event.ports[0]);
+  else if ("clients" in self) self.onmessage = (event) => event.waitUntil(tell(event.ports[0]));
+  else tell(self);
+}

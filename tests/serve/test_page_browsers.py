@@ -43,6 +43,7 @@ from fpmonitor.vocabulary import known_apis, randomised_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from starlette.requests import Request
@@ -109,6 +110,9 @@ class Browser(Protocol):
 
     def run(self, expression: str) -> Any: ...
 
+    def tab(self) -> AbstractContextManager[Browser]:
+        """Open another tab of the same visitor, and close it in the end."""
+
 
 class Chromium:
     def __init__(self, page: Any) -> None:
@@ -119,6 +123,12 @@ class Chromium:
 
     def run(self, expression: str) -> Any:
         return self.page.evaluate(expression)
+
+    @contextmanager
+    def tab(self) -> Iterator[Chromium]:
+        page = self.page.context.new_page()
+        yield Chromium(page)
+        page.close()
 
 
 class Firefox:
@@ -136,6 +146,15 @@ class Firefox:
     def run(self, expression: str) -> Any:
         script = {"script": f"return {expression}", "args": []}
         return self._call("WebDriver:ExecuteScript", script)["value"]
+
+    @contextmanager
+    def tab(self) -> Iterator[Firefox]:
+        first = self._call("WebDriver:GetWindowHandle", {})["value"]
+        opened = self._call("WebDriver:NewWindow", {"type": "tab"})["handle"]
+        self._call("WebDriver:SwitchToWindow", {"handle": opened})
+        yield self
+        self._call("WebDriver:CloseWindow", {})
+        self._call("WebDriver:SwitchToWindow", {"handle": first})
 
     def close(self) -> None:
         self._file.close()
@@ -155,19 +174,28 @@ class Firefox:
         return json.loads(self._file.read(int(digits)))
 
 
-@contextmanager
-def chromium() -> Iterator[Chromium]:
+@pytest.fixture(scope="module")
+def launch_chromium() -> Iterator[Callable[[], Any]]:
     sync_api = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
+        yield lambda: playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking"]
         )
-        try:
-            yield Chromium(browser.new_page())
-        finally:
-            browser.close()
+
+
+@pytest.fixture(scope="module")
+def one_chromium(launch_chromium: Callable[[], Any]) -> Iterator[Any]:
+    with closing(launch_chromium()) as browser:
+        yield browser
+
+
+@pytest.fixture
+def chromium(one_chromium: Any) -> Iterator[Chromium]:
+    """A page of a new profile."""
+    with closing(one_chromium.new_context()) as profile:
+        yield Chromium(profile.new_page())
 
 
 @contextmanager
@@ -197,6 +225,19 @@ def firefox(folder: Path, preferences: str = "") -> Iterator[Firefox]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@pytest.fixture(scope="module")
+def one_firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
+    """The tests share its profile, but no site: each has ports of its own."""
+    with firefox(tmp_path_factory.mktemp("firefox")) as browser:
+        yield browser
+
+
+@pytest.fixture(params=["chromium", "one_firefox"])
+def either_browser(request: pytest.FixtureRequest) -> Browser:
+    browser: Browser = request.getfixturevalue(request.param)
+    return browser
 
 
 def read_if_there(path: Path) -> str:
@@ -366,7 +407,7 @@ def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Se
             "{ document.title = 'kept'; })"
         )
         wait(lambda: browser.run("document.title") == "kept")
-        # Pages go before the service answers: by a reload, and by a link.
+        # Pages go before the service answers: by a reload, by a link, and with their tab.
         service.seconds_to_answer = 1
         browser.open("about:blank")
         browser.open(f"http://127.0.0.1:{site}/")
@@ -374,6 +415,9 @@ def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Se
         browser.run("void location.reload()")
         assert len(service.beacons.get(timeout=SECONDS)) == 2
         browser.open("about:blank")
+        with browser.tab() as tab:
+            tab.open(f"http://127.0.0.1:{site}/")
+            assert len(service.beacons.get(timeout=SECONDS)) == 2
         service.seconds_to_answer = 0
         assert outcome_of(browser, f"http://127.0.0.1:{site}/")["records"] == 2
         assert len(service.beacons.get(timeout=SECONDS)) == 2
@@ -398,66 +442,63 @@ def check_nothing_happens_without_leave(
             assert service.beacons.empty()
 
 
-def test_a_page_in_chromium_reaches_the_dashboard(service: Service) -> None:
-    with chromium() as browser:
-        complaints: list[str] = []
-        browser.page.on("console", lambda message: complaints.append(message.text))
-        browser.page.on("pageerror", lambda error: complaints.append(str(error)))
-        check_the_way_of_a_record(browser, service)
-        assert complaints == []
-        check_that_records_wait_until_they_arrive_once(browser, service)
+def test_a_page_in_chromium_reaches_the_dashboard(service: Service, chromium: Chromium) -> None:
+    complaints: list[str] = []
+    chromium.page.on("console", lambda message: complaints.append(message.text))
+    chromium.page.on("pageerror", lambda error: complaints.append(str(error)))
+    check_the_way_of_a_record(chromium, service)
+    assert complaints == []
+    check_that_records_wait_until_they_arrive_once(chromium, service)
 
 
 def test_nothing_hinders_readers_of_the_dashboard(
-    service: Service, hindrances: Callable[[Any, str], Iterator[str]]
+    service: Service, hindrances: Callable[[Any, str], Iterator[str]], one_chromium: Any
 ) -> None:
     long_name = "WebGLRenderingContext.getParameter#UNMASKED_VENDOR_WEBGL"
     records = [{"user": f"u{i}", long_name: i % 2, "Screen.width": i % 3} for i in range(300)]
     service.monitor.ingest(pl.DataFrame(records))
     candidates = [*ASKED, long_name]
     service.decision = service.monitor.decide(k=2, budget=0.5, candidates=candidates)
-    with chromium() as browser, serving(service.app()) as port:
-        found = hindrances(browser.page.context.browser, f"http://localhost:{port}/")
+    with serving(service.app()) as port:
+        found = hindrances(one_chromium, f"http://localhost:{port}/")
         assert list(found) == []
 
 
-def test_an_open_dashboard_keeps_up_by_itself(service: Service) -> None:
-    with (
-        chromium() as browser,
-        serving(service.app()) as port,
-        serving(page_of(port, ASKED)) as site,
-    ):
-        browser.open(f"http://localhost:{port}/")
+def test_an_open_dashboard_keeps_up_by_itself(
+    service: Service, chromium: Chromium, one_chromium: Any
+) -> None:
+    with serving(service.app()) as port, serving(page_of(port, ASKED)) as site:
+        chromium.open(f"http://localhost:{port}/")
         counts = "document.querySelector('.counts').innerText"
-        assert "30" in browser.run(counts)
-        visitor = Chromium(browser.page.context.browser.new_page())
+        assert "30" in chromium.run(counts)
+        visitor = Chromium(one_chromium.new_page())
         service.seconds_to_answer = 1
         visitor.open(f"http://127.0.0.1:{site}/")
         assert len(service.beacons.get(timeout=SECONDS)) == 2
         visitor.page.close()
-        wait(lambda: "31" in browser.run(counts))
+        wait(lambda: "31" in chromium.run(counts))
         assert service.beacons.empty(), "a closed tab sends nothing twice"
 
 
-def test_a_page_in_firefox_reaches_the_dashboard(service: Service, tmp_path: Path) -> None:
-    with firefox(tmp_path) as browser:
-        check_the_way_of_a_record(browser, service)
-        check_that_records_wait_until_they_arrive_once(browser, service)
+def test_a_page_in_firefox_reaches_the_dashboard(service: Service, one_firefox: Firefox) -> None:
+    check_the_way_of_a_record(one_firefox, service)
+    check_that_records_wait_until_they_arrive_once(one_firefox, service)
 
 
 GPC = """<script>Object.defineProperty(Navigator.prototype, "globalPrivacyControl",
   { get: () => true });</script>"""
 
 
-def test_nothing_is_read_or_sent_without_leave_in_chromium(service: Service) -> None:
-    with chromium() as browser:
-        check_nothing_happens_without_leave(
-            browser, service, consent="new Promise((yes) => setTimeout(yes, 50, false))",
-            before="", outcome="consent",
-        )  # fmt: skip
-        check_nothing_happens_without_leave(
-            browser, service, consent="true", before=GPC, outcome="gpc"
-        )
+def test_nothing_is_read_or_sent_without_leave_in_chromium(
+    service: Service, chromium: Chromium
+) -> None:
+    check_nothing_happens_without_leave(
+        chromium, service, consent="new Promise((yes) => setTimeout(yes, 50, false))",
+        before="", outcome="consent",
+    )  # fmt: skip
+    check_nothing_happens_without_leave(
+        chromium, service, consent="true", before=GPC, outcome="gpc"
+    )
 
 
 def test_nothing_is_read_or_sent_when_firefox_says_no(service: Service, tmp_path: Path) -> None:
@@ -475,7 +516,7 @@ def test_nothing_is_read_or_sent_when_firefox_says_no(service: Service, tmp_path
         assert service.beacons.empty()
 
 
-def test_chromium_answers_for_the_vocabulary(service: Service) -> None:
+def test_chromium_answers_for_the_vocabulary(service: Service, chromium: Chromium) -> None:
     """Every API that a page can read gives a record, and the shaped ones give values."""
     shaped = [
         *("HTMLCanvasElement.toDataURL#fpmonitor", "OfflineAudioContext.startRendering#fpmonitor"),
@@ -484,12 +525,8 @@ def test_chromium_answers_for_the_vocabulary(service: Service) -> None:
         *("NavigatorUAData.brands", "Window.devicePixelRatio", "Date.getTimezoneOffset"),
     ]
     apis = [*shaped, *(name for name in known_apis() if name not in shaped)]
-    with (
-        chromium() as browser,
-        serving(service.app()) as port,
-        serving(page_of(port, apis, before="")) as site,
-    ):
-        done = outcome_of(browser, f"http://localhost:{site}/")
+    with serving(service.app()) as port, serving(page_of(port, apis, before="")) as site:
+        done = outcome_of(chromium, f"http://localhost:{site}/")
         assert done["outcome"] == "sent"
         records: dict[str, Any] = {}
         while len(records) < done["records"]:
@@ -501,9 +538,8 @@ def test_chromium_answers_for_the_vocabulary(service: Service) -> None:
         assert {record["status"] for record in records.values()} == {"value", "undefined"}
 
 
-@pytest.mark.parametrize("kind", ["chromium", "firefox"])
 def test_a_record_goes_from_a_page_through_the_service_to_the_dashboard(
-    kind: str, service: Service, tmp_path: Path
+    either_browser: Browser, service: Service, tmp_path: Path
 ) -> None:
     assert service.decision is not None
     decision = tmp_path / "decision.json"
@@ -513,9 +549,8 @@ def test_a_record_goes_from_a_page_through_the_service_to_the_dashboard(
         db=tmp_path / "d.duckdb", decision=decision, origins=("*",), flush_seconds=0.3
     )
     key = add_key(config.keys_file, "write", "shop")
-    opened = chromium() if kind == "chromium" else firefox(tmp_path)
+    browser = either_browser
     with (
-        opened as browser,
         serving(create_app(config)) as port,
         serving(page_of(port, ASKED, key=key)) as site,
     ):
@@ -546,9 +581,8 @@ def stable_apis() -> list[str]:
     return sorted([*found, "HTMLCanvasElement.toDataURL#fpmonitor", "http:user-agent"])
 
 
-@pytest.mark.parametrize("kind", ["chromium", "firefox"])
 def test_sealed_answers_go_from_a_page_through_the_shuffler_to_the_curator(
-    kind: str, service: Service, tmp_path: Path
+    either_browser: Browser, service: Service, tmp_path: Path
 ) -> None:
     """The curator counts what the same browser's ingested record would be counted as."""
     apis = stable_apis()
@@ -561,9 +595,8 @@ def test_sealed_answers_go_from_a_page_through_the_shuffler_to_the_curator(
     curator = Recipient(tmp_path / "curator.db", study, KeyRing.generate("curator"))
     shuffler.add_ask(ask)
     curator.add_ask(ask)
-    opened = chromium() if kind == "chromium" else firefox(tmp_path)
+    browser = either_browser
     with (
-        opened as browser,
         serving(service.app()) as port,
         serving(shuffler_app(shuffler, token="t", origins=["*"])) as gate,
         serving(page_of(port, apis, before="")) as plain,
@@ -617,15 +650,27 @@ def changed_between(sessions: list[dict[str, list[int]]]) -> set[str]:
     return changed
 
 
-def test_firefox_draws_anew_what_the_vocabulary_says_and_nothing_else(tmp_path: Path) -> None:
-    with serving(site_with("")) as site:
-        sessions, version = [], 0
-        for _ in range(3):
+def test_firefox_draws_anew_what_the_vocabulary_says_and_nothing_else(
+    service: Service, tmp_path: Path
+) -> None:
+    sessions, version = [], 0
+    drawing, of_the_snippet = "HTMLCanvasElement.toDataURL#fpmonitor", []
+    with (
+        serving(site_with("")) as site,
+        serving(service.app()) as port,
+        serving(page_of(port, [drawing], before="")) as page,
+    ):
+        for _ in range(2):
             with firefox(tmp_path) as browser:
                 sessions.append(drawn(browser, f"http://127.0.0.1:{site}/"))
                 version = int(browser.run("/Firefox.(\\d+)/.exec(navigator.userAgent)[1]"))
                 # Within a session the value stays: visits of one session come back with it.
                 assert drawn(browser, f"http://127.0.0.1:{site}/?again") == sessions[-1]
+                assert outcome_of(browser, f"http://127.0.0.1:{page}/")["outcome"] == "sent"
+            [record] = service.beacons.get(timeout=SECONDS)
+            of_the_snippet.append(record["value"])
+    assert len({*of_the_snippet}) == 2
+    assert randomised_in(drawing)["firefox"].since == 153
     said = {
         way
         for way in sessions[0]
@@ -649,26 +694,12 @@ def test_protection_that_firefox_users_turn_on_draws_pixels_anew(tmp_path: Path)
     assert "firefox" not in randomised_in(pixels)
 
 
-def test_chromium_draws_nothing_anew() -> None:
+def test_chromium_draws_nothing_anew(launch_chromium: Callable[[], Any]) -> None:
     with serving(site_with("")) as site:
         sessions = []
         for _ in range(2):
-            with chromium() as browser:
-                sessions.append(drawn(browser, f"http://127.0.0.1:{site}/"))
+            with closing(launch_chromium()) as browser:
+                page = Chromium(browser.new_page())
+                sessions.append(drawn(page, f"http://127.0.0.1:{site}/"))
     assert changed_between(sessions) == set()
     assert not any("chromium" in randomised_in(way) for way in sessions[0])
-
-
-def test_the_drawing_of_the_snippet_changes_between_sessions_of_firefox(
-    tmp_path: Path, service: Service
-) -> None:
-    drawing = "HTMLCanvasElement.toDataURL#fpmonitor"
-    values = []
-    with serving(service.app()) as port, serving(page_of(port, [drawing], before="")) as site:
-        for _ in range(2):
-            with firefox(tmp_path) as browser:
-                assert outcome_of(browser, f"http://127.0.0.1:{site}/")["outcome"] == "sent"
-            [record] = service.beacons.get(timeout=SECONDS)
-            values.append(record["value"])
-    assert values[0] != values[1]
-    assert randomised_in(drawing)["firefox"].since == 153

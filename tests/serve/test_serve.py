@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.secret_files import make_secret_file
+from fpmonitor.serve import service as service_module
 from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig, read_config
 from fpmonitor.serve.keys import add_key, read_keys, remove_key
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 HOME = "http://localhost"
 PLANTED = "planted-value-7c1f"
 TEXT = {"content-type": "text/plain"}
+RESULT = {"user": "u", "components": {"vendor": {"value": "v", "duration": 1}}}
 
 
 def lines(users: range, value: str = "x") -> str:
@@ -166,6 +169,7 @@ def test_gzip_is_unpacked_up_to_the_limit(tmp_path: Path) -> None:
         ('{"user": "u", "api": "A.a", "more": 1}', TEXT, 400),
         ('{"user": "u", "api": "A.a", "value": NaN}', TEXT, 400),
         (b'{"user": "u", "api": "A.a", "value": "\xff"}', TEXT, 400),
+        (json.dumps(RESULT | {"version": "9" * 101}), TEXT, 400),
         (lines(range(2)) + '{"user": "u"}\n', TEXT, 400),
         (lines(range(9)), TEXT, 413),
         ("x" * 9000, TEXT, 413),
@@ -283,8 +287,9 @@ def test_what_a_key_sent_can_be_left_out_and_forgotten_whoever_it_said_to_be(
 ) -> None:
     config = config_of(tmp_path)
     keys = {name: add_key(config.keys_file, "write", name) for name in ("shop", "stolen")}
-    with pytest.raises(InputError, match="short word"):
-        add_key(config.keys_file, "write", "x via shop")
+    for name in ("x via shop", "!shop"):  # as `--source` would mean another
+        with pytest.raises(InputError, match="short word"):
+            add_key(config.keys_file, "write", name)
     library = {"version": "5.0.1", "write_key_name": "shop"}
     components = {"vendor": {"value": "Google Inc.", "duration": 1}}
     with client_of(config) as client:
@@ -319,12 +324,19 @@ def test_the_days_of_a_key_are_those_of_all_that_came_by_it(tmp_path: Path) -> N
 
 
 def test_made_up_users_of_another_key_confirm_no_guess(tmp_path: Path) -> None:
-    """Nine users of a public key with a guessed value: where they count, the upper limit tells."""
-    told, counted = [], []
+    """Nine users of a public key with a guessed value: where they count, the upper limit tells.
+
+    Where the service leaves that key out, and in a question about another key alone, nothing does.
+    """
+    told: list[Any] = []
+    counted: dict[str | None, list[Any]] = {None: [], "own": [], "!public": []}
     for guess in ("rare", "else"):
         folder = tmp_path / guess
         folder.mkdir()
-        config = config_of(folder, source="own")
+        config = config_of(folder, source="!public")
+        (folder / "log.jsonl").write_text('{"user": "of a log", "A.a": "common"}\n')
+        with Monitor(config.db, create=True) as monitor:
+            monitor.ingest([str(folder / "log.jsonl")])
         keys = {
             name: {"authorization": f"Bearer {add_key(config.keys_file, 'write', name)}"}
             for name in ("own", "public")
@@ -341,14 +353,27 @@ def test_made_up_users_of_another_key_confirm_no_guess(tmp_path: Path) -> None:
                     assert answer.status_code == 202
             asyncio.run(service_of(client).move())
             answer = client.get("/v1/exposure?apis=A.a").json()
-            assert answer["users"] == 122
+            assert answer["users"] == 123
             told.append((answer, client.get("/dashboard/explore?api=A.a").text))
-        with Monitor(config.db, audience=Audience.OTHERS) as monitor:
-            [report] = monitor.exposure([["A.a"]], k=10)
-            counted.append((report.users, report.upper))
+        for source, found in counted.items():
+            window = Window(source=source)
+            with Monitor(config.db, audience=Audience.OTHERS, window=window) as monitor:
+                [report] = monitor.exposure([["A.a"]], k=10)
+                found.append((report.users, report.upper))
     assert told[0] == told[1]
-    assert counted[0] != counted[1]
-    assert {users for users, _ in counted} == {132}
+    assert {source for source, (one, other) in counted.items() if one != other} == {None}
+    assert [users for (users, _), _ in counted.values()] == [133, 122, 123]
+
+
+def test_a_decision_about_another_source_than_the_settings_is_refused(tmp_path: Path) -> None:
+    config = with_decision(tmp_path)
+    assert config.decision is not None
+    decision = json.loads(config.decision.read_text(encoding="utf-8"))
+    decision["view"]["source"] = "public"
+    config.decision.write_text(json.dumps(decision), encoding="utf-8")
+    with pytest.raises(InputError, match="about the source public, and `source` is !public"):
+        create_app(replace(config, source="!public"))
+    create_app(replace(config, source="public"))
 
 
 def test_a_file_of_keys_is_on_disk_with_its_folder_before_a_key_is_shown(
@@ -375,10 +400,16 @@ def test_a_file_of_keys_is_on_disk_with_its_folder_before_a_key_is_shown(
 def test_an_address_in_use_is_an_error_that_names_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert run(["serve", "--db", str(tmp_path / "s.duckdb"), "--port", str(port)]) == 2
-    assert f"127.0.0.1:{port}: cannot listen there" in capsys.readouterr().err
+    """And a service that takes records of pages says before that anybody can make up users."""
+    settings = tmp_path / "serve.toml"
+    for db, source, is_noted in (("a", "", True), ("b", 'source = "!page"', False)):
+        settings.write_text(f'db = "{db}"\norigins = ["https://shop.example"]\n{source}\n')
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            assert run(["serve", "--config", str(settings), "--port", str(port)]) == 2
+        said = capsys.readouterr().err
+        assert f"127.0.0.1:{port}: cannot listen there" in said
+        assert ("make up users" in said) == is_noted
 
 
 def test_a_free_port_is_told(tmp_path: Path) -> None:
@@ -800,8 +831,7 @@ def test_a_temporary_folder_that_is_gone_loses_no_record(
     with client_of(config_of(tmp_path)) as client:
         assert client.post("/v1/observations", json=result).status_code == 202
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-        with pytest.raises(OSError, match="gone"):
-            asyncio.run(service_of(client).move())
+        asyncio.run(service_of(client).move())
         assert client.get("/healthz").json()["status"] == "waiting"
         monkeypatch.undo()
         asyncio.run(service_of(client).move())
@@ -831,13 +861,72 @@ def test_health_is_not_ok_while_records_cannot_reach_the_database(
         assert health() == "waiting"
         config.db.write_bytes(whole)
         assert health() == "ok"
-        client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
-        assert client.get("/healthz").json()["status"] == "ok"
-        now = time.monotonic()
-        monkeypatch.setattr(time, "monotonic", lambda: now + 3 * config.flush_seconds)
-        assert client.get("/healthz").json()["status"] == "waiting", "nobody moves them any more"
-        monkeypatch.undo()
-    assert len(stored(tmp_path)) >= 1
+
+        def moved() -> str:
+            """How the service says it is after it has moved what waits, if anything does."""
+            asyncio.run(service_of(client).move())
+            return str(client.get("/healthz").json()["status"])
+
+        config.db.rename(tmp_path / "elsewhere")
+        assert moved() == "waiting", "nothing waits, and what comes could not be stored"
+        (tmp_path / "elsewhere").rename(config.db)
+        assert moved() == "ok"
+
+        def read_only(path: Path, target: Path) -> Path:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path, target)
+
+        client.post("/v1/observations", content=lines(range(1, 2)), headers=TEXT)
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", read_only)
+            assert [moved(), moved()] == ["waiting", "waiting"]
+        assert moved() == "ok", "nobody has sent anything"
+        assert client.get("/healthz").json()["waiting_bytes"] == 0
+    assert len(stored(tmp_path)) == 8, "all that was sent"
+
+
+def test_health_is_not_ok_when_nobody_moves_records_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "_LATE_SECONDS", 0.2)
+    config = replace(config_of(tmp_path), flush_seconds=0.05)
+    with client_of(config) as client:
+        service = service_of(client)
+
+        def becomes(status: str) -> bool:
+            end = time.monotonic() + 20
+            while time.monotonic() < end:
+                if client.get("/healthz").json()["status"] == status:
+                    return True
+                time.sleep(0.02)
+            return False
+
+        with service._lock:  # a question that does not end
+            client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
+            assert becomes("waiting")
+        assert becomes("ok")
+        assert client.portal is not None
+        for task in service.tasks[::-1]:
+            client.portal.call(task.cancel)
+            assert becomes("failing")
+    assert len(stored(tmp_path)) == 1
+
+
+def test_a_spool_that_is_taken_away_takes_no_records_and_is_not_ok(tmp_path: Path) -> None:
+    """What is written to a file without a name would be acknowledged, and be gone."""
+    config = with_decision(tmp_path)
+    for taken in (config.spool_folder / "open.observations.jsonl", config.spool_folder):
+        with client_of(config) as client:
+            sent = client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
+            assert sent.status_code == 202
+            (shutil.rmtree if taken.is_dir() else os.unlink)(taken)
+            sent = client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
+            assert sent.status_code == 503, taken
+            asyncio.run(service_of(client).move())
+            health = client.get("/healthz")
+            assert (health.status_code, health.json()["status"]) == (503, "failing")
+            assert client.get("/").status_code == 200, "the history of readings is in the folder"
+    with client_of(config) as client:
+        assert client.get("/healthz").json()["status"] == "ok", "it has a new folder"
 
 
 def test_health_says_that_the_disk_fails_until_it_takes_bytes_again(
@@ -852,8 +941,7 @@ def test_health_says_that_the_disk_fails_until_it_takes_bytes_again(
     assert client.post("/v1/observations", content=lines(range(1)), headers=TEXT).status_code == 503
     really = time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: really() + 3600)
-    with pytest.raises(OSError, match="No space"):
-        asyncio.run(service_of(client).move())
+    asyncio.run(service_of(client).move())
     assert client.get("/healthz").json()["status"] == "failing"
     monkeypatch.undo()
     asyncio.run(service_of(client).move())  # nobody has sent anything

@@ -19,7 +19,7 @@ import duckdb
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.errors import BusyError
+from fpmonitor.errors import BusyError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.database import Database
 from fpmonitor.store.files import Patience, owner_only
@@ -174,6 +174,19 @@ def test_a_file_that_was_replaced_while_it_was_opened_is_opened_again(
     assert len(opened) == 2
     with Monitor(db) as monitor:
         assert monitor.population().users == 150, "what was stored is in the file of that name"
+
+
+def test_what_is_stored_in_a_file_that_was_replaced_meanwhile_is_told_and_kept(db: Path) -> None:
+    """Written into the old file, which has no name any more, it would be lost."""
+    other = db.with_name("other")
+    other.write_bytes(db.read_bytes())
+    monitor = Monitor(db)
+    other.replace(db)
+    monitor.ingest([str(log_of(db.with_name("1.jsonl"), range(100, 150)))])
+    with pytest.raises(StoreError, match="no longer the file that is open"):
+        monitor.close()
+    with Monitor(db) as monitor:
+        assert monitor.population().users == 150, "the log beside the file was kept"
 
 
 def test_the_log_beside_an_open_database_is_for_its_owner_alone(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""`--strata`: users drawn by known shares, what is said of them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.decide.decision import read_decision
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+USERS = 20_000
+RARE = 50  # one in so many users of phones has a value of their own
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quarter of the users have phones; on phones many values are rare, on desktops none is."""
+    folder = tmp_path_factory.mktemp("strata")
+    with (folder / "log.jsonl").open("w") as lines:
+        for i in range(USERS):
+            phone = i % 4 == 0
+            user = {
+                "kind": "phone" if phone else "desktop",
+                "Screen.height": i if phone and i % (4 * RARE // 5) == 0 else -1,
+                "Screen.width": i % 3,
+            }
+            lines.write(json.dumps({"user": f"u{i}", **user}) + "\n")
+    assert run(["ingest", str(folder / "log.jsonl"), "--db", str(folder / "d"), "--quiet"]) == 0
+    (folder / "shares.toml").write_text('by = "kind"\n[shares]\nphone = 0.95\nother = 0.05\n')
+    return folder
+
+
+def test_what_is_within_the_budget_for_the_sample_alone_is_not_allowed_by_its_shares(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["decide", "--budget", "0.05", "-n", "20000", "--db", str(folder / "d")]
+    asked += ["--candidates", "Screen.height,Screen.width"]
+    usual, drawn = folder / "usual.json", folder / "drawn.json"
+    assert run([*asked, "-q", "-o", str(usual)]) == 0
+    assert read_decision(usual).allow == (("Screen.height", "Screen.width"),)
+    by_shares = [*asked, "--strata", str(folder / "shares.toml")]
+    assert run([*by_shares, "-o", str(drawn)]) == 0
+    decision = read_decision(drawn)
+    assert decision.allow == (("Screen.width",),)
+    assert ("Screen.height",) in (*decision.block, *decision.undecided)
+    assert decision.observed == USERS
+    assert decision.binding_stratum == "phone"
+    assert abs(decision.users / (USERS / 4 / 0.95) - 1) < 0.02
+    assert "within each of the 2 strata of kind, whose shares are taken as given" in (
+        decision.guarantee
+    )
+    assert "however often" not in decision.guarantee
+    assert "could be drawn" in capsys.readouterr().err
+    assert run([*by_shares, "-q", "--resume", str(drawn)]) == 0
+    assert run([*asked, "-q", "--resume", str(drawn)]) == 2
+    assert "differs in sample" in capsys.readouterr().err
+    assert run(["check", str(drawn), "--db", str(folder / "d")]) == 0
+    assert run(["audit", "certificate", str(drawn), "--db", str(folder / "d")]) == 0
+    assert run(["check", str(drawn), "--db", str(folder / "d"), "--horizon", "3"]) == 2
+    assert "looked at once" in capsys.readouterr().err
+
+
+def test_exposures_are_those_of_the_users_who_were_drawn(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["exposure", "--apis", "Screen.height", "--db", str(folder / "d"), "--format", "json"]
+    assert run([*asked, "--strata", str(folder / "shares.toml")]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["users"] < USERS / 3
+    assert found["lower"] < 0.95 * 5 / RARE < found["upper"]
+    assert found["sample"]["strata"]["shares"] == {"phone": 0.95, "other": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("shares", "option", "said"),
+    [
+        ('by = "kind"\n[shares]\nphone = 0.5\nother = 0.4', [], "must add up to 1, got 0.9"),
+        ('by = "kind"\n[shares]\nphone = 1.5\nother = -0.5', [], "strictly between 0 and 1"),
+        ('by = "kind"\n[shares]\nphone = 1', [], "at least two"),
+        ('by = "kind"\n[shares]\nphone = 0.5\ntablet = 0.5', [], "users are in none, as desktop"),
+        ('by = "kind"\n[shares]\nphone = 0.5\nTV = 0.1\nother = 0.4', [], "observed of 'TV'"),
+        ('by = "sort"\n[shares]\nphone = 0.5\nother = 0.5', [], "sort"),
+        ("[shares]\nphone = 0.5\nother = 0.5", [], "shares"),
+        (None, ["--missing", "drop"], "missing: drop leaves other shares"),
+        (None, ["--setting", "sample"], "leave --strata away"),
+        (None, ["--forecast"], "not with --strata"),
+        (None, ["--engine", "duckdb"], "drawn in memory"),
+    ],
+)
+def test_what_are_no_shares_of_these_users_is_refused_by_name(
+    *,
+    shares: str | None,
+    option: list[str],
+    said: str,
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = folder / "shares.toml"
+    if shares is not None:
+        path = tmp_path / "shares.toml"
+        path.write_text(shares)
+    asked = ["decide", "--budget", "0.05", "--db", str(folder / "d"), "--strata", str(path)]
+    assert run([*asked, *option]) in {2, 3, 4}
+    assert said in capsys.readouterr().err
