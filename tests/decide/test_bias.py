@@ -54,13 +54,13 @@ def test_a_bias_is_assumed_said_checked_and_proved_and_its_limit_is_told(
     assert run([*asked, "--resume", str(biased), "--quiet"]) == 2
     assert "differs in sample" in capsys.readouterr().err
     assert run(["audit", "certificate", str(biased), "--db", db]) == 0
-    for claimed in (1.0, tolerated * 1.001):
+    for claimed in (1.0, tolerated * 1.001):  # less is proved, but is not what the sentence says
         content = json.loads(biased.read_text())
         content["policy"]["sample"]["bias"] = claimed
         for side in content["proof"].values():
             side["bias"] = claimed
         more.write_text(json.dumps(content))
-        assert run(["audit", "certificate", str(more)]) == (claimed > 1)
+        assert run(["audit", "certificate", str(more)]) == 1
     content["proof"]["allow"]["bias"] = tolerated
     more.write_text(json.dumps(content))
     assert run(["audit", "certificate", str(more)]) == 1

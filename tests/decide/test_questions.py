@@ -301,12 +301,12 @@ def test_a_question_that_cannot_be_recorded_is_not_registered(
     with Monitor(db, create=True):
         pass
     register = ["decide", "--register", policy, "--db", str(db), "-q"]
-    full = (
+    full = (  # with -B: Python would leave half of what it compiles, to be read by others
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
         "from fpmonitor.cli import run; sys.exit(run(sys.argv[1:]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", full, *register], capture_output=True, text=True, check=False
+        [sys.executable, "-B", "-c", full, *register], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
     assert "cannot write" in done.stderr

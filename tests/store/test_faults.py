@@ -202,7 +202,7 @@ def test_a_full_disk_is_told_with_the_file_and_what_was_stored_stays(
         "sys.exit(run(sys.argv[1:]))"
     )
     done = subprocess.run(
-        [sys.executable, "-P", "-c", limited, "ingest", str(log_path), "--db", str(path)],
+        [sys.executable, "-BP", "-c", limited, "ingest", str(log_path), "--db", str(path)],
         capture_output=True,
         text=True,
         check=False,
