@@ -14,7 +14,7 @@ import socket
 import subprocess
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
@@ -113,6 +113,9 @@ class Browser(Protocol):
     def tab(self) -> AbstractContextManager[Browser]:
         """Open another tab of the same visitor, and close it in the end."""
 
+    def offline(self) -> AbstractContextManager[None]:
+        """Take the network away for the block."""
+
 
 class Chromium:
     def __init__(self, page: Any) -> None:
@@ -129,6 +132,12 @@ class Chromium:
         page = self.page.context.new_page()
         yield Chromium(page)
         page.close()
+
+    @contextmanager
+    def offline(self) -> Iterator[None]:
+        self.page.context.set_offline(True)
+        yield
+        self.page.context.set_offline(False)
 
 
 class Firefox:
@@ -155,6 +164,19 @@ class Firefox:
         yield self
         self._call("WebDriver:CloseWindow", {})
         self._call("WebDriver:SwitchToWindow", {"handle": first})
+
+    @contextmanager
+    def offline(self) -> Iterator[None]:
+        self._set_offline("true")
+        yield
+        self._set_offline("false")
+
+    def _set_offline(self, state: str) -> None:
+        self._call("Marionette:SetContext", {"value": "chrome"})
+        # connections that are open would stay so
+        self.run('Services.obs.notifyObservers(null, "net:cancel-all-connections")')
+        self.run(f"Services.io.offline = {state}")
+        self._call("Marionette:SetContext", {"value": "content"})
 
     def close(self) -> None:
         self._file.close()
@@ -206,10 +228,15 @@ def firefox(folder: Path, preferences: str = "") -> Iterator[Firefox]:
     profile.mkdir(exist_ok=True)
     (profile / "MarionetteActivePort").unlink(missing_ok=True)  # of an earlier session
     (profile / "user.js").write_text(
-        'user_pref("marionette.port", 0);\n' + preferences, encoding="utf-8"
+        'user_pref("marionette.port", 0);\n'
+        'user_pref("network.disable-localhost-when-offline", true);\n' + preferences,
+        encoding="utf-8",
     )
     process = subprocess.Popen(
-        [FIREFOX, "--headless", "--no-remote", "--marionette", "--profile", str(profile)],
+        [
+            *(FIREFOX, "--headless", "--no-remote", "--profile", str(profile)),
+            *("--marionette", "--remote-allow-system-access"),
+        ],
         env={"HOME": str(folder), "PATH": "/usr/bin:/bin"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -385,21 +412,24 @@ def check_that_records_wait_until_they_arrive_once(browser: Browser, service: Se
     with serving(service.app()) as port, serving(page_of(port, ASKED)) as site:
         assert outcome_of(browser, f"http://127.0.0.1:{site}/")["outcome"] == "sent"
         assert len(service.beacons.get(timeout=SECONDS)) == 2
-        for place, consent, expected in (
-            ("http://localhost:1/", "true", ("undelivered", 0)),
-            (f"http://localhost:{port}/", "false", ("consent", 0)),
-            (f"http://localhost:{port}/", "true", ("sent", 2)),
-            (f"http://localhost:{port}/", "true", ("sent", 1)),
+        here = f"http://localhost:{port}/"
+        for place, consent, network, expected in (
+            ("http://localhost:1/", "true", nullcontext(), ("undelivered", 0)),
+            (here, "true", browser.offline(), ("undelivered", 0)),
+            (here, "false", nullcontext(), ("consent", 0)),
+            (here, "true", nullcontext(), ("sent", 3)),
+            (here, "true", nullcontext(), ("sent", 1)),
         ):
             browser.run("document.title = ''")
-            browser.run(
-                f"void fpmonitor.collect({{ endpoint: '{place}v1/observations?key=key', apis: "
-                f"['Screen.width'], consent: () => {consent} }}).then((done) => "
-                "{ document.title = JSON.stringify(done); })"
-            )
-            done = json.loads(wait(lambda: browser.run("document.title")))
+            with network:
+                browser.run(
+                    f"void fpmonitor.collect({{ endpoint: '{place}v1/observations?key=key', apis: "
+                    f"['Screen.width'], consent: () => {consent} }}).then((done) => "
+                    "{ document.title = JSON.stringify(done); })"
+                )
+                done = json.loads(wait(lambda: browser.run("document.title")))
             assert (done["outcome"], done["records"]) == expected
-        assert [len(service.beacons.get(timeout=SECONDS)) for _ in range(2)] == [2, 1]
+        assert [len(service.beacons.get(timeout=SECONDS)) for _ in range(2)] == [3, 1]
         browser.run("document.title = ''")
         browser.run(
             "void fpmonitor.collect({ endpoint: 'http://localhost:1/v1/observations?key=key', "
