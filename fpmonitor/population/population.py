@@ -306,7 +306,8 @@ class Population:
         if empty.any():
             raise UndecidableError(
                 f"strata: nobody was observed of {names[int(empty.argmax())]!r}, of whom nothing "
-                "can be promised"
+                "can be promised",
+                hint="leave it out, with shares of all the others, and promise nothing of it",
             )
         generator = np.random.default_rng(seed_of("strata", self.digest))
         kept, binding = draw_by_shares(position, shares / shares.sum(), generator)
