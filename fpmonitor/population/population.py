@@ -281,10 +281,11 @@ class Population:
         other._absent_alone = True  # noqa: SLF001 -- its own class
         return other
 
-    def drawn_by(self, strata: Strata) -> Self:
+    def drawn_by(self, strata: Strata, k: int) -> Self:
         """Return as many users as can be drawn by the shares of strata, nobody twice.
 
-        The draw follows from the data, so nobody can draw again.
+        The draw follows from the data, so nobody can draw again. How many it has tells the size of
+        a stratum, which others are told from k on.
 
         Raises
         ------
@@ -302,11 +303,13 @@ class Population:
         position = self._strata_of(strata)
         shares = np.array(list(strata.shares.values()))
         names = list(strata.shares)
-        empty = np.bincount(position, minlength=len(names)) == 0
-        if empty.any():
+        sizes = np.bincount(position, minlength=len(names))
+        least = 1 if self.audience is Audience.OWNER else k
+        if sizes.min() < least:
+            few = "nobody was" if least == 1 else f"fewer than {k} users were"
             raise UndecidableError(
-                f"strata: nobody was observed of {names[int(empty.argmax())]!r}, of whom nothing "
-                "can be promised",
+                f"strata: {few} observed of {names[int(sizes.argmin())]!r}, of whom nothing can be "
+                "promised",
                 hint="leave it out, with shares of all the others, and promise nothing of it",
             )
         generator = np.random.default_rng(seed_of("strata", self.digest))
@@ -370,7 +373,7 @@ class Population:
         wanted = sorted(self.named(apis))
         users = self.without_few(question.k)
         if question.sample.strata is not None:
-            users = users.drawn_by(question.sample.strata)
+            users = users.drawn_by(question.sample.strata, question.k)
         if question.missing == "exposed":
             return users.with_absent_alone()
         if question.missing != "drop" or not wanted:

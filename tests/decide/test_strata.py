@@ -83,7 +83,11 @@ def test_exposures_are_those_of_the_users_who_were_drawn(
         ('by = "kind"\n[shares]\nphone = 1.5\nother = -0.5', [], "strictly between 0 and 1"),
         ('by = "kind"\n[shares]\nphone = 1', [], "at least two"),
         ('by = "kind"\n[shares]\nphone = 0.5\ntablet = 0.5', [], "users are in none, as desktop"),
-        ('by = "kind"\n[shares]\nphone = 0.5\nTV = 0.1\nother = 0.4', [], "observed of 'TV'"),
+        (
+            'by = "kind"\n[shares]\nphone = 0.5\nTV = 0.1\nother = 0.4',
+            [],
+            "nobody was observed of 'TV'",
+        ),
         ('by = "sort"\n[shares]\nphone = 0.5\nother = 0.5', [], "sort"),
         ("[shares]\nphone = 0.5\nother = 0.5", [], "shares"),
         (None, ["--missing", "drop"], "missing: drop leaves other shares"),
@@ -108,3 +112,14 @@ def test_what_are_no_shares_of_these_users_is_refused_by_name(
     asked = ["decide", "--budget", "0.05", "--db", str(folder / "d"), "--strata", str(path)]
     assert run([*asked, *option]) in {2, 3, 4}
     assert said in capsys.readouterr().err
+
+
+def test_others_learn_no_size_of_a_stratum_below_k(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shares = tmp_path / "shares.toml"
+    shares.write_text('by = "Screen.height"\n[shares]\n0 = 0.1\nother = 0.9')
+    asked = ["exposure", "--apis", "Screen.width", "--db", str(folder / "d")]
+    asked += ["--strata", str(shares), "--k", "2"]
+    assert run(["--for-others", *asked]) != 0
+    assert "fewer than 2 users were observed of '0'" in capsys.readouterr().err

@@ -1,0 +1,235 @@
+"""Samples that are not the population: how often is a decision on one wrong, and what does it cost?
+
+    python benchmarks/representative.py bias [--runs 1000]    # simulated, with and without --bias
+    python benchmarks/representative.py strata [--runs 1000]  # the same for --strata
+    python benchmarks/representative.py prices                # certified shares by the bias
+    python benchmarks/representative.py drawn                 # users drawn by shares
+    python benchmarks/representative.py browsers TABLE.parquet ... [--runs 20]
+
+`browsers` takes each table (a row a browser, a column an attribute) for a whole population, with
+shares of 5 % phones and 95 % others, and observes as many of both as 40 to 60. It decides on all
+sets of eight attributes and counts those allowed that are above the budget.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from certificate import mean_score, reference_law
+
+from fpmonitor.decide.deciding import decide
+from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
+from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.strata import draw_by_shares
+from fpmonitor.policy import Policy
+from fpmonitor.population.memory import MemorySource
+from fpmonitor.spectrum import CountSpectrum
+
+K, BUDGET, DELTA = 10, 0.05, 0.05
+USERS = 5000
+COMMON, RARE = 20, 200_000
+PHONES = 0.05  # of the population; 0.4 of the sample
+
+
+def allow(users: int, bias: float = 1.0):
+    """Test of one set that was fixed beforehand, for a population as large as the sample."""
+    question = {"k": K, "population": USERS, "budget": BUDGET, "delta": DELTA, "universe": 1}
+    return decision_criteria(users=users, bias=bias, **question).allow
+
+
+def spectrum_of(values: np.ndarray) -> CountSpectrum:
+    """Count spectrum of the values of users."""
+    return CountSpectrum.from_counts(np.unique(values, return_counts=True)[1])
+
+
+def biased_laws(multiple: float | None, bias: float, way: str) -> tuple[np.ndarray, np.ndarray]:
+    """Law of a population just above the budget, and of a sample that hides or enlarges it.
+
+    Exposed users have values of `multiple` of k/n, or none that two of them share.
+    """
+    p = 1.005 * BUDGET / RARE if multiple is None else multiple * K / USERS
+    exposed = float(exposure_probability(p, k=K, population=USERS))
+    values = int(np.ceil(1.001 * BUDGET / exposed / p))
+    there = np.append(np.full(values, p), 1 - values * p)
+    if there[-1] <= 0:
+        raise ValueError("the values take all users")
+    factor = 1 / bias if way == "hidden" else bias
+    here = np.append(np.full(values, p * factor), 1 - values * p * factor)
+    return there, here
+
+
+def simulate_bias(runs: int, rng: np.random.Generator) -> None:
+    """Allowed though above the budget, without and with the bias."""
+    print("| G | values | sample | exposure | plain allows | with G |\n|---|---|---|---|---|---|")
+    for bias, multiple, way in itertools.product(
+        (1.25, 2.0), (None, 0.5, 0.8, 1.0, 1.3), ("hidden", "enlarged")
+    ):
+        try:
+            there, here = biased_laws(multiple, bias, way)
+        except ValueError:
+            continue
+        if here[-1] <= 0:
+            continue
+        shares = np.append(here / there, there / here)
+        inside = shares.max() <= bias * (1 + 1e-9)
+        tests = allow(USERS), allow(USERS, bias)
+        found = np.zeros(2)
+        for _ in range(runs):
+            spectrum = CountSpectrum.from_counts(rng.multinomial(USERS, here))
+            found += [test.holds(spectrum, 1) for test in tests]
+        truth = statistical_exposure(there, k=K, population=USERS)
+        named = "rare" if multiple is None else f"{multiple} k/n"
+        outside = "" if inside else " (its common value differs by more)"
+        plain, biased = found / runs
+        print(f"| {bias} | {named} | {way}{outside} | {truth:.4f} | {plain:.1%} | {biased:.1%} |")
+
+
+def simulate_strata(runs: int, rng: np.random.Generator) -> None:
+    """Allowed though above the budget, of all users and of those drawn by shares."""
+    print("| sample | population | bias within | plain allows | by shares | by shares, with bias |")
+    print("|---|---|---|---|---|---|")
+    for observed, share, bias in ((0.4, 0.1, 1.0), (0.9, 0.5, 1.0), (0.8, 0.2, 1.25)):
+        exposed = 1.005 * BUDGET / (1 - share)
+        rare = exposed / bias
+        laws = (
+            np.append(np.full(COMMON, 1 / COMMON), np.zeros(RARE)),
+            np.append(np.full(COMMON, (1 - rare) / COMMON), np.full(RARE, rare / RARE)),
+        )
+        sizes = np.array([round(observed * USERS), round((1 - observed) * USERS)])
+        strata = np.repeat([0, 1], sizes)
+        found = np.zeros(3)
+        for _ in range(runs):
+            values = np.concatenate(
+                [
+                    rng.choice(COMMON + RARE, size, p=law)
+                    for size, law in zip(sizes, laws, strict=True)
+                ]
+            )
+            kept, _ = draw_by_shares(strata, np.array([share, 1 - share]), rng)
+            drawn = spectrum_of(values[kept])
+            found += [
+                allow(USERS).holds(spectrum_of(values), 1),
+                allow(len(kept)).holds(drawn, 1),
+                allow(len(kept), bias).holds(drawn, 1),
+            ]
+        plain, by_shares, both = found / runs
+        print(
+            f"| {observed:.0%} / {1 - observed:.0%} | {share:.0%} / {1 - share:.0%} | {bias} "
+            f"| {plain:.1%} | {by_shares:.1%} | {both:.1%} |"
+        )
+
+
+def prices() -> None:
+    """Certified share of the budget, one set fixed beforehand, at every look."""
+    factors = (1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5)
+    print("| m | n | k |", " | ".join(map(str, factors)), "|")
+    for users, population, k in ((10**5, 10**5, 10), (10**6, 10**5, 10), (10**5, 10**6, 50)):
+        means, exposure = reference_law(users, k, population)
+        shares = []
+        for bias in factors:
+            test = decision_criteria(
+                users=users,
+                k=k,
+                population=population,
+                budget=BUDGET,
+                delta=DELTA,
+                universe=1,
+                bias=float(bias),
+            ).allow
+            reached = float(test.limits[1]) / users * exposure / mean_score(test.weights, means)
+            shares.append(f"{reached / BUDGET:.1%}")
+        print(f"| {users:,} | {population:,} | {k} |", " | ".join(shares), "|")
+
+
+def drawn(runs: int, rng: np.random.Generator) -> None:
+    """Users drawn of 100,000, and the certified share of the budget with them."""
+    users, population, k = 100_000, 100_000, 10
+    print("| sample | population | users drawn | certified |\n|---|---|---|---|")
+    for observed, share in ((0.5, 0.5), (0.6, 0.5), (0.75, 0.5), (0.9, 0.5), (0.4, 0.05)):
+        strata = (np.arange(users) >= observed * users).astype(np.intp)
+        shares = np.array([share, 1 - share])
+        sizes = [len(draw_by_shares(strata, shares, rng)[0]) for _ in range(runs)]
+        middle = int(np.median(sizes))
+        means, exposure = reference_law(middle, k, population)
+        test = decision_criteria(
+            users=middle, k=k, population=population, budget=BUDGET, delta=DELTA, universe=1
+        ).allow
+        reached = float(test.limits[1]) / middle * exposure / mean_score(test.weights, means)
+        print(
+            f"| {observed:.0%} / {1 - observed:.0%} | {share:.0%} / {1 - share:.0%} "
+            f"| {middle:,} | {reached / BUDGET:.1%} |"
+        )
+
+
+def browsers(table: Path, runs: int, rng: np.random.Generator) -> None:
+    """Sets of real attributes that are allowed though above the budget, by both ways to observe."""
+    frame = pl.read_parquet(table)
+    [kind] = [name for name in frame.columns if name.lower().endswith("devicecategory")]
+    phone = (frame[kind] == "mobile").to_numpy()
+    codes = {
+        name: frame[name].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(int) - 1
+        for name in frame.columns
+        if name != kind and 1 < frame[name].n_unique() < frame.height / 2
+    }
+    names = sorted(sorted(codes, key=lambda name: -int(codes[name].max()))[:8])
+    shares = np.array([PHONES, 1 - PHONES])
+    weight = np.where(phone, PHONES / phone.sum(), (1 - PHONES) / (~phone).sum())
+    policy = Policy(k=K, population=USERS, budget=BUDGET, delta=DELTA, candidates=tuple(names))
+
+    def truth(apis: tuple[str, ...]) -> float:
+        """Exposure of a set in a population with these shares."""
+        tuples = np.stack([codes[name] for name in apis], axis=1)
+        _, value = np.unique(tuples, axis=0, return_inverse=True)
+        return statistical_exposure(np.bincount(value, weight), k=K, population=USERS)
+
+    wrong, allowed = np.zeros(2, dtype=int), np.zeros(2, dtype=int)
+    for _ in range(runs):
+        sizes = (2 * USERS, 3 * USERS)  # 40 of 100 are phones
+        users = np.concatenate(
+            [
+                rng.choice(np.flatnonzero(phone == which), size)
+                for which, size in zip((True, False), sizes, strict=True)
+            ]
+        )
+        kept, _ = draw_by_shares(np.repeat([0, 1], sizes), shares, rng)
+        for place, rows in enumerate((users, users[kept])):
+            source = MemorySource(names, [codes[name][rows] for name in names])
+            listed = decide(source, policy, seal="").allow
+            above = [truth(apis) > BUDGET for apis in listed]
+            wrong[place] += any(above)
+            allowed[place] += len(listed)
+    print(
+        f"| {table.name} | {phone.mean():.0%} | {wrong[0]} of {runs} | {wrong[1]} of {runs} "
+        f"| {allowed[0] / runs:.1f} | {allowed[1] / runs:.1f} |",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Print one of the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["bias", "strata", "prices", "drawn", "browsers"])
+    parser.add_argument("tables", nargs="*", type=Path)
+    parser.add_argument("--runs", type=int, default=100)
+    asked = parser.parse_args()
+    rng = np.random.default_rng(7)
+    if asked.what == "prices":
+        prices()
+    elif asked.what == "browsers":
+        print(
+            "| table | phones | wrong: as observed | wrong: by shares | sets allowed | by shares |"
+        )
+        print("|---|---|---|---|---|---|")
+        for table in asked.tables:
+            browsers(table, asked.runs, rng)
+    else:
+        made = {"bias": simulate_bias, "strata": simulate_strata, "drawn": drawn}
+        made[asked.what](asked.runs, rng)
+
+
+if __name__ == "__main__":
+    main()
