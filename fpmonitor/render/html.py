@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fpmonitor.decide.guarantee import draws
 from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import WORDS_OF_APIS, names
-from fpmonitor.render.decisions import called, counted, data_line, headline, tolerance
+from fpmonitor.render.decisions import called, counted, data_line, drawn, headline, tolerance
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html
@@ -74,6 +74,7 @@ def write_html(findings: Findings) -> str:
         if body
     )
     decision = findings.decision
+    told = (decision.guarantee, drawn(decision), tolerance(decision))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
@@ -85,7 +86,7 @@ def write_html(findings: Findings) -> str:
         f"<header><h1>{_TITLE}</h1>"
         f'<p class="lead">{escape(headline(decision))}</p>{chips(decision.recommended)}'
         f"<p>{escape(counted(decision))}</p>"
-        f"<p>{escape(' '.join(filter(None, (decision.guarantee, tolerance(decision)))))}</p>"
+        f"<p>{escape(' '.join(filter(None, told)))}</p>"
         f"<p>{escape(_data(findings))}</p></header>"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'
         f"<footer><p>Made by fpmonitor on {findings.made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer "
