@@ -9,6 +9,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
+from tests.stored import stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,14 +20,10 @@ USERS = 20_000
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Every 30th user has a value of their own, all others share three."""
-    folder = tmp_path_factory.mktemp("bias")
-    with (folder / "log.jsonl").open("w") as lines:
-        for i in range(USERS):
-            rare = {"Screen.height": i if i % 30 == 0 else -1, "Screen.width": i % 3}
-            lines.write(json.dumps({"user": f"u{i}", **rare}) + "\n")
-    db = str(folder / "d.duckdb")
-    assert run(["ingest", str(folder / "log.jsonl"), "--db", db, "--quiet"]) == 0
-    return db
+    return stored(
+        tmp_path_factory.mktemp("bias"),
+        ({"Screen.height": i if i % 30 == 0 else -1, "Screen.width": i % 3} for i in range(USERS)),
+    )
 
 
 def test_a_bias_is_assumed_said_checked_and_proved_and_its_limit_is_told(

@@ -9,6 +9,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
+from tests.stored import stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,14 +20,13 @@ USERS = 20_000
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Values of a user in a thousand each: exposed on average, in populations of 1,000."""
-    folder = tmp_path_factory.mktemp("realised")
-    with (folder / "log.jsonl").open("w") as lines:
-        for i in range(USERS):
-            rare = {"Screen.height": i % 1000 if i % 25 == 0 else -1, "Screen.width": i % 3}
-            lines.write(json.dumps({"user": f"u{i}", **rare}) + "\n")
-    db = str(folder / "d.duckdb")
-    assert run(["ingest", str(folder / "log.jsonl"), "--db", db, "--quiet"]) == 0
-    return db
+    return stored(
+        tmp_path_factory.mktemp("realised"),
+        (
+            {"Screen.height": i % 1000 if i % 25 == 0 else -1, "Screen.width": i % 3}
+            for i in range(USERS)
+        ),
+    )
 
 
 def test_the_stronger_sentence_is_said_kept_and_paid_for(
