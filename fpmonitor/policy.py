@@ -94,6 +94,8 @@ class Strata:
         total = math.fsum(self.shares.values())
         if abs(total - 1) > _ROUNDED_SHARES:
             raise PolicyError("strata", f"shares must add up to 1, got {total:.6g}")
+        # in any other order they would be another draw
+        object.__setattr__(self, "shares", dict(sorted(self.shares.items())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,13 +35,11 @@ def draw_by_shares(
     Positions of the users who were drawn, increasing, and the stratum that had none left.
     """
     sizes = np.bincount(strata, minlength=shares.size)
+    order = generator.permutation(strata.size)  # the same, whatever the strata are
     drawn = generator.choice(shares.size, size=strata.size + 1, p=shares)
     # of each stratum the draw that it has no user for; one has such a draw
     failing = [np.flatnonzero(drawn == s)[size : size + 1] for s, size in enumerate(sizes)]
     end, binding = min((int(at[0]), s) for s, at in enumerate(failing) if at.size)
     wanted = np.bincount(drawn[:end], minlength=shares.size)
-    taken = [
-        generator.permutation(np.flatnonzero(strata == s))[:number]
-        for s, number in enumerate(wanted)
-    ]
+    taken = [order[strata[order] == s][:number] for s, number in enumerate(wanted)]
     return np.sort(np.concatenate(taken)), binding

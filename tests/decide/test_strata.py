@@ -9,6 +9,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
+from tests.stored import stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,16 +22,17 @@ RARE = 50  # one in so many users of phones has a value of their own
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A quarter of the users have phones; on phones many values are rare, on desktops none is."""
     folder = tmp_path_factory.mktemp("strata")
-    with (folder / "log.jsonl").open("w") as lines:
-        for i in range(USERS):
-            phone = i % 4 == 0
-            user = {
-                "kind": "phone" if phone else "desktop",
-                "Screen.height": i if phone and i % (4 * RARE // 5) == 0 else -1,
+    stored(
+        folder,
+        (
+            {
+                "kind": "desktop" if i % 4 else "phone",
+                "Screen.height": -1 if i % (4 * RARE // 5) else i,
                 "Screen.width": i % 3,
             }
-            lines.write(json.dumps({"user": f"u{i}", **user}) + "\n")
-    assert run(["ingest", str(folder / "log.jsonl"), "--db", str(folder / "d"), "--quiet"]) == 0
+            for i in range(USERS)
+        ),
+    )
     (folder / "shares.toml").write_text('by = "kind"\n[shares]\nphone = 0.95\nother = 0.05\n')
     return folder
 
@@ -38,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_within_the_budget_for_the_sample_alone_is_not_allowed_by_its_shares(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["decide", "--budget", "0.05", "-n", "20000", "--db", str(folder / "d")]
+    asked = ["decide", "--budget", "0.05", "-n", "20000", "--db", str(folder / "d.duckdb")]
     asked += ["--candidates", "Screen.height,Screen.width"]
     usual, drawn = folder / "usual.json", folder / "drawn.json"
     assert run([*asked, "-q", "-o", str(usual)]) == 0
@@ -56,19 +58,34 @@ def test_what_is_within_the_budget_for_the_sample_alone_is_not_allowed_by_its_sh
     )
     assert "however often" not in decision.guarantee
     assert "could be drawn" in capsys.readouterr().err
+    (folder / "turned.toml").write_text('by = "kind"\n[shares]\nother = 0.05\nphone = 0.95\n')
+    turned = [*asked, "--strata", str(folder / "turned.toml"), "-q", "-o", str(folder / "turned")]
+    assert run(turned) == 0
+    assert read_decision(folder / "turned").digest == decision.digest, "nobody draws again"
     assert run([*by_shares, "-q", "--resume", str(drawn)]) == 0
     assert run([*asked, "-q", "--resume", str(drawn)]) == 2
     assert "differs in sample" in capsys.readouterr().err
-    assert run(["check", str(drawn), "--db", str(folder / "d")]) == 0
-    assert run(["audit", "certificate", str(drawn), "--db", str(folder / "d")]) == 0
-    assert run(["check", str(drawn), "--db", str(folder / "d"), "--horizon", "3"]) == 2
+    assert run(["check", str(drawn), "--db", str(folder / "d.duckdb")]) == 0
+    assert run(["audit", "certificate", str(drawn), "--db", str(folder / "d.duckdb")]) == 0
+    assert run(["check", str(drawn), "--db", str(folder / "d.duckdb"), "--horizon", "3"]) == 2
     assert "looked at once" in capsys.readouterr().err
+    report = folder / "report.html"
+    assert run(["report", str(drawn), "--db", str(folder / "d.duckdb"), "-o", str(report)]) == 0
+    assert "users could be drawn by the shares of the strata" in report.read_text()
 
 
 def test_exposures_are_those_of_the_users_who_were_drawn(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["exposure", "--apis", "Screen.height", "--db", str(folder / "d"), "--format", "json"]
+    asked = [
+        "exposure",
+        "--apis",
+        "Screen.height",
+        "--db",
+        str(folder / "d.duckdb"),
+        "--format",
+        "json",
+    ]
     assert run([*asked, "--strata", str(folder / "shares.toml")]) == 0
     [found] = json.loads(capsys.readouterr().out)
     assert found["users"] < USERS / 3
@@ -109,7 +126,7 @@ def test_what_are_no_shares_of_these_users_is_refused_by_name(
     if shares is not None:
         path = tmp_path / "shares.toml"
         path.write_text(shares)
-    asked = ["decide", "--budget", "0.05", "--db", str(folder / "d"), "--strata", str(path)]
+    asked = ["decide", "--budget", "0.05", "--db", str(folder / "d.duckdb"), "--strata", str(path)]
     assert run([*asked, *option]) in {2, 3, 4}
     assert said in capsys.readouterr().err
 
@@ -119,7 +136,7 @@ def test_others_learn_no_size_of_a_stratum_below_k(
 ) -> None:
     shares = tmp_path / "shares.toml"
     shares.write_text('by = "Screen.height"\n[shares]\n0 = 0.1\nother = 0.9')
-    asked = ["exposure", "--apis", "Screen.width", "--db", str(folder / "d")]
+    asked = ["exposure", "--apis", "Screen.width", "--db", str(folder / "d.duckdb")]
     asked += ["--strata", str(shares), "--k", "2"]
     assert run(["--for-others", *asked]) != 0
     assert "fewer than 2 users were observed of '0'" in capsys.readouterr().err
