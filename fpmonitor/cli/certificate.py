@@ -12,7 +12,7 @@ from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import DEFAULT_DB, SINCE, SNAPSHOT, UNSAFE_COUNTS, UNTIL
 from fpmonitor.cli.output import Shown, emit
 from fpmonitor.decide.decision import read_decision
-from fpmonitor.decide.guarantee import said_of
+from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.questions import most_weight
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
@@ -90,7 +90,7 @@ def certificate(
             counted = count_spectra(population, decided, exact=unsafe_counts or owned)
     content = read_json(decision, "decision")
     findings = [*proof_check.check_proofs(content)]
-    weight, said = decided.view_weight, said_of(decided)
+    weight, said = decided.view_weight, guarantee(decided)
     for claim, holds, reason in (
         ("sentence", decided.guarantee == said, f"it should be: {said}"),
         (

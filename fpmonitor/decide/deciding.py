@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fpmonitor.decide.decision import Decision
-from fpmonitor.decide.guarantee import said_of
+from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.questions import Level
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import recommend, weight_bound
@@ -180,7 +180,7 @@ def decide(
         source=log_source,
         engine=engine,
     )
-    return replace(decided, guarantee=said_of(decided))
+    return replace(decided, guarantee=guarantee(decided))
 
 
 def _proven(

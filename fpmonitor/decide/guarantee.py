@@ -6,74 +6,23 @@ stand for which assumption, and what breaks it, is a table there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fpmonitor.policy import PLAIN_DRAWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from fpmonitor.decide.decision import Decision, Setting
-    from fpmonitor.policy import Policy, SampleModel
-    from fpmonitor.population.views import Volatile
-    from fpmonitor.question import Missing
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.policy import SampleModel
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
 _NAMED = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What a promise depends on.
-
-    Attributes
-    ----------
-    policy, setting, missing, users
-        As in `Decision`.
-    universe
-        Number of APIs any of which may be chosen after looking; null for a question fixed before.
-    registered
-        Whether it was registered before the first user was stored.
-    coverage
-        Candidate -> share of the users with an observation of it; null where it may not be told.
-    volatile
-        As in `View`.
-    masked
-        Candidates whose volatile values the view masked.
-    """
-
-    policy: Policy
-    setting: Setting
-    users: int
-    missing: Missing = "value"
-    universe: int | None = None
-    registered: bool = False
-    coverage: Mapping[str, float | None] = field(default_factory=dict)
-    volatile: Volatile = "shared"
-    masked: Sequence[str] = ()
-
-
-def guarantee(terms: Terms) -> str:
-    """Say what holds, for whom, and on what assumptions."""
-    return " ".join(filter(None, (clause(terms) for clause in _CLAUSES)))
-
-
-def said_of(decision: Decision) -> str:
-    """Say what the other members of a decision stand for: its `guarantee`, if nobody changed it."""
-    return guarantee(
-        Terms(
-            policy=decision.policy,
-            setting=decision.setting,
-            missing=decision.missing,
-            users=decision.users,
-            coverage=decision.coverage or {},
-            volatile=decision.view.volatile,
-            masked=decision.masked or (),
-            universe=decision.universe,
-            registered=decision.registered,
-        )
-    )
+def guarantee(decision: Decision) -> str:
+    """Say what holds, for whom, and on what assumptions, by the other members of a decision."""
+    return " ".join(filter(None, (clause(decision) for clause in _CLAUSES)))
 
 
 def limits(
@@ -123,72 +72,69 @@ def scarce(coverage: Mapping[str, float | None]) -> list[tuple[str, float | None
     return sorted(lacked, key=lambda entry: (entry[1] or 0, entry[0]))
 
 
-def _promise(terms: Terms) -> str:
+def _promise(decision: Decision) -> str:
     """Say the sentence that the theorem proves."""
-    policy = terms.policy
+    policy = decision.policy
     exposed = (
         f"exposes at most {100 * policy.budget:.6g} % of the users, by putting them into groups "
         f"of fewer than {policy.k}"
     )
-    if terms.setting == "sample" or policy.delta is None:
+    if decision.setting == "sample" or policy.delta is None:
         return (
-            f"Among the {terms.users:,} observed users, every set on the allow list {exposed}: "
+            f"Among the {decision.users:,} observed users, every set on the allow list {exposed}: "
             "exact."
         )
     whom = "in a population" if policy.realised else "on average over populations"
     theirs = "those of the population" if policy.realised else "theirs"
     return (
         f"With probability at least {1 - policy.delta:.6g}, every set on the allow list {exposed}, "
-        f"{whom} of {policy.population:,}, {_choice(terms)} the {terms.users:,} observed users and "
-        f"{theirs} are {draws(policy.sample)}."
+        f"{whom} of {policy.population:,}, {_choice(decision)} the {decision.users:,} observed "
+        f"users and {theirs} are {draws(policy.sample)}."
     )
 
 
-def _choice(terms: Terms) -> str:
+def _choice(decision: Decision) -> str:
     """Say what may be chosen after looking, up to the assumption."""
     looks = "however often this question is decided anew while users are added, provided that"
-    if terms.policy.sample.strata is not None:
+    if decision.policy.sample.strata is not None:
         looks = "decided once, of users drawn by the shares of strata, provided that"
-    if terms.registered:
+    if decision.registered:
         return f"as registered before the first user was stored, and {looks}"
-    if terms.universe is None:
+    if decision.universe is None:
         return (
             f"{looks} this question and its view of the users were fixed before the data were seen "
             "and that"
         )
     # Without users who lack a candidate, these choose the users.
     chosen, fixed = "APIs and view of the users are", ""
-    if terms.missing == "drop":
+    if decision.missing == "drop":
         chosen, fixed = "view of the users is", "the candidates, "
-    numbers = "k, population and budget"
-    for number, named in (
-        ("bias", terms.policy.sample.bias != 1),
-        ("shares", terms.policy.sample.strata is not None),
-    ):
-        numbers = numbers.replace(" and", ",") + f" and {number}" if named else numbers
+    sample = decision.policy.sample
+    bias = ["bias"] * (sample.bias != 1)
+    *numbers, last = ["k", "population", "budget", *bias, *["shares"] * (sample.strata is not None)]
     return (
-        f"whichever {chosen} chosen after looking and {looks} {fixed}{numbers} were "
-        "fixed before the data were seen and that"
+        f"whichever {chosen} chosen after looking and {looks} {fixed}{', '.join(numbers)} and "
+        f"{last} were fixed before the data were seen and that"
     )
 
 
-def _absent(terms: Terms) -> str:
+def _absent(decision: Decision) -> str:
     """Say what absent counts as, where many lack a value or it does not count as one."""
-    if terms.missing == "value" and not scarce(terms.coverage):
+    if decision.missing == "value" and not scarce(decision.coverage or {}):
         return ""
     return {
         "value": "Users without a value of an API count as if they shared one.",
         "exposed": "Users without a value of an API of a set count as exposed by it.",
         "drop": "Nothing is promised to users without a value of every candidate.",
-    }[terms.missing]
+    }[decision.missing]
 
 
-def _coverage(terms: Terms) -> str:
+def _coverage(decision: Decision) -> str:
     """Name the candidates that many lack."""
-    lacked = scarce(terms.coverage)
+    lacked = scarce(decision.coverage or {})
     if not lacked:
         return ""
-    few = f"fewer than {terms.policy.k} users"
+    few = f"fewer than {decision.policy.k} users"
     named = [
         f"{api} ({few if share is None else f'{100 * share:.3g} %'})"
         for api, share in lacked[:_NAMED]
@@ -198,21 +144,21 @@ def _coverage(terms: Terms) -> str:
     return f"Not all users have a value of {', '.join(named)}."
 
 
-def _masked(terms: Terms) -> str:
+def _masked(decision: Decision) -> str:
     """Name the candidates that are not read as logged."""
-    if not terms.masked:
+    if not decision.masked:
         return ""
     counts = (
         "are left out of every set"
-        if terms.volatile == "left-out"
+        if decision.view.volatile == "left-out"
         else "count as one for each browser family: a site that removes the noise learns more"
     )
-    return f"Values that browsers randomise by design ({', '.join(terms.masked)}) {counts}."
+    return f"Values that browsers randomise by design ({', '.join(decision.masked)}) {counts}."
 
 
-def _blocked(terms: Terms) -> str:
+def _blocked(decision: Decision) -> str:
     """Say what blocking is about where it is not about the same as allowing."""
-    return "Sets are blocked by the average over such populations." * terms.policy.realised
+    return "Sets are blocked by the average over such populations." * decision.policy.realised
 
 
 _CLAUSES = (_promise, _blocked, _absent, _coverage, _masked)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from fpmonitor.decide.guarantee import Terms, guarantee, limits
+from fpmonitor.decide.decision import Decision, Setting
+from fpmonitor.decide.guarantee import guarantee, limits
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
 
@@ -15,13 +16,31 @@ if TYPE_CHECKING:
 USERS = 2000
 
 
+def decision_of(policy: Policy, setting: Setting) -> Decision:
+    return Decision(
+        policy=policy,
+        setting=setting,
+        missing="value",
+        users=USERS,
+        digest="",
+        guarantee="",
+        allow=(),
+        block=(),
+        undecided=(),
+        recommended=(),
+        complete=True,
+        evaluated=0,
+        seconds=0.0,
+    )
+
+
 def test_the_sentence_bounds_an_average_over_populations() -> None:
     policy = Policy(k=10, population=1000, budget=0.05, delta=0.05, candidates=("A",))
-    said = guarantee(Terms(policy=policy, setting="population", users=USERS))
+    said = guarantee(decision_of(policy, "population"))
     assert "at most 5 % of the users" in said
     assert "on average over populations of 1,000" in said
     exact = Policy(k=10, population=USERS, budget=0.05, delta=None, candidates=("A",))
-    assert "average" not in guarantee(Terms(policy=exact, setting="sample", users=USERS))
+    assert "average" not in guarantee(decision_of(exact, "sample"))
     for together, promise in ((False, "a set named before looking"), (True, "hold together")):
         said = limits(population=1000, users=USERS, delta=0.05, together=together)
         assert promise in said
