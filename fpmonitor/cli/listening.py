@@ -41,7 +41,7 @@ def run_application(
         application,
         http=connections.bounded_connections(most_connections),
         ws="none",
-        backlog=connections.BACKLOG,
+        backlog=connections.backlog(),
         access_log=False,  # it would hold addresses and keys
         log_config=None,
         server_header=False,

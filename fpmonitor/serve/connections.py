@@ -16,14 +16,25 @@ if TYPE_CHECKING:
     import asyncio
 
 WAIT_SECONDS = 30.0
-BACKLOG = 64  # connections that one turn of the loop accepts before any of them is counted
+_BACKLOG = 64
 _QUIET_SECONDS = 60.0
 
 
 def bounded_connections(most: int) -> Any:
     """Return what makes connections, at most so many, and half of the files that may be open."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return partial(BoundedConnection, most=min(most, files // 2))
+    return partial(BoundedConnection, most=min(most, _files() // 2))
+
+
+def backlog() -> int:
+    """Return how many connections one turn of the loop accepts before any of them is counted.
+
+    Some four turns pass until another one is closed for them: together a quarter of the files.
+    """
+    return min(_BACKLOG, max(_files() // 16, 1))
+
+
+def _files() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 class BoundedConnection(H11Protocol):
