@@ -403,7 +403,7 @@ _FUTURE = Problem(
 
 
 def _refused(file: str) -> Problem:
-    text = f"{file} could not be read; what ingest says of it tells why"
+    text = f"{file} cannot be read; `fpmonitor ingest` tells why"
     return Problem(kind="refused", what=file, text=text)
 
 

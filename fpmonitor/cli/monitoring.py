@@ -333,8 +333,8 @@ def _watch_once(watching: Watch, settle: float, *, quiet: bool) -> int:
         raise failed
     if code != EXIT_VIOLATED and refused:
         raise InputError(
-            f"{len(refused):,} files in the folder cannot be read, such as {refused[0]}",
-            hint="mend them, say how they are read, or take them out of the folder",
+            f"not all files of the folder can be read, such as {refused[0]}",
+            hint="mend it, say how logs are read, or take it out of the folder",
         )
     return code
 
