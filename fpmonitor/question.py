@@ -102,6 +102,19 @@ def read_strata(path: Path) -> Strata:
     return Strata(by=content.by, shares=content.shares, left_out=content.left_out)
 
 
+def strata_file(strata: Strata, about: str) -> str:
+    """Write known shares of strata as `read_strata` reads them, below a line about them."""
+    lines = [f"{_quoted(name)} = {round(share, 9)}" for name, share in strata.shares.items()]
+    return "\n".join([f"# {about}", f"by = {_quoted(strata.by)}", "", "[shares]", *lines, ""])
+
+
+def _quoted(text: str) -> str:
+    """Text as a string of TOML, which cannot control a terminal either."""
+    escaped = text.replace("\\", r"\\").replace('"', r"\"")
+    written = (c if c.isprintable() else rf"\U{ord(c):08X}" for c in escaped)
+    return f'"{"".join(written)}"'
+
+
 def _whole(number: int) -> int:
     """Whole number of any kind as Python's own; what is none stays, for the check to refuse."""
     if isinstance(number, bool):

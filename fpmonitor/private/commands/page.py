@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from fpmonitor.cli.options import FORMAT, OUTPUT, split_names
+from fpmonitor.cli.options import FORMAT, OUTPUT
 from fpmonitor.cli.output import emit, note
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
@@ -17,6 +17,7 @@ from fpmonitor.private.study import MAX_FILE_BYTES
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import read_bytes
 from fpmonitor.serve.snippet import SCRIPTS, SEALED, page_lines, script_named, unreadable
+from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
