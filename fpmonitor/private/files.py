@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,11 @@ def encode(content: Any, enc_hook: Callable[[Any], Any] | None = None) -> bytes:
     """Return the bytes of a file; equal content has equal bytes, as ids are made from them."""
     plain = msgspec.to_builtins(content, order="deterministic", enc_hook=enc_hook)
     return (json.dumps(plain, indent=1, allow_nan=False) + "\n").encode()
+
+
+def digest_of(content: Any) -> str:
+    """Return the SHA-256, in hexadecimal, of content as `encode` writes it."""
+    return hashlib.sha256(encode(content)).hexdigest()
 
 
 def decode(

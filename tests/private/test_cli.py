@@ -16,7 +16,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.private import ohttp
 from fpmonitor.private.commands.app import app
-from fpmonitor.private.keys import read_configs, read_keys
+from fpmonitor.private.keys import read_keys, read_public
 from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.transport import read_token
 
@@ -149,7 +149,7 @@ def test_keys_are_rotated_and_retired(tmp_path: Path) -> None:
     ran("private", "keygen", "--retire", "1", "-o", path)
     ring = read_keys(Path(path))
     assert [key.id for key in ring.keys] == [2]
-    assert Path(f"{path}.pub").read_bytes() == ring.configs
+    assert Path(f"{path}.pub").read_bytes() == ring.public.to_bytes()
     assert run(["private", "keygen", "--role", "curator", "-o", path]) == 2
     assert read_keys(Path(path)).configs == ring.configs
     assert run(["private", "keygen", "-o", path]) == 2
@@ -170,6 +170,7 @@ WITH_KEY = (*SEAL, "--recipient-key", "curator.keys.pub")
     ("arguments", "reason"),
     [
         ((*SEAL, "--recipient-key", "none", "-o", "x"), "none"),
+        ((*SEAL, "--recipient-key", "analyst.keys.pub", "-o", "x"), "the curator's are needed"),
         (WITH_KEY, "--output, or --to"),
         ((*WITH_KEY, "--to", "http://127.0.0.1:9"), "no answer"),
         ((*WITH_KEY, "--to", "nowhere"), "not the address"),
@@ -187,6 +188,8 @@ WITH_KEY = (*SEAL, "--recipient-key", "curator.keys.pub")
         (("private", "publish", "round-1.json", "--to", "https://x", "--token", "none"), "token"),
         (STUDY_COMMAND, "--population"),
         ((*STUDY_COMMAND, "--population", "100", "--report-bytes", "20"), "report_bytes"),
+        ((*STUDY_COMMAND[:-1], "round-1.json", "--population", "100"), "already exists"),
+        (("private", "select", "curator.db", "--study", "study.json", "-o", "x"), "--keys FILE"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told_in_one_line(
@@ -220,7 +223,8 @@ def test_an_unfinished_file_of_uploads_is_counted_as_far_as_it_goes(
     ("read", "limit"),
     [
         (Study.read, "16 MB"), (CollectionRequest.read, "16 MB"), (read_keys, "1 MB"),
-        (read_configs, "1 MB"), (ohttp.read_keys, "1 MB"), (read_token, "1 MB"),
+        (lambda path: read_public(path, "curator"), "1 MB"), (ohttp.read_keys, "1 MB"),
+        (read_token, "1 MB"),
     ],
 )  # fmt: skip
 def test_a_file_that_never_ends_is_refused(read: Callable[[Path], object], limit: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.private.client import fitting, seal_answers, seal_for_shuffler
@@ -23,8 +24,10 @@ from fpmonitor.private.study import (
     CollectionRequest,
     Randomisation,
     RedactionRule,
+    SetPromise,
     Study,
     first_ask,
+    release_ask,
 )
 from fpmonitor.private.wire import (
     Batch,
@@ -40,11 +43,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from fpmonitor.private.study import Role
+
 APIS = ("A.one", "A.three", "A.two")
-STUDY = Study(name="test", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=4)
+ROLES: tuple[Role, ...] = ("shuffler", "curator", "analyst")
+RINGS = {role: KeyRing.generate(role) for role in ROLES}
+SIGN = RINGS["curator"].sign
+STUDY = Study(
+    name="test", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=4,
+    curator_key=RINGS["curator"].verifying,
+)  # fmt: skip
+PROMISE = SetPromise(digest="", upper=0.1)
 FIRST = first_ask(STUDY)
-LAST = CollectionRequest(study=STUDY.id.hex(), epoch=1, round=2, recipient="analyst", sets=(APIS,))
-RINGS = {role: KeyRing.generate(role) for role in ("shuffler", "curator", "analyst")}
+LAST = release_ask(STUDY, PROMISE, APIS, SIGN)
 KEY = {role: ring.keys[0].config for role, ring in RINGS.items()}
 FEW = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -360,9 +371,7 @@ def test_a_batch_counts_once(world: World) -> None:
 
 
 def test_a_message_of_another_ask_epoch_or_recipient_does_not_open(world: World) -> None:
-    next_epoch = CollectionRequest(
-        study=STUDY.id.hex(), epoch=2, round=2, recipient="analyst", sets=(APIS,)
-    )
+    next_epoch = release_ask(STUDY, PROMISE, APIS, SIGN, epoch=2)
     wrong = (
         seal(report_of(GOOD), KEY["analyst"], "analyst", next_epoch.id),
         seal(report_of(GOOD), KEY["analyst"], "curator", LAST.id),
@@ -422,14 +431,7 @@ def test_any_content_of_a_batch_is_counted_or_refused(
 def test_what_should_have_been_withheld_does_not_reach_the_counts(opened: Opened) -> None:
     long = "=" + "y" * 400
     rule = RedactionRule(keep=frozenset({"=common", long}))
-    ask = CollectionRequest(
-        study=STUDY.id.hex(),
-        epoch=1,
-        round=3,
-        recipient="analyst",
-        sets=(APIS,),
-        redact={"A.one": rule},
-    )
+    ask = release_ask(STUDY, PROMISE, APIS, SIGN, number=3, rules={"A.one": rule})
     role = opened.recipient(RINGS["analyst"])
     role.add_ask(ask)
     short = fitting(long, 333, STUDY.id)
@@ -472,13 +474,17 @@ def test_an_ask_that_breaks_the_terms_is_refused_by_every_role(world: World) -> 
     pairs = CollectionRequest(
         study=STUDY.id.hex(), epoch=1, round=4, recipient="curator", sets=(APIS[:2],)
     )
-    foreign = CollectionRequest(
-        study="73" * 16, epoch=1, round=5, recipient="analyst", sets=(APIS,)
-    )
-    for ask in (pairs, foreign):
+    foreign = structs.replace(LAST, study="73" * 16)
+    written_by_hand = structs.replace(LAST, epoch=2, promise=None)
+    signed_by_another = release_ask(STUDY, PROMISE, APIS, KeyRing.generate("curator").sign, epoch=2)
+    one_too_many = release_ask(STUDY, PROMISE, APIS[:1], SIGN, number=3)
+    for ask in (pairs, foreign, written_by_hand, signed_by_another):
         for role in (world.shuffler, world.curator, world.analyst):
             with pytest.raises(InputError, match="ask"):
                 role.add_ask(ask)
+    for role in (world.shuffler, world.analyst):
+        with pytest.raises(InputError, match="release 2 of epoch 1"):
+            role.add_ask(one_too_many)
     with pytest.raises(InputError, match="analyst"):
         world.curator.add_ask(LAST)
 

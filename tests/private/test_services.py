@@ -354,7 +354,7 @@ def test_files_and_http_may_be_mixed(world: World, tmp_path: Path) -> None:
     (folder / "study.json").write_bytes(STUDY.to_bytes())
     (folder / "ask.json").write_bytes(FIRST.to_bytes())
     for role in ("shuffler", "curator"):
-        (folder / f"{role}.pub").write_bytes(RINGS[role].configs)
+        (folder / f"{role}.pub").write_bytes(RINGS[role].public.to_bytes())
     arguments = [
         "private", "seal", "--from", str(log), "--study", str(folder / "study.json"),
         "--ask", str(folder / "ask.json"), "--shuffler-key", str(folder / "shuffler.pub"),

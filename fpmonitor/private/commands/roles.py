@@ -18,7 +18,8 @@ from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import STUDY
-from fpmonitor.private.commands.output import by_round, counts_of, promised
+from fpmonitor.private.commands.output import by_round, counts_of, read_selection
+from fpmonitor.private.files import digest_of
 from fpmonitor.private.status import RoleStatus
 from fpmonitor.private.study import CollectionRequest, RecipientRole, Role, Study
 from fpmonitor.private.wire import MAX_BATCH_BYTES
@@ -227,15 +228,18 @@ def analyze(
         document = _counted(analyst, batches, unsafe=unsafe_counts)
         compared = None
         if promise is not None:
-            chosen = promised(promise)
-            joint = [
-                analyst.counts(one)[chosen.apis]
-                for one in by_round(analyst)
-                if chosen.apis in one.sets
+            selection = read_selection(promise)
+            digest = digest_of(selection)
+            asks = [
+                one for one in by_round(analyst) if one.promise and one.promise.digest == digest
             ]
-            if not joint:
-                raise InputError(f"{promise}: no request in the store is for the recommended set")
-            compared = compare_with_joint(analyst.store.study, chosen, joint[-1])
+            if not asks:
+                raise InputError(
+                    f"{promise}: no request in the store was signed for this selection"
+                )
+            chosen = selection.recommended
+            joint = analyst.counts(asks[-1])[chosen.apis]
+            compared = compare_with_joint(analyst.store.study, chosen, joint)
             document["promise"] = untyped(compared)
     shown.show(tables.counts(document, compared))
 

@@ -73,12 +73,13 @@ def seal(
     `fpmonitor.private.client.seal_answers`.
     """
     from fpmonitor.private.client import seal_answers  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.keys import read_configs  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.keys import read_public  # noqa: PLC0415 -- an extra
     from fpmonitor.private.sending import send_uploads  # noqa: PLC0415 -- an extra
 
     send = None if output is not None else _sender(to, relay, gateway_keys)
     terms, question = Study.read(study), CollectionRequest.read(ask)
-    outer, inner = read_configs(shuffler_key), read_configs(recipient_key)
+    outer = read_public(shuffler_key, "shuffler").preferred
+    inner = read_public(recipient_key, question.recipient).preferred
     table = _users_of(source, question, quiet=quiet)
 
     def sealed() -> Iterator[bytes]:
