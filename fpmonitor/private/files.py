@@ -11,7 +11,8 @@ import msgspec
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 _Kind = TypeVar("_Kind")
 
@@ -51,3 +52,19 @@ def decode(
         raise InputError(f"{name}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: not JSON") from error
+
+
+def parts_of(path: Path, size: int) -> Iterator[bytes]:
+    """Yield the content of a file in parts of `size` bytes; the last one may be shorter.
+
+    Raises
+    ------
+    InputError
+        It cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            while part := file.read(size):
+                yield part
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error

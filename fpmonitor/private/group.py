@@ -73,7 +73,7 @@ class SealedChannel:
         reader.add_ask(ask)
         self._shuffler.add_ask(ask)
         self._shuffler.take([self._sealed(ask, tokens, reader) for tokens in holders])
-        self._shuffler.close_ask(ask.id)
+        self._shuffler.close_ask(ask.id, drop=True)
         batches = list(self._shuffler.unsent())
         for batch in batches:
             content = self._shuffler.batch(batch)

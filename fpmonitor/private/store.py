@@ -43,6 +43,7 @@ Outcome = Literal[
     "wrong tokens",
     "taken before",
     "below the minimum",
+    "above the population",
 ]
 NO_ASK = b""
 _sql = cache(statement)

@@ -135,6 +135,30 @@ def test_batches_and_uploads_count_once(there: Path) -> None:
     assert again == {"accepted": 0, "closed ask": 3 * USERS, "held": 0, "batches": []}
 
 
+def test_users_who_are_sealed_again_send_the_same_answers(there: Path) -> None:
+    before = (there / "round-1.uploads").read_bytes()
+    ran(*WITH_KEY)
+    assert (there / "round-1.uploads").read_bytes() == before
+
+
+def test_answers_below_the_minimum_are_deleted_only_when_that_is_said(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uploads = (there / "round-1.uploads").read_bytes()
+    (tmp_path / "few").write_bytes(uploads[: len(uploads) // USERS * 20])
+    arguments = [
+        "private", "shuffle", "--study", "study.json", "--keys", "shuffler.keys",
+        "--store", str(tmp_path / "s.db"), "--ask", "round-1.json", "--close", "--format", "json",
+    ]  # fmt: skip
+    assert run([*arguments, str(tmp_path / "few")]) == 2
+    said = capsys.readouterr().err
+    assert "60 messages wait, below the minimum of 150" in said
+    assert "--drop" in said
+    assert json.loads(ran(*arguments, "--drop")) == {
+        "below the minimum": 60, "held": 0, "batches": []
+    }  # fmt: skip
+
+
 def test_every_command_stands_in_the_documentation() -> None:
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
     for command in app.registered_commands:
@@ -171,8 +195,9 @@ WITH_KEY = (*SEAL, "--recipient-key", "curator.keys.pub")
     [
         ((*SEAL, "--recipient-key", "none", "-o", "x"), "none"),
         ((*SEAL, "--recipient-key", "analyst.keys.pub", "-o", "x"), "the curator's are needed"),
-        (WITH_KEY, "--output, or --to"),
-        ((*WITH_KEY, "--to", "http://127.0.0.1:9"), "no answer"),
+        ((*WITH_KEY, "-o", "round-2.uploads"), "round-2.uploads: holds no answers to this request"),
+        ((*WITH_KEY, "--relay", "http://127.0.0.1:9"), "--relay needs --to"),
+        ((*WITH_KEY, "--quiet", "--to", "http://127.0.0.1:9"), "no answer"),
         ((*WITH_KEY, "--to", "nowhere"), "not the address"),
         ((*WITH_KEY, "--to", "https://s.example", "--relay", "https://r.example"), "gateway-keys"),
         ((*WITH_KEY, "-o", "no/such/folder"), "cannot write"),
