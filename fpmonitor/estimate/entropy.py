@@ -93,7 +93,7 @@ def misleading_factor(spectrum: CountSpectrum, *, share: float = 0.5, least: int
         `share` outside (0, 1).
     """
     check_share("share", share)
-    users_up_to = np.cumsum(spectrum.counts * spectrum.values)
+    users_up_to = np.cumsum(spectrum.members)
     real = spectrum.counts[np.searchsorted(users_up_to, share * spectrum.users)]
     return naive_group_size(entropy_bits(spectrum), spectrum.users) / max(float(real), least)
 
