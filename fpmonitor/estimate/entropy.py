@@ -220,25 +220,6 @@ def normalised_entropy(spectrum: CountSpectrum) -> float:
     return entropy_bits(spectrum) / math.log2(_users_for_estimate(spectrum))
 
 
-def tsallis_entropy(spectrum: CountSpectrum, order: float = 2) -> float:
-    """Tsallis entropy of the observed shares, `(1 - sum p^q) / (q - 1)`, without unit.
-
-    For order 2 the probability that two users drawn with replacement differ.
-
-    Raises
-    ------
-    InputError
-        `order` is not positive, or is 1 (the limit there is Shannon's entropy in nats).
-
-    Notes
-    -----
-    Tsallis (1988), "Possible generalization of Boltzmann-Gibbs statistics".
-    """
-    _check_order(order)
-    power_sum = float(spectrum.values @ (spectrum.counts / spectrum.users) ** order)
-    return (1 - power_sum) / (order - 1)
-
-
 def unbiased_tsallis_entropy(spectrum: CountSpectrum, order: int = 2) -> float:
     """Unbiased estimate of the population's Tsallis entropy of whole order, without unit.
 
@@ -463,11 +444,6 @@ def _users_for_estimate(spectrum: CountSpectrum) -> int:
     if spectrum.users < 2:
         raise InputError("spectrum: one user says nothing about a population")
     return spectrum.users
-
-
-def _check_order(order: float) -> None:
-    if not (math.isfinite(order) and order > 0 and order != 1):
-        raise InputError(f"order: must be positive and not 1, got {order}")
 
 
 def _polynomial_entropy_terms(
