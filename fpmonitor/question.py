@@ -83,7 +83,8 @@ class Question:
 
 class _SharesFile(msgspec.Struct, forbid_unknown_fields=True):
     by: str
-    shares: dict[str, float]
+    shares: dict[str, float | tuple[float, float]]
+    left_out: tuple[str, ...] = ()
 
 
 def read_strata(path: Path) -> Strata:
@@ -94,16 +95,19 @@ def read_strata(path: Path) -> Strata:
     InputError
         Not readable, not TOML, or with members that shares do not have.
     PolicyError
-        A share is out of its range, or they do not add up to 1.
+        A share is out of its range, or none within their limits add up to 1.
     """
-    hint = 'by = "country", and below [shares] a line for each, such as FR = 0.2'
+    hint = 'by = "country", and below [shares] a line for each, such as FR = 0.2 or [0.18, 0.22]'
     content = typed(read_toml(path, "shares", hint=hint), _SharesFile, f"shares: {path}", hint=hint)
-    return Strata(by=content.by, shares=content.shares)
+    return Strata(by=content.by, shares=content.shares, left_out=content.left_out)
 
 
 def strata_file(strata: Strata, about: str) -> str:
     """Write known shares of strata as `read_strata` reads them, below a line about them."""
-    lines = [f"{_quoted(name)} = {round(share, 9)}" for name, share in strata.shares.items()]
+    lines = [
+        f"{_quoted(name)} = {list(share) if isinstance(share, tuple) else round(share, 9)}"
+        for name, share in strata.shares.items()
+    ]
     return "\n".join([f"# {about}", f"by = {_quoted(strata.by)}", "", "[shares]", *lines, ""])
 
 

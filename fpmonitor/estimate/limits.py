@@ -17,8 +17,9 @@ import numpy as np
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.averaging import LIMIT_ROUNDING, averaged, design_base
+from fpmonitor.estimate.exposure import steepest_fall
 from fpmonitor.estimate.looks import BASES, base_cells, base_of
-from fpmonitor.policy import check_sample, check_share, check_threshold
+from fpmonitor.policy import NO_DEPARTURE, check_sample, check_share, check_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.looks import Serving
+    from fpmonitor.policy import Departure, Factors
     from fpmonitor.spectrum import CountSpectrum
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the scores are sharpest for
@@ -56,6 +58,8 @@ class Limits:
         from; no scores for users too few for any base.
     curves
         For each score the bound that turns it into a limit.
+    margins
+        What is taken from lower limits and added to upper ones, for users who are not observed.
     """
 
     users: int
@@ -64,6 +68,7 @@ class Limits:
     parts: int
     weights: NDArray[np.float64]
     curves: tuple[Curve, ...]
+    margins: tuple[float, float] = (0.0, 0.0)
 
     def of(self, spectrum: CountSpectrum, size: int = 1, *, hidden: int = 0) -> tuple[float, float]:
         """Lower and upper limit of the exposure of a set of `size` APIs, shares.
@@ -137,8 +142,8 @@ class Limits:
                 upper = min(upper, limit)
             else:
                 lower = max(lower, limit)
-        upper = max(upper, 0.0)  # corrected exposures may be a little outside
-        return min(lower, upper), upper
+        lower, upper = lower - self.margins[0], min(max(upper, 0.0) + self.margins[1], 1.0)
+        return max(min(lower, upper), 0.0), upper  # corrected exposures may be a little outside
 
     def _weights_of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         return self.weights.take(counts, axis=1, mode="clip")
@@ -219,7 +224,7 @@ def exposure_limits(
     delta: float,
     universe: int | None = None,
     growing: bool = False,
-    bias: float = 1.0,
+    departure: Departure = NO_DEPARTURE,
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
@@ -234,7 +239,7 @@ def exposure_limits(
     growing
         Whether upper limits must not fall where groups are split; they are less sharp then for
         values that about k of the population's users share.
-    bias
+    departure
         As of `decision_criteria`.
 
     Raises
@@ -254,7 +259,9 @@ def exposure_limits(
     bases = (
         ()
         if serving is None
-        else _bases(serving, k, population, delta, universe, bias=bias, growing=growing)
+        else _bases(
+            serving, k, population, delta, universe, factors=departure.factors, growing=growing
+        )
     )
     scores = [averaged(base, users=users) for base in bases]
     return Limits(
@@ -264,6 +271,7 @@ def exposure_limits(
         parts=_parts(serving),
         weights=np.array([certified.weights for certified in scores] or np.zeros((0, 2))),
         curves=tuple(map(Curve.of, scores)),
+        margins=(steepest_fall(k, population) * departure.unobserved, departure.unobserved),
     )
 
 
@@ -275,11 +283,11 @@ def _bases(
     delta: float,
     universe: int | None,
     *,
-    bias: float,
+    factors: Factors,
     growing: bool,
 ) -> tuple[Base, ...]:
     """Design the scores of one base; they follow from the question alone."""
-    cells, share = base_cells(serving, k, population, min(DESIGNS), bias)
+    cells, share = base_cells(serving, k, population, min(DESIGNS), factors)
     return tuple(
         design_base(
             cells,

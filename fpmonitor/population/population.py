@@ -62,7 +62,7 @@ class Stratified:
     Attributes
     ----------
     strata
-        The shares.
+        The shares; of the strata that are left out nobody was drawn.
     rows
         Rows of the snapshot, increasing.
     observed
@@ -293,31 +293,33 @@ class Population:
         """Return as many users as can be drawn by the shares of strata, nobody twice.
 
         The draw follows from the data, so nobody can draw again. How many it has tells the size of
-        a stratum, which others are told from k on.
+        a stratum, which others are told from k on: a stratum of fewer is left out for them, as one
+        without users is for all.
 
         Raises
         ------
         UndecidableError
-            A stratum has no user, or the rows are not in memory.
+            No stratum has users, or the rows are not in memory.
         InputError
             Users in no stratum, or values that are kept as digests.
         UnknownNameError
             What tells the strata was never observed.
         """
         position = self._strata_of(strata)
-        shares = np.array(list(strata.shares.values()))
         names = list(strata.shares)
         sizes = np.bincount(position, minlength=len(names))
         least = 1 if self.audience is Audience.OWNER else k
-        if sizes.min() < least:
-            few = "nobody was" if least == 1 else f"fewer than {k} users were"
+        few = [name for name, size in zip(names, sizes, strict=True) if size < least]
+        if {*few, *strata.left_out} >= {*names}:
             raise UndecidableError(
-                f"strata: {few} observed of {names[int(sizes.argmin())]!r}, of whom nothing can be "
-                "promised",
-                hint="leave it out, with shares of all the others, and promise nothing of it",
+                f"strata: of each {'nobody was' if least == 1 else f'fewer than {k} users were'} "
+                "observed, or it is left out",
+                hint="compare the names of the shares with the values of the log",
             )
+        strata = strata.without(few)
+        shares = np.array(list(strata.drawn().values()))
         generator = np.random.default_rng(seed_of("strata", self.digest))
-        kept, binding = draw_by_shares(position, shares / shares.sum(), generator)
+        kept, binding = draw_by_shares(position, shares, generator)
         rows = np.arange(self.snapshot.users) if self._rows is None else self._rows
         other = self._copied()
         other.stratified = Stratified(
@@ -436,6 +438,14 @@ class Population:
             return users.with_all(wanted)
         having = users.with_all(wanted, least=question.k)
         return users if users.users - having.users < question.k else having
+
+    def question(self, question: Question) -> Question:
+        """Return a question as it is asked of these users: how many, and whom nobody observed."""
+        question = question.among(self.users)
+        if self.stratified is None:
+            return question
+        sample = replace(question.sample, strata=self.stratified.strata)
+        return replace(question, sample=sample)
 
     def check_names(self, apis: Iterable[str]) -> None:
         """Refuse what the log does not call an API; errors as of `named`."""
@@ -578,7 +588,7 @@ class Population:
         together = sorted({api for apis in sets for api in (*apis, *given)})
         users = self.asked(question, together)
         check_users(users.users, question.k)
-        question = question.among(users.users)
+        question = users.question(question)
         said = self.snapshot.said
         return CertifiedSample(
             question,
