@@ -177,9 +177,9 @@ def test_a_second_survey_names_strata_as_the_log_that_is_drawn_from_calls_them(
     for by in ("country", "family,os", "os,country"):
         for k in ("2", "10"):
             assert run(["shares", "--db", db, "--by", by, "--k", k, "-o", shares, *counted]) == 0
-            asked = ["exposure", "--apis", "Screen.width", "--db", db, "--k", "2", "--format"]
+            asked = ["curve", "--apis", "Screen.width", "--db", db, "--k", "2", "--format"]
             assert run([*asked, "json", "--strata", shares]) == 0
-            [found] = json.loads(capsys.readouterr().out)
+            found = json.loads(capsys.readouterr().out)
             assert found["users"] > 700, "shares fit the users"
             strata = read_strata(tmp_path / "shares.toml")
             assert ("brave, Windows" in strata.shares) == (by == "family,os" and k == "2")
