@@ -104,11 +104,14 @@ def read_strata(path: Path) -> Strata:
 
 def strata_file(strata: Strata, about: str) -> str:
     """Write known shares of strata as `read_strata` reads them, below a line about them."""
-    lines = [
-        f"{_quoted(name)} = {list(share) if isinstance(share, tuple) else round(share, 9)}"
-        for name, share in strata.shares.items()
-    ]
+    lines = [f"{_quoted(name)} = {_share_text(share)}" for name, share in strata.shares.items()]
     return "\n".join([f"# {about}", f"by = {_quoted(strata.by)}", "", "[shares]", *lines, ""])
+
+
+def _share_text(share: float | tuple[float, float]) -> str:
+    if isinstance(share, tuple):
+        return f"[{', '.join(map(_share_text, share))}]"
+    return str(round(share, 9))
 
 
 def _quoted(text: str) -> str:

@@ -255,7 +255,7 @@ def unbiased_exposure(spectrum: CountSpectrum, *, k: int, population: int) -> fl
     exposed = subsample_exposure_probability(
         spectrum.counts, k=k, population=population, users=spectrum.users
     )
-    return min(float(exposed @ (spectrum.counts * spectrum.values)) / spectrum.users, 1.0)
+    return min(float(exposed @ spectrum.members) / spectrum.users, 1.0)
 
 
 def subsample_exposure_probability(
@@ -341,7 +341,7 @@ def exposure_curve(spectrum: CountSpectrum) -> ExposureCurve:
     """
     return ExposureCurve(
         thresholds=np.append(spectrum.counts, spectrum.counts[-1] + 1),
-        users_below=np.append(0, np.cumsum(spectrum.counts * spectrum.values)),
+        users_below=np.append(0, np.cumsum(spectrum.members)),
         values_below=np.append(0, np.cumsum(spectrum.values)),
         users=spectrum.users,
     )

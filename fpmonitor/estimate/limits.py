@@ -8,7 +8,7 @@ and measurements: docs/certificate.md.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -100,7 +100,7 @@ class Limits:
         self,
         spectrum: CountSpectrum,
         log_term: float,
-        shares: Sequence[float] = (1.0,),
+        shares: Sequence[float] = (),
         *,
         hidden: int = 0,
     ) -> tuple[float, float]:
@@ -113,32 +113,38 @@ class Limits:
         log_term
             `ln(1 / level)` of each score, nats, where the part is all of the population.
         shares
-            Ends of an interval that holds the probability of the part; the level is that share of
-            the level above, and the limits hold for every share of the interval.
+            Ends of an interval that holds the probability of the part, where it is not all; the
+            level is that share of the level above, and the limits hold for the whole interval.
         hidden
             As in `of`.
         """
         if hidden and hidden > spectrum.users:
             return 0.0, 1.0
-        points = self._weights_of(spectrum.counts) @ (spectrum.counts * spectrum.values).astype(
-            float
-        )
+        points = self._weights_of(spectrum.counts).dot(spectrum.members.astype(float))
         if hidden > 1:
             points += self._worst_change(int(spectrum.counts[-1]), hidden)
         return self.of_scores(points.tolist(), log_term, shares)
 
     def of_scores(
-        self, points: Sequence[float], log_term: float, shares: Sequence[float] = (1.0,)
+        self, points: Sequence[float], log_term: float, shares: Sequence[float] = ()
     ) -> tuple[float, float]:
         """Lower and upper limit by the value of each score, shares; parameters as of `of_part`."""
-        (first, share), *others = [(log_term - math.log(share), share) for share in shares]
         lower, upper = 0.0, 1.0
-        for curve, score in zip(self.curves, points, strict=True):
-            limit = curve.limit(score, first, share)
-            for nats, other in others:
-                safer = curve.limit(score, nats, other)
-                limit = max(limit, safer) if curve.sign < 0 else min(limit, safer)
-            if curve.sign < 0:
+        for (sign, scale, price, bounds, exposures), score in zip(self.curves, points, strict=True):
+            nats = scale * score
+            nats = nats - LIMIT_ROUNDING * abs(nats) - log_term - price
+            if shares:
+                nats = min((nats + math.log(share)) / share for share in shares)
+            right = bisect_left(bounds, nats)
+            if not right:
+                limit = exposures[0]
+            elif right == len(bounds):  # no exposure explains so much
+                limit = 0.0 if sign < 0 else 1.0
+            else:
+                low, least = bounds[right - 1], exposures[right - 1]
+                part = (nats - low) / (bounds[right] - low)
+                limit = least + part * (exposures[right] - least)
+            if sign < 0:
                 upper = min(upper, limit)
             else:
                 lower = max(lower, limit)
@@ -188,31 +194,6 @@ class Curve(NamedTuple):
             bounds=base.bounds[:: base.sign].tolist(),
             exposures=base.exposures[:: base.sign].tolist(),
         )
-
-    def limit(self, score: float, log_term: float, share: float) -> float:
-        """Limit of the exposure in a part of the population; it may be a little outside [0, 1].
-
-        Parameters
-        ----------
-        score
-            Of the observed users in the part.
-        log_term
-            `ln(1 / level)`, nats.
-        share
-            Probability of the part.
-        """
-        sign, scale, price, bounds, exposures = self
-        nats = scale * score
-        nats = (nats - LIMIT_ROUNDING * abs(nats) - log_term - price) / share
-        if nats > bounds[-1]:  # no exposure explains so much
-            return 0.0 if sign < 0 else 1.0
-        right = bisect_right(bounds, nats)
-        if not right:
-            return exposures[0]
-        if right == len(bounds):
-            return exposures[-1]
-        low, least = bounds[right - 1], exposures[right - 1]
-        return least + (nats - low) / (bounds[right] - low) * (exposures[right] - least)
 
 
 @lru_cache(maxsize=256)

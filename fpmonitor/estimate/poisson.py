@@ -89,11 +89,6 @@ class PoissonLaws:
         large: NDArray[np.float64] = scipy.special.pdtrc(self.starts[-1] - 1, self.means)
         return np.exp(-self.means) + large
 
-    def weight_by_count(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weight of one user for each count 0, 1, ..., from the free weights, shape (W,)."""
-        lengths = np.diff(self.starts)
-        return np.concatenate([weights[:1], np.repeat(weights, lengths), [0.0]])
-
 
 def poisson_laws(
     *, mean: float, k: int, population: int, budget: float, factors: Factors = AS_OBSERVED

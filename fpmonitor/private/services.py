@@ -26,7 +26,8 @@ from fpmonitor.private.ohttp import (
     encode_keys,
     open_request,
 )
-from fpmonitor.private.shuffler import PoolFullError
+from fpmonitor.private.recipient import WrongKeysError
+from fpmonitor.private.shuffler import BelowMinimumError, PoolFullError
 from fpmonitor.private.status import status_of
 from fpmonitor.private.study import MAX_FILE_BYTES, CollectionRequest
 from fpmonitor.private.transport import BYTES_TYPE
@@ -94,6 +95,7 @@ def shuffler_app(
     """
     service = _ShufflerService(shuffler, delivery)
     shared = _Shared(shuffler, token)
+    close = _answered(shared.authorised(service.close_ask))
     middleware = _fresh_keys(shuffler, keys)
     if origins:
         middleware.append(
@@ -109,11 +111,8 @@ def shuffler_app(
         routes=[
             *(Route(path, _answered(service.public)) for path in _PUBLIC_PATHS),
             Route("/asks", _answered(shared.authorised(shared.add_ask)), methods=["POST"]),
-            Route(
-                "/asks/{ask}/close",
-                _answered(shared.authorised(service.close_ask)),
-                methods=["POST"],
-            ),
+            Route("/asks/{ask}/close", close, methods=["POST"]),
+            Route("/asks/{ask}/drop", close, methods=["POST"]),
             Route("/uploads", _answered(service.uploads), methods=["POST"]),
             Route("/ohttp", _answered(service.ohttp), methods=["POST"]),
             Route("/status", _answered(shared.authorised(shared.status))),
@@ -236,8 +235,7 @@ class _RecipientService:
 
     async def batches(self, request: Request) -> Response:
         body = await read_body(request, MAX_BATCH_BYTES, (BYTES_TYPE,))
-        receipt = await asyncio.to_thread(self._recipient.take, body)
-        return _json(receipt)
+        return _json(await asyncio.to_thread(self._recipient.take, body))
 
 
 _PUBLIC_PATHS = ("/hpke_config", "/ohttp-keys", "/study", "/asks", "/asks/{ask}")
@@ -353,9 +351,10 @@ class _ShufflerService:
 
     async def close_ask(self, request: Request) -> Response:
         ask_id = self._known(request.path_params["ask"])
-        await asyncio.to_thread(self._shuffler.close_ask, ask_id)
+        drop = request.url.path.endswith("/drop")
+        dropped = await asyncio.to_thread(self._shuffler.close_ask, ask_id, drop=drop)
         self._released()
-        return _json(status_of(self._shuffler))
+        return _json({"dropped": dropped})
 
 
 class _Intake:
@@ -413,7 +412,8 @@ def _refusal_of(error: RefusedRequestError | FpmonitorError) -> RefusedRequestEr
                 503, "messages cannot be stored now", retry_after=FULL_SECONDS
             )
         case _:
-            return RefusedRequestError(400, error.message)
+            status = 409 if isinstance(error, WrongKeysError | BelowMinimumError) else 400
+            return RefusedRequestError(status, str(error))
 
 
 def _inner_error(refusal: RefusedRequestError) -> InnerResponse:

@@ -43,6 +43,7 @@ Outcome = Literal[
     "wrong tokens",
     "taken before",
     "below the minimum",
+    "above the population",
 ]
 NO_ASK = b""
 _sql = cache(statement)
@@ -205,9 +206,9 @@ class Store(Closing):
         InputError
             It violates the terms of the study, or its round has another request already.
         """
-        check_ask(self.study, ask)
         if ask.id in self._asks:
             return
+        check_ask(self.study, ask, self._asks.values())
         place = (ask.epoch, ask.round)
         if place in {(other.epoch, other.round) for other in self._asks.values()}:
             raise InputError(

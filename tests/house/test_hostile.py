@@ -36,8 +36,8 @@ from fpmonitor.logs import ColumnMap, log_files, zstd
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.policy import Policy
-from fpmonitor.private.keys import read_configs
 from fpmonitor.private.keys import read_keys as read_key_ring
+from fpmonitor.private.keys import read_public
 from fpmonitor.private.ohttp import read_keys as read_relay_keys
 from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.transport import read_token
@@ -81,7 +81,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "study": Study.read,
     "ask": CollectionRequest.read,
     "private keys": read_key_ring,
-    "public key": read_configs,
+    "public key": lambda path: read_public(path, "curator"),
     "relay keys": read_relay_keys,
     "token": read_token,
     "uploads": lambda path: list(decode_uploads(path.read_bytes())),

@@ -38,6 +38,30 @@ def study(
             "--largest-set", help="Largest number of APIs that the curator may see together.", min=1
         ),
     ] = 1,
+    largest_release: Annotated[
+        int | None,
+        typer.Option(
+            "--largest-release",
+            help="Largest number of APIs that the analyst may see together.",
+            show_default="all",
+            min=1,
+        ),
+    ] = None,
+    releases: Annotated[
+        int,
+        typer.Option(
+            "--releases", help="Number of sets that the analyst may see in an epoch.", min=1
+        ),
+    ] = 1,
+    curator_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--curator-key",
+            help="Public keys of the curator; users answer the analyst only what it signed.",
+            show_default="no release",
+            metavar="FILE.pub",
+        ),
+    ] = None,
     minimum_batch: Annotated[
         int,
         typer.Option(
@@ -55,21 +79,38 @@ def study(
     """Write the terms of a collection and its first request: each API alone, for the curator."""
     if population is None:
         raise InputError("population: the number of users is needed", hint="--population N")
+    names = tuple(sorted(set(split_names(apis))))
     terms = Study(
         name=name,
-        apis=tuple(sorted(set(split_names(apis)))),
+        apis=names,
         population=population,
         k=k,
         budget=budget,
         delta=delta,
         largest_set=largest_set,
+        largest_release=len(names) if largest_release is None else largest_release,
+        releases=releases,
+        curator_key=_verifying(curator_key),
         minimum_batch=minimum_batch,
         report_bytes=report_bytes,
     )
     first = first_ask(terms, epoch=epoch)
+    for path in (output, ask):
+        if path.exists():
+            raise InputError(f"{path}: already exists", hint="answers to it would be lost")
     emit(terms.to_bytes().decode(), output)
     emit(first.to_bytes().decode(), ask)
     note(f"study {terms.id.hex()}, ask {first.id.hex()}")
+    if curator_key is None:
+        note("without --curator-key nothing can be released to the analyst")
+
+
+def _verifying(path: Path | None) -> str:
+    if path is None:
+        return ""
+    from fpmonitor.private.keys import read_public  # noqa: PLC0415 -- an extra
+
+    return read_public(path, "curator").verifying
 
 
 def keygen(
@@ -103,7 +144,7 @@ def keygen(
         ring = ring.rotated() if retire is None else ring.retired(retire)
     write_keys(output, ring)
     public = output.with_name(f"{output.name}.pub")
-    write_bytes(public, [ring.configs])
+    write_bytes(public, [ring.public.to_bytes()])
     note(f"{ring.role}: keys {', '.join(str(key.id) for key in ring.keys)}; publish {public}")
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.private.recipient import Recipient
-    from fpmonitor.private.selection import PromisedSet
+    from fpmonitor.private.selection import Selection
     from fpmonitor.private.study import CollectionRequest
 
 
@@ -45,9 +45,9 @@ def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[
     }
 
 
-def promised(path: Path) -> PromisedSet:
-    """Read the recommended set from what `private select` printed as JSON."""
+def read_selection(path: Path) -> Selection:
+    """Read what `private select` printed as JSON."""
     from fpmonitor.private.selection import Selection  # noqa: PLC0415 -- slow to load
 
     content = read_json(path, "selection", hint="`private select --format json` writes one")
-    return typed(content, Selection, f"a selection in {path}").recommended
+    return typed(content, Selection, f"a selection in {path}")

@@ -18,7 +18,8 @@ from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import STUDY
-from fpmonitor.private.commands.output import by_round, counts_of, promised
+from fpmonitor.private.commands.output import by_round, counts_of, read_selection
+from fpmonitor.private.files import digest_of, parts_of
 from fpmonitor.private.status import RoleStatus
 from fpmonitor.private.study import CollectionRequest, RecipientRole, Role, Study
 from fpmonitor.private.wire import MAX_BATCH_BYTES
@@ -40,6 +41,14 @@ BATCHES = Annotated[
     typer.Argument(help="Files of batches from the shuffler.", metavar="BATCH..."),
 ]
 PATH_OF_ASK = Annotated[Path, typer.Argument(help="File of the request.", metavar="ASK.json")]
+
+
+DROP = Annotated[
+    bool,
+    typer.Option(
+        "--drop", help="Delete messages that are too few to pass on, or that do not open."
+    ),
+]
 
 
 def _address(name: str, help_text: str) -> Any:
@@ -162,6 +171,7 @@ def shuffle(
         bool,
         typer.Option("--close", help="Take no more answers to the requests; pass on what is held."),
     ] = False,
+    drop: DROP = False,
     folder: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Write batches to this folder.", metavar="FOLDER"),
@@ -180,11 +190,12 @@ def shuffle(
     with role.open_shuffler() as shuffler:
         size = _UPLOADS_AT_ONCE * upload_bytes(shuffler.store.study)
         for path in uploads or []:
-            for body in _parts(path, size):
+            for body in parts_of(path, size):
                 outcomes.update(shuffler.take([body])[0].outcomes)
                 shuffler.release()
         for one in asks if close else []:
-            shuffler.close_ask(one.id)
+            if dropped := shuffler.close_ask(one.id, drop=drop):
+                outcomes["below the minimum"] += dropped
         written = [] if folder is None else _write_batches(shuffler, folder)
         delivered = not services or _delivery(shuffler, services).send_all()
         held = sum(counts["held"] for counts in shuffler.store.tally().values())
@@ -197,11 +208,16 @@ def shuffle(
 
 
 def curate(
-    *, role: RoleFiles, batches: BATCHES = None, unsafe_counts: UNSAFE_COUNTS = False, shown: Shown
+    *,
+    role: RoleFiles,
+    batches: BATCHES = None,
+    drop: DROP = False,
+    unsafe_counts: UNSAFE_COUNTS = False,
+    shown: Shown,
 ) -> None:
     """Open batches as the curator, and count the users of each value."""
     with role.open_recipient("curator") as curator:
-        document = _counted(curator, batches, unsafe=unsafe_counts)
+        document = _counted(curator, batches, drop=drop, unsafe=unsafe_counts)
     shown.show(tables.counts(document))
 
 
@@ -217,6 +233,7 @@ def analyze(
             metavar="SELECTION.json",
         ),
     ] = None,
+    drop: DROP = False,
     unsafe_counts: UNSAFE_COUNTS = False,
     shown: Shown,
 ) -> None:
@@ -224,26 +241,31 @@ def analyze(
     from fpmonitor.private.selection import compare_with_joint  # noqa: PLC0415 -- slow to load
 
     with role.open_recipient("analyst") as analyst:
-        document = _counted(analyst, batches, unsafe=unsafe_counts)
+        document = _counted(analyst, batches, drop=drop, unsafe=unsafe_counts)
         compared = None
         if promise is not None:
-            chosen = promised(promise)
-            joint = [
-                analyst.counts(one)[chosen.apis]
-                for one in by_round(analyst)
-                if chosen.apis in one.sets
+            selection = read_selection(promise)
+            digest = digest_of(selection)
+            asks = [
+                one for one in by_round(analyst) if one.promise and one.promise.digest == digest
             ]
-            if not joint:
-                raise InputError(f"{promise}: no request in the store is for the recommended set")
-            compared = compare_with_joint(analyst.store.study, chosen, joint[-1])
+            if not asks:
+                raise InputError(
+                    f"{promise}: no request in the store was signed for this selection"
+                )
+            chosen = selection.recommended
+            joint = analyst.counts(asks[-1])[chosen.apis]
+            compared = compare_with_joint(analyst.store.study, chosen, joint)
             document["promise"] = untyped(compared)
     shown.show(tables.counts(document, compared))
 
 
-def _counted(role: Recipient, batches: Sequence[Path] | None, *, unsafe: bool) -> dict[str, Any]:
+def _counted(
+    role: Recipient, batches: Sequence[Path] | None, *, drop: bool, unsafe: bool
+) -> dict[str, Any]:
     """Take batches, and return their outcomes and the counts of all requests."""
     return {
-        "messages": _take_batches(role, batches or []),
+        "messages": _take_batches(role, batches or [], drop=drop),
         "asks": [counts_of(role, one, unsafe=unsafe) for one in by_round(role)],
     }
 
@@ -256,12 +278,14 @@ def publish(*, ask: PATH_OF_ASK, at: RoleService) -> None:
     note(f"ask {question.id.hex()}")
 
 
-def close(*, ask: PATH_OF_ASK, at: RoleService) -> None:
+def close(*, ask: PATH_OF_ASK, drop: DROP = False, at: RoleService) -> None:
     """Close a request: the shuffler takes no more answers and passes on what it holds."""
     question = CollectionRequest.read(ask)
     with at.open() as service:
-        service.post(f"/asks/{question.id.hex()}/close", b"", "")
-    note(f"ask {question.id.hex()} is closed")
+        answer = service.post(f"/asks/{question.id.hex()}/{'drop' if drop else 'close'}", b"", "")
+    dropped = answer.read(dict[str, int])["dropped"]
+    deleted = f"; {dropped:,} messages, below the minimum, were deleted" if dropped else ""
+    note(f"ask {question.id.hex()} is closed{deleted}")
 
 
 def status(*, at: RoleService, shown: Shown) -> None:
@@ -328,16 +352,6 @@ def _delivery(shuffler: Shuffler, recipients: Mapping[RecipientRole, Service]) -
     return Delivery(shuffler, recipients, lambda reason: note(f"not delivered: {reason}"))
 
 
-def _parts(path: Path, size: int) -> Iterator[bytes]:
-    """Read a file piece by piece."""
-    try:
-        with path.open("rb") as file:
-            while part := file.read(size):
-                yield part
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-
-
 def _write_batches(role: Shuffler, folder: Path) -> list[Path]:
     written = []
     try:
@@ -356,12 +370,12 @@ def _write_batches(role: Shuffler, folder: Path) -> list[Path]:
     return written
 
 
-def _take_batches(role: Recipient, paths: Sequence[Path]) -> dict[str, int]:
+def _take_batches(role: Recipient, paths: Sequence[Path], *, drop: bool) -> dict[str, int]:
     outcomes: Counter[str] = Counter()
     for path in paths:
         content = read_bytes(path, "batch", most=MAX_BATCH_BYTES)
         try:
-            outcomes.update(role.take(content).outcomes)
+            outcomes.update(role.take(content, drop=drop).outcomes)
         except InputError as error:
             raise InputError(f"{path}: {error.message}", hint=error.hint) from error
     return dict(outcomes)

@@ -35,7 +35,13 @@ from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
 from fpmonitor.private.selection import select as select_set
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import CollectionRequest, RecipientRole, Study, check_ask
+from fpmonitor.private.study import (
+    CollectionRequest,
+    RecipientRole,
+    Study,
+    check_ask,
+    release_ask,
+)
 from fpmonitor.private.table import read_tokens
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import untyped
@@ -46,7 +52,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
-    from fpmonitor.private.study import RedactionRule
+    from fpmonitor.private.study import RedactionRule, SetPromise, Sign
 
 
 SETTING = Annotated[
@@ -75,18 +81,17 @@ class _Held:
     counts: Counts
 
     def analyst_ask(
-        self, apis: ApiSet, rules: Mapping[str, RedactionRule] | None = None
+        self,
+        promise: SetPromise,
+        apis: ApiSet,
+        sign: Sign,
+        rules: Mapping[str, RedactionRule] | None = None,
     ) -> CollectionRequest | None:
         """Ask for one set for the analyst; None for no API."""
         if not apis:
             return None
-        return CollectionRequest(
-            study=self.study.id.hex(),
-            epoch=self.epoch,
-            round=self.next_round,
-            recipient="analyst",
-            sets=(apis,),
-            redact=rules or {},
+        return release_ask(
+            self.study, promise, apis, sign, epoch=self.epoch, number=self.next_round, rules=rules
         )
 
 
@@ -97,25 +102,54 @@ class CuratorFiles:
     store: CURATOR_STORE
     study: STUDY
     epoch: EPOCH = 1
+    number: Annotated[
+        int | None,
+        typer.Option(
+            "--round",
+            help="Number of the request that is written, of which each epoch has one.",
+            show_default="the first that the store does not know",
+            metavar="N",
+            min=1,
+        ),
+    ] = None
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            help="File of the curator's secret keys; they sign requests for the analyst.",
+        ),
+    ] = None
+
+    def signer(self) -> Sign:
+        """Return what signs requests for the analyst."""
+        from fpmonitor.private.keys import read_keys  # noqa: PLC0415 -- an extra
+
+        if self.keys is None:
+            raise InputError("the request for the analyst has to be signed", hint="--keys FILE")
+        ring = read_keys(self.keys)
+        if ring.verifying != Study.read(self.study).curator_key:
+            raise InputError(
+                f"{self.keys}: not the curator's keys that the study names",
+                hint="`private study --curator-key FILE.pub` names them",
+            )
+        return ring.sign
 
     def held(self) -> _Held:
         """Read the counts of the epoch."""
         study = Study.read(self.study)
         counts: dict[ApiSet, Tuples] = {}
         with Store(self.store, study, "recipient") as store:
-            asks = [
-                ask
-                for ask in store.asks.values()
-                if ask.epoch == self.epoch and ask.recipient == "curator" and not ask.randomise
-            ]
+            asks = [ask for ask in store.asks.values() if ask.epoch == self.epoch]
             for ask in sorted(asks, key=lambda one: one.round):
-                counts = {**read_counts(store, ask), **counts}
+                if ask.recipient == "curator" and not ask.randomise:
+                    counts = {**read_counts(store, ask), **counts}
         if not counts:
             raise InputError(
                 f"{self.store}: no counts of epoch {self.epoch}",
                 hint="run `fpmonitor private curate` first",
             )
-        return _Held(study, self.epoch, 1 + max(ask.round for ask in asks), counts)
+        following = 1 + max(ask.round for ask in asks)
+        return _Held(study, self.epoch, self.number or following, counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +201,7 @@ def select(
     output: ASK = None,
 ) -> None:
     """Choose the set with the greatest utility whose limit is within the budget."""
+    sign = curator.signer() if output is not None and reader == "analyst" else None
     held = curator.held()
     terms = held.study
     found = select_set(terms, held.counts, setting=setting, weights=_weights(weights))
@@ -178,13 +213,12 @@ def select(
     show(answer, output_format, None)
     if output is None:
         return
-    if reader == "curator":
+    if sign is None:
         knowledge = Knowledge(terms, held.counts, setting)
-        _write_ask(
-            held.study, next_ask(knowledge, epoch=held.epoch, number=held.next_round), output
-        )
+        ask = next_ask(knowledge, epoch=held.epoch, number=held.next_round)
     else:
-        _write_ask(held.study, held.analyst_ask(found.recommended.apis), output)
+        ask = held.analyst_ask(found.promise, found.recommended.apis, sign)
+    _write_ask(terms, ask, output)
 
 
 def redact(
@@ -214,6 +248,7 @@ def redact(
     output: ASK = None,
 ) -> None:
     """Choose values that users withhold, so that an exposing set can be released."""
+    sign = None if output is None else curator.signer()
     held = curator.held()
     terms = held.study
     wanted = _sorted_apis(apis, terms.apis)
@@ -249,8 +284,8 @@ def redact(
             "no rules found that bring the exposure within the budget",
             hint="omit an API, raise the budget, or collect from more users",
         )
-    if output is not None:
-        _write_ask(held.study, held.analyst_ask(wanted, plan.rules), output)
+    if output is not None and sign is not None:
+        _write_ask(terms, held.analyst_ask(plan.promise, wanted, sign, plan.rules), output)
 
 
 def hierarchy(
@@ -317,22 +352,30 @@ def group(
 ) -> None:
     """Simulate a group, users of a database, that finds its safe set without a curator."""
     from fpmonitor.private.group import OpenChannel, SealedChannel, run_group  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.keys import KeyRing  # noqa: PLC0415 -- an extra
 
     table = users.tokens()
     if participants > len(table):
         raise InputError(f"participants: the database has only {len(table)} users")
     rng = random.Random(seed)  # noqa: S311 -- of a simulation
     holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), participants)]
+    ring = KeyRing.generate("curator")
     terms = users.study(
-        "group", table.columns, participants, k=k, minimum_batch=max(2, participants // 2)
+        "group",
+        table.columns,
+        participants,
+        k=k,
+        minimum_batch=max(2, participants // 2),
+        curator_key=ring.verifying,
     )
     with tempfile.TemporaryDirectory() as folder:
-        sealed = None if open_messages else SealedChannel(Path(folder), terms)
+        sealed = None if open_messages else SealedChannel(Path(folder), terms, ring)
         try:
             run = run_group(
                 terms,
                 holders,
                 sealed or OpenChannel(terms),
+                ring,
                 setting=setting,
                 weights=_weights(users.weights),
                 rng=rng,

@@ -15,8 +15,10 @@ from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, STUDY
-from fpmonitor.private.study import CollectionRequest, Study
+from fpmonitor.private.files import parts_of
+from fpmonitor.private.study import CollectionRequest, Study, check_ask
 from fpmonitor.private.table import read_tokens
+from fpmonitor.private.wire import ID_BYTES
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import take_snapshot
 
@@ -73,27 +75,40 @@ def seal(
     `fpmonitor.private.client.seal_answers`.
     """
     from fpmonitor.private.client import seal_answers  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.keys import read_configs  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.keys import read_public  # noqa: PLC0415 -- an extra
     from fpmonitor.private.sending import send_uploads  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
 
-    send = None if output is not None else _sender(to, relay, gateway_keys)
+    send = None if to is None and relay is None else _sender(to, relay, gateway_keys)
     terms, question = Study.read(study), CollectionRequest.read(ask)
-    outer, inner = read_configs(shuffler_key), read_configs(recipient_key)
-    table = _users_of(source, question, quiet=quiet)
+    outer = read_public(shuffler_key, "shuffler").preferred
+    inner = read_public(recipient_key, question.recipient).preferred
+    path = ask.with_suffix(".uploads") if output is None else output
+    size = upload_bytes(terms)
 
-    def sealed() -> Iterator[bytes]:
+    def sealed(table: pl.DataFrame) -> Iterator[bytes]:
         with progress_line(quiet) as progress:
             for number, tokens in enumerate(table.iter_rows(named=True), 1):
                 uploads = seal_answers(terms, question, tokens, shuffler=outer, recipient=inner)
                 yield from (upload.encode() for upload in uploads)
                 progress(f"{number} of {len(table)} users")
 
-    if send is None and output is not None:
-        write_bytes(output, sealed())
-    elif send is not None:
-        row = send_uploads(sealed(), send, note)
+    if path.exists():
+        if next(parts_of(path, size), b"")[:ID_BYTES] != question.id:
+            raise InputError(f"{path}: holds no answers to this request", hint="name another -o")
+        note(f"{path} was sealed before: these answers, and no others", quiet=quiet)
+    else:
+        check_ask(terms, question)
+        table = _users_of(source, question, quiet=quiet)
+        write_bytes(path, sealed(table))
+        note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
+    if send is not None:
+        row = send_uploads(parts_of(path, size), send, note)
         show(tables.tally([row], row), None, None)
-    note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
+        lost = {reason: row[reason] for reason in row if reason not in ("accepted", "replayed")}
+        if lost:
+            reasons = ", ".join(f"{messages:,} {reason}" for reason, messages in lost.items())
+            raise InputError(f"seal: the shuffler did not take all messages ({reasons})")
 
 
 def _sender(to: str | None, relay: str | None, gateway_keys: Path | None) -> Send:
@@ -101,7 +116,7 @@ def _sender(to: str | None, relay: str | None, gateway_keys: Path | None) -> Sen
     from fpmonitor.private.transport import Service  # noqa: PLC0415
 
     if to is None:
-        raise InputError("seal: give --output, or --to with the address of the shuffler")
+        raise InputError("seal: --relay needs --to, the address of the shuffler")
     if relay is None:
         return straight(Service(to))
     if gateway_keys is None:
