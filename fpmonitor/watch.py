@@ -14,22 +14,27 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import msgspec
+
+from fpmonitor.answers.check import report_check
+from fpmonitor.answers.standing import Problem, Standing, changes, is_news, judged, next_steps
 from fpmonitor.decide.horizon import identity_of
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import FpmonitorError, InputError
+from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, UnknownNameError
 from fpmonitor.logs import ColumnMap, is_log
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.database import Database
 from fpmonitor.store.files import NO_PATIENCE, Patience
+from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
     FileState,
     last_checked,
-    last_verdict,
     mark_delivered,
     read_files,
     reading_of,
@@ -37,15 +42,16 @@ from fpmonitor.store.watching import (
     remember_file,
     stored_data,
     undelivered_notices,
+    users_of_the_future,
 )
+from fpmonitor.store.windows import end_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import date
-    from pathlib import Path
 
     from fpmonitor.answers.check import CheckReport, Outcome
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.store.watching import Notice
     from fpmonitor.store.windows import Period
 
@@ -190,8 +196,15 @@ class Watch:
     def outcome(self) -> Outcome | None:
         """Outcome of the last check, null where there was none."""
         with self._settings.open_database() as database:
-            verdict = last_verdict(database, self._watched)
-        return None if verdict is None else verdict["outcome"]
+            standing = _known(last_checked(database, self._watched)[1])
+        return None if standing is None else standing.outcome
+
+    @property
+    def refused(self) -> list[str]:
+        """Files in the folder that could not be read."""
+        known = self._known or {}
+        refused = [path for path in sorted(self._seen) if path in known and known[path].refused]
+        return [str(Path(path).relative_to(self._settings.folder)) for path in refused]
 
     def _settled(self) -> list[str]:
         """Find logs in the folder that are no longer written to, in the order of their names."""
@@ -253,15 +266,42 @@ class Watch:
         self._known = (self._known or {}) | {path: known}
 
     def _check(self) -> None:
-        settings = self._settings
+        settings, now = self._settings, datetime.now(UTC)
         with settings.open_database() as database:
-            data = stored_data(database)
-            if data is None:
+            stored = stored_data(database)
+            if stored is None and not self.refused:
                 return
-            if settings.by is not None:
-                data += f"/{datetime.now(UTC):%Y-%m-%d}"
-            if data == last_checked(database, self._watched):
-                return
+            day = "" if settings.by is None else f"/{now:%Y-%m-%d}"
+            data = "/".join([f"{stored}{day}", *self.refused])
+            checked, known = last_checked(database, self._watched)
+            early = users_of_the_future(database, now)
+        if data == checked:
+            return
+        before, report = _known(known), None
+        after = replace(before or Standing(outcome="cannot tell"), outcome="cannot tell")
+        problems = [_refused(file) for file in self.refused] + self._in_the_future(early)
+        try:
+            if stored is not None:
+                report, after = self._judge(before, now)
+                problems += after.problems
+                self._checked(report)
+        except (UndecidableError, UnknownNameError) as error:
+            self._note(f"cannot be checked: {error}")
+            problems.append(_CANNOT_JUDGE)
+        after = replace(after, problems=tuple(problems))
+        with settings.open_database() as database:
+            record_check(
+                database,
+                self._watched,
+                decision=identity_of(settings.decision),
+                data=data,
+                standing=msgspec.json.encode(after).decode(),
+                body=self._message(before, after, report) if is_news(before, after) else None,
+            )
+
+    def _judge(self, before: Standing | None, now: datetime) -> tuple[CheckReport, Standing]:
+        """Check the list, and look for APIs and windows that should be there."""
+        settings, policy = self._settings, self._settings.decision.policy
         with settings.open_monitor() as monitor:
             report = monitor.check(
                 settings.decision,
@@ -269,21 +309,72 @@ class Watch:
                 by=settings.by,
                 new_users=settings.new_users,
             )
-        self._checked(report)
-        content = report.to_json()
-        # Limits move with every log: they are told, and are no news.
-        verdict: dict[str, Any] = {"outcome": report.outcome, "sets": report.listed()}
-        if report.alarm is not None and report.alarm.raised:
-            verdict["alarm"] = True
-        with settings.open_database() as database:
-            record_check(
-                database,
-                self._watched,
-                decision=identity_of(settings.decision),
-                data=data,
-                verdict=verdict,
-                body=content,
-            )
+            window = Window(report.since, report.until, settings.decision.source)
+            apis = {*monitor.population(window=window).publishable_apis(policy.k)}
+        after = judged(before, report, now=now.isoformat(timespec="seconds"))
+        problems = [_vanished(api, policy.k) for api in report.lacking]
+        seen = {*policy.candidates} if before is None else {*before.apis, *policy.candidates}
+        if before is not None and before.apis:
+            problems += [_appeared(api) for api in sorted(apis - seen)]
+        problems += self._without_logs(before, report, now)
+        return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
+
+    def _without_logs(
+        self, before: Standing | None, report: CheckReport, now: datetime
+    ) -> list[Problem]:
+        """Tell that windows are missing: between two that were checked, or for a whole one now."""
+        by = self._settings.by
+        if by is None or report.since is None or report.until is None:
+            return []
+        last = report.until
+        if before is not None and before.until is not None:
+            known = datetime.fromisoformat(before.until)
+            if report.since > known:
+                return [_no_logs(by, known)]
+        waited = end_of(end_of(last, by), by) <= now.replace(tzinfo=None)
+        return [_no_logs(by, last)] if waited else []
+
+    def _in_the_future(self, users: int) -> list[Problem]:
+        """Tell of visits whose clock is ahead; others only where k users have such visits."""
+        if users:
+            self._note(f"{users:,} users have visits of the future, which no window holds yet")
+        return [_FUTURE] if users >= self._settings.decision.policy.k else []
+
+    def _message(
+        self, before: Standing | None, after: Standing, report: CheckReport | None
+    ) -> dict[str, Any]:
+        """Return what others are told: what is certain now, what to do, and the last check."""
+        decision = self._settings.decision
+        told: dict[str, Any] = {
+            "was": None if before is None else before.state,
+            "state": after.state,
+            "changed": [],
+            "problems": [asdict(problem) for problem in after.problems],
+            "next": next_steps(decision, after, by=self._settings.by),
+        }
+        if report is None:
+            return told | {"outcome": after.outcome, "sets": [], "users": None}
+        is_worse = bool(after.above - (before.above if before else frozenset()))
+        told["changed"] = changes(
+            before,
+            after,
+            report.limits,
+            without_automation=self._without_automation(report) if is_worse else {},
+        )
+        return told | report.to_json()
+
+    def _without_automation(self, report: CheckReport) -> Mapping[ApiSet, tuple[float, float]]:
+        """Return the limits of each set without browsers that look automated."""
+        decision = self._settings.decision
+        if decision.view.drop_automation:
+            return {}
+        decision = replace(decision, view=replace(decision.view, drop_automation=True))
+        with self._settings.open_monitor() as monitor:
+            users = monitor.population_as(decision, window=Window(report.since, report.until))
+            try:
+                return report_check(users, decision).limits
+            except UndecidableError:
+                return {}
 
     def _tell(self) -> None:
         with self._settings.open_database() as database:
@@ -297,6 +388,42 @@ class Watch:
                 raise
             with self._settings.open_database() as database:
                 mark_delivered(database, notice)
+
+
+_CANNOT_JUDGE = Problem(
+    kind="cannot judge",
+    what="users",
+    text="the logs hold too few users for a check, or none of the APIs of the list",
+)
+_FUTURE = Problem(
+    kind="future",
+    what="visits",
+    text="visits have a time of the future; no window holds them before it has passed",
+)
+
+
+def _refused(file: str) -> Problem:
+    text = f"{file} cannot be read; `fpmonitor ingest` tells why"
+    return Problem(kind="refused", what=file, text=text)
+
+
+def _no_logs(by: Period, since: datetime) -> Problem:
+    text = f"the {by} from {since:%Y-%m-%d} on has too few users for a check, or no logs"
+    return Problem(kind="no logs", what=f"{since:%Y-%m-%d}", text=text)
+
+
+def _vanished(api: str, k: int) -> Problem:
+    text = f"fewer than {k} users have a value of {api}; it counts as one that all share"
+    return Problem(kind="vanished", what=api, text=text)
+
+
+def _appeared(api: str) -> Problem:
+    text = f"{api} is new in the logs, and the decision knows nothing of it"
+    return Problem(kind="appeared", what=api, text=text)
+
+
+def _known(standing: str | None) -> Standing | None:
+    return None if standing is None else msgspec.json.decode(standing, type=Standing)
 
 
 def run_command(command: str) -> Callable[[Notice], None]:

@@ -27,14 +27,15 @@ from fpmonitor.cli.options import (
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
 from fpmonitor.decide.decision import read_decision
-from fpmonitor.errors import FpmonitorError, PolicyError, StoreError
+from fpmonitor.errors import FpmonitorError, InputError, PolicyError, StoreError
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
 from fpmonitor.render.check_files import sentences, to_github, to_junit, to_sarif
 from fpmonitor.render.figures import of_trend
+from fpmonitor.render.numbers import between
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import PARTS, Division, Period
-from fpmonitor.watch import Watch, WatchSettings, post_to, run_command
+from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -310,15 +311,32 @@ def watch(
     )
     reading.column_map()  # what is wrong with the settings is said at once
     if once:
+        return _watch_once(watching, settle, quiet=quiet)
+    _keep_watching(watching, every, quiet=quiet)
+    return 0
+
+
+def _watch_once(watching: Watch, settle: float, *, quiet: bool) -> int:
+    """Do what there is to do; a violation is never hidden by a failed delivery or a broken file."""
+    failed: DeliveryError | None = None
+    try:
         watching.step()
         if watching.waiting:
             time.sleep(settle)
             watching.step()
-        if watching.outcome is None:
-            note("cannot tell: no log has been stored yet", quiet=quiet)
-        return _EXITS[watching.outcome]
-    _keep_watching(watching, every, quiet=quiet)
-    return 0
+    except DeliveryError as error:
+        failed = error
+    code, refused = _EXITS[watching.outcome], watching.refused
+    if watching.outcome is None:
+        note("cannot tell: no log has been stored yet", quiet=quiet)
+    if code != EXIT_VIOLATED and failed is not None:
+        raise failed
+    if code != EXIT_VIOLATED and refused:
+        raise InputError(
+            f"not all files of the folder can be read, such as {refused[0]}",
+            hint="mend it, say how logs are read, or take it out of the folder",
+        )
+    return code
 
 
 def _note_check(report: CheckReport, *, quiet: bool) -> None:
@@ -350,7 +368,20 @@ def _print_notice(notice: Notice) -> None:
     if not sys.stdout.isatty():
         emit(json.dumps(body, ensure_ascii=False) + "\n", None)
         return
-    was = "" if body["was"] is None else f" (was: {body['was']})"
-    above = [", ".join(line["apis"]) for line in body["sets"] if line["verdict"] == "block"]
-    listed = "".join(f"\n  above the budget: {apis}" for apis in above)
-    emit(f"{body['outcome']}{was}{listed}\n", None)
+    was = "" if body["was"] in {None, body["state"]} else f" (was: {body['was']})"
+    lines = [f"{body['state']}{was}"]
+    lines += [
+        f"  {', '.join(change['apis'])}: {_WORDS[change['now']]} since {change['since'][:10]} "
+        f"({between(change['lower'], change['upper'])})"
+        for change in body["changed"]
+        if change["was"] is not None or change["now"] == "block"
+    ]
+    lines += [f"  {problem['text']}" for problem in body["problems"]]
+    lines += [f"  next: {command}" for command in body["next"]]
+    emit("\n".join(lines) + "\n", None)
+
+
+_WORDS = {
+    "allow": "within the budget again",
+    "block": "above the budget",
+}

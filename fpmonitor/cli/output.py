@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
+from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import write_bytes
@@ -45,10 +46,25 @@ def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> No
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Options for the form of an answer, and where it goes."""
+    """Options for the form of an answer, and where it goes.
+
+    Raises
+    ------
+    InputError
+        The file is called JSON, and the form is another one.
+    """
 
     output_format: FORMAT = None
     output: OUTPUT = None
+
+    def __post_init__(self) -> None:
+        """Refuse before there is an answer: it may take minutes."""
+        wanted, output = self.output_format, self.output
+        if wanted not in {None, "json"} and output and output.suffix.lower() == ".json":
+            raise InputError(
+                f"{output}: with --format {wanted} it would hold no JSON",
+                hint="leave --format away, or call the file otherwise",
+            )
 
     def show(self, answer: Output) -> None:
         """Write an answer."""

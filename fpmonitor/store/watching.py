@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.store.names import known_names
+from fpmonitor.store.snapshot import naive_utc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from fpmonitor.logs import ColumnMap
     from fpmonitor.store.database import Database
@@ -82,16 +85,16 @@ def stored_data(database: Database) -> str | None:
     return "/".join(map(str, numbers)) if numbers[0] else None
 
 
-def last_checked(database: Database, watched: str) -> str | None:
-    """Return the data that were checked last; None where there were none."""
-    rows = database.rows("watch/last_data", decision=watched)
-    return rows[0][0] if rows else None
+def users_of_the_future(database: Database, now: datetime) -> int:
+    """Count users of visits whose time is more than a day ahead."""
+    moment = naive_utc(now + timedelta(days=1))
+    return int(database.rows("watch/future", moment=moment)[0][0])
 
 
-def last_verdict(database: Database, watched: str) -> dict[str, Any] | None:
-    """Return the verdict on a decision that was noticed last."""
-    rows = database.rows("watch/last_verdict", decision=watched)
-    return None if not rows else dict(json.loads(rows[0][0]))
+def last_checked(database: Database, watched: str) -> tuple[str | None, str | None]:
+    """Return the data that were checked last, and what was known then as JSON; null before."""
+    rows = database.rows("watch/last", decision=watched)
+    return rows[0] if rows else (None, None)
 
 
 def record_check(
@@ -100,10 +103,10 @@ def record_check(
     *,
     decision: str,
     data: str,
-    verdict: Mapping[str, Any],
-    body: Mapping[str, Any],
-) -> bool:
-    """Record that a decision was checked on some data, and a notice if its verdict has changed.
+    standing: str,
+    body: Mapping[str, Any] | None,
+) -> None:
+    """Record that a decision was checked on some data, and a notice if there is news.
 
     Parameters
     ----------
@@ -113,31 +116,23 @@ def record_check(
         What is watched, and the digest of its decision.
     data
         Name of the data, as of `stored_data`.
-    verdict
-        What is compared with the last verdict.
+    standing
+        What is known now, as JSON.
     body
-        What a notice tells; the number is added as `id`, the outcome of before as `was`.
-
-    Returns
-    -------
-    bool
-        Whether there is a new notice.
+        What a notice tells, to which its number is added as `id`; null where there is no news.
     """
-    before = last_verdict(database, watched)
     with database.transaction():
-        database.run("watch/remember_data", decision=watched, data=data)
-        if before == verdict:
-            return False
+        database.run("watch/remember", decision=watched, data=data, standing=standing)
+        if body is None:
+            return
         number = int(database.rows("watch/next_notice_id")[0][0])
-        was = None if before is None else before["outcome"]
         database.run(
             "watch/add_notice",
             notice=number,
             decision=watched,
-            verdict=json.dumps(verdict),
-            body=json.dumps({"id": number, "decision": decision, "was": was, **body}),
+            verdict=standing,
+            body=json.dumps({"id": number, "decision": decision, **body}),
         )
-    return True
 
 
 def undelivered_notices(database: Database, watched: str) -> list[Notice]:

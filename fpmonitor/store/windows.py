@@ -111,7 +111,7 @@ def list_spans(
     spans = []
     for since, visits, first, last in rows:
         begin = max(since, naive_utc(window.since) or since)
-        end = min(_end(since, division), naive_utc(window.until) or datetime.max)  # noqa: DTZ901
+        end = min(end_of(since, division), naive_utc(window.until) or datetime.max)  # noqa: DTZ901
         spans.append(
             Span(
                 name=f"{begin:%Y-%m-%d}",
@@ -287,7 +287,8 @@ def _without_unobserved(
     return {api: column[~silent] for api, column in codes.items()}
 
 
-def _end(since: datetime, period: Division) -> datetime:
+def end_of(since: datetime, period: Division) -> datetime:
+    """Return when the calendar window that begins at a moment ends."""
     if period == "month":
         return (since.replace(day=1) + timedelta(days=32)).replace(day=1)
     return since + timedelta(days=7 if period == "week" else 1)

@@ -141,8 +141,8 @@ def test_an_api_that_vanished_counts_as_one_value(
     [found] = json.loads(capsys.readouterr().out)
     assert (found["apis"], found["verdict"]) == (["a,b: 1%", "c\nd"], "allow")
     assert 0 <= found["lower"] < found["upper"] < 0.05
-    assert check(folder, "only a", "--format", "github") == 0
-    assert "; fewer than 10 users have a value of c%0Ad" in capsys.readouterr().out
+    assert check(folder, "only a", "--format", "sarif") == 0
+    assert "; fewer than 10 users have a value of c\\nd" in capsys.readouterr().out
     assert check(folder, "only z") == 2  # the log of something else
 
 
@@ -211,7 +211,7 @@ def test_sarif_has_what_its_schema_requires(
     assert outcomes == [("pass", "none"), ("fail", "error")]
 
 
-def test_github_commands_are_one_escaped_line_a_set(
+def test_github_commands_are_one_escaped_line_a_set_that_does_not_hold(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert check(folder, "second", "--by", "day", "--format", "github") == 1
@@ -222,9 +222,13 @@ def test_github_commands_are_one_escaped_line_a_set(
         r"than 10 \([89]\d\.\d to 100\.0 %25, budget 5 %25\)$",
         line,
     )
+    assert check(folder, "first", "--format", "github") == 0
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("::notice ")
+    assert line.endswith("::1 of 1 sets hold")
 
 
-def test_too_few_users_are_an_error_in_junit_and_open_in_sarif(
+def test_too_few_users_are_skipped_in_junit_and_open_in_sarif(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     few = tmp_path / "few.jsonl"
@@ -234,7 +238,9 @@ def test_too_few_users_are_an_error_in_junit_and_open_in_sarif(
         monitor.ingest([str(few)])
     arguments = ["check", str(folder / "decision.json"), "--db", str(tmp_path / "few"), "--format"]
     assert run([*arguments, "junit"]) == 3
-    assert ET.fromstring(capsys.readouterr().out).attrib["errors"] == "1"
+    suites = ET.fromstring(capsys.readouterr().out)
+    assert [suites.attrib[name] for name in ("errors", "skipped")] == ["0", "1"]
+    assert len(suites.findall("testsuite/testcase/skipped")) == 1
     assert run([*arguments, "sarif"]) == 3
     [result] = json.loads(capsys.readouterr().out)["runs"][0]["results"]
     assert (result["kind"], result["level"]) == ("open", "none")

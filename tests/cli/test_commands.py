@@ -201,3 +201,12 @@ def test_times_and_lists_may_be_settings(
     assert run(["exposure"]) == 0
     [report] = json.loads(capsys.readouterr().out)
     assert report["users"] == 50
+
+
+def test_a_file_called_json_never_holds_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "decision.json"
+    assert run(["decide", "--db", "none.duckdb", "-o", str(output), "--format", "table"]) == 2
+    assert "decision.json: with --format table it would hold no JSON" in capsys.readouterr().err
+    assert not output.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,7 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,10 +172,12 @@ def test_a_refused_file_is_read_once_logs_are_read_in_another_way(
         return code, capsys.readouterr().err
 
     code, said = watch()
-    assert code == 3
+    assert code == 2
     assert "--user uid" in said
-    assert "cannot tell: no log has been stored yet" in said
-    assert watch() == (3, "cannot tell: no log has been stored yet\n")  # and is not tried again
+    assert "such as 1.jsonl" in said
+    code, said = watch()
+    assert code == 2
+    assert "--user uid" not in said  # it is not tried again, and still said
     Path("fpmonitor.toml").write_text('[ingest]\nuser = "uid"\n', encoding="utf-8")
     assert watch()[0] == 0
     # A name that looks like an id, until the database knows it for an API.
@@ -199,7 +204,7 @@ def test_a_running_watch_sees_that_its_column_map_changed(
     settings = replace(settings, column_map=lambda: ColumnMap.from_toml(columns))
     watch = Watch(settings, deliver=[])
     watch.step()
-    assert watch.outcome is None
+    assert watch.outcome == "cannot tell"
     columns.write_text('[columns]\nuser = "uid"\n', encoding="utf-8")
     watch.step()
     assert watch.outcome == "holds"
@@ -403,3 +408,166 @@ def test_once_ends_as_check_does(
     assert run(arguments) == 1
     [line] = capsys.readouterr().out.splitlines()
     assert json.loads(line)["outcome"] == "violated"
+
+
+# ---- A year in small: what somebody on call is told, and what not
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def day_log(folder: Path, day: int | str, users: range, **apis: Callable[[int], Any]) -> Path:
+    """A log of one day, counted from the first; or of a date."""
+    date = day if isinstance(day, str) else f"{START + timedelta(days=day):%Y-%m-%d}"
+    path = folder / f"{date}.jsonl"
+    rows = [
+        {"user": f"u{user}", "time": f"{date}T12:00:00Z"}
+        | {api: value(user) for api, value in apis.items()}
+        for user in users
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def on_population(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The set {a, b} is allowed for a population, decided on 2,000 users."""
+    folder = tmp_path_factory.mktemp("on-population")
+    log_of = day_log(folder, 0, range(2000), a=lambda u: u % 3, b=lambda u: u % 2)
+    with Monitor(folder / "db", create=True) as monitor:
+        monitor.ingest([str(log_of)])
+        decided = monitor.decide(k=5, population=2000, budget=0.05)
+    assert decided.allow == (("a", "b"),)
+    path = folder / "decision.json"
+    path.write_text(json.dumps(decided.to_json()), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def daily(
+    on_population: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[int], tuple[int, list[dict[str, Any]], str]]:
+    """Run the command at the end of a day: its exit code, notices and stderr."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+
+    class Clock(datetime):
+        today = START
+
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return cls.today.astimezone(tz)
+
+    for module in ("fpmonitor.watch", "fpmonitor.monitor"):
+        monkeypatch.setattr(f"{module}.datetime", Clock)
+    arguments = ["watch", str(folder), "--decision", str(on_population), "--by", "day", "--once"]
+    arguments += ["--settle", "0", "--new-users", "--db", str(tmp_path / "db")]
+
+    def at_the_end_of(day: int) -> tuple[int, list[dict[str, Any]], str]:
+        Clock.today = START + timedelta(days=day + 1, hours=3)
+        output, said = io.StringIO(), io.StringIO()
+        with redirect_stdout(output), redirect_stderr(said):
+            code = run(arguments)
+        lines = output.getvalue().splitlines()
+        return code, [json.loads(line) for line in lines], said.getvalue()
+
+    return at_the_end_of
+
+
+def good(folder: Path, day: int, *, users: int = 1000) -> None:
+    first = 10_000 * day
+    day_log(folder, day, range(first, first + users), a=lambda u: u % 3, b=lambda u: u % 2)
+
+
+def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    codes, told = [], []
+    for day in range(8):
+        if day == 4:
+            day_log(folder, day, range(40_000, 41_000), a=lambda u: u, b=lambda u: u % 2)
+        else:
+            good(folder, day, users=30 if day in {1, 2, 6} else 1000)
+        code, notices, _ = daily(day)
+        codes.append(code)
+        told += [(day, notice) for notice in notices]
+    assert codes == [0, 3, 3, 0, 1, 0, 3, 0]
+    assert [(day, body["was"], body["state"]) for day, body in told] == [
+        (0, None, "holds"),
+        (4, "holds", "violated"),
+        (5, "violated", "holds"),
+    ]
+    violated, recovered = told[1][1], told[2][1]
+    [change] = violated["changed"]
+    assert (change["apis"], change["was"], change["now"]) == (["a", "b"], "allow", "block")
+    assert change["since"] == "2026-01-05T00:00:00"
+    assert 0.5 < change["lower"] <= change["upper"] <= 1
+    assert change["without_automation"] == [change["lower"], change["upper"]]
+    assert violated["next"][0] == "fpmonitor trend --by day --apis a,b --k 5"
+    assert [found["now"] for found in recovered["changed"]] == ["allow"]
+    assert daily(7)[:2] == (0, [])
+
+
+def test_each_thing_in_the_way_is_told_once(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+
+    def problems(day: int) -> tuple[int, list[tuple[str, str]]]:
+        code, notices, _ = daily(day)
+        return code, [(p["kind"], p["what"]) for body in notices for p in body["problems"]]
+
+    (folder / "broken.jsonl").write_text("[1, 2]\n", encoding="utf-8")
+    assert problems(0) == (2, [("refused", "broken.jsonl")])
+    assert problems(0) == (2, [])
+    (folder / "broken.jsonl").unlink()
+    good(folder, 0)
+    assert problems(0) == (0, [])
+    # Clocks of the future: of few users others learn nothing.
+    day_log(folder, "2099-01-01", range(900, 903), a=lambda _: 0, b=lambda _: 0)
+    code, notices, said = daily(0)
+    assert (code, notices) == (0, [])
+    assert "3 users have visits of the future" in said
+    day_log(folder, "2099-01-02", range(903, 910), a=lambda _: 0, b=lambda _: 0)
+    assert problems(0) == (0, [("future", "visits")])
+    good(folder, 1)
+    assert problems(1) == (0, [])
+    # A source falls silent: told when a whole day is missing, once.
+    assert problems(2) == (0, [])
+    assert problems(3) == (0, [("no logs", "2026-01-03"), ("future", "visits")][::-1])
+    assert problems(4) == (0, [])
+    # An API comes under another name.
+    rename = {"a": lambda u: u % 3, "B": lambda u: u % 2}
+    day_log(folder, 5, range(50_000, 51_000), **rename)
+    code, found = problems(5)
+    assert {kind: what for kind, what in found if kind != "future"} == {
+        "vanished": "b",
+        "appeared": "B",
+        "no logs": "2026-01-03",
+    }
+    day_log(folder, 6, range(60_000, 61_000), **rename)
+    assert problems(6)[1] == []
+
+
+def test_a_watch_that_cannot_judge_says_so(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    day_log(tmp_path / "in", 3, range(1000), a=lambda u: u % 3, b=lambda u: u % 2)
+    code, [notice], said = daily(0)  # all visits are of the future
+    assert code == 3
+    assert {problem["kind"] for problem in notice["problems"]} == {"cannot judge", "future"}
+    assert (notice["outcome"], notice["sets"]) == ("cannot tell", [])
+    assert "cannot be checked: no day that is over has enough users" in said
+    assert daily(0)[:2] == (3, [])
+    code, [notice], _ = daily(3)
+    assert (code, notice["was"], notice["state"]) == (0, "cannot tell", "holds")
+
+
+def test_a_violation_is_not_hidden_by_a_failed_delivery_or_a_broken_file(
+    settings: WatchSettings, decision: Path
+) -> None:
+    log(settings.folder, "1.jsonl", range(1000, 1040), "telling")
+    (settings.folder / "2.jsonl").write_text("[1, 2]\n", encoding="utf-8")
+    arguments = ["watch", str(settings.folder), "--decision", str(decision), "--once"]
+    arguments += ["--settle", "0", "--db", str(settings.database), "--command", "/no/such/program"]
+    assert run(arguments) == 1

@@ -1,0 +1,176 @@
+"""What is known of a watched list: certain verdicts, and what keeps it from being judged."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from fpmonitor.answers.check import Outcome  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.decide.decision import Verdict  # noqa: TC001 -- msgspec reads the annotation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fpmonitor.answers.check import CheckReport
+    from fpmonitor.decide.decision import ApiSet, Decision
+
+ProblemKind = Literal["refused", "no logs", "cannot judge", "future", "vanished", "appeared"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something that keeps a list from being judged, or that its decision knows nothing of.
+
+    Attributes
+    ----------
+    kind, what
+        What it is, and of which file, window or API; told once.
+    text
+        A sentence without values.
+    """
+
+    kind: ProblemKind
+    what: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetStanding:
+    """What was certain of one set last: its verdict, `undecided` before there was one, and when."""
+
+    apis: tuple[str, ...]
+    verdict: Verdict
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What is known of a watched list.
+
+    Attributes
+    ----------
+    outcome
+        Of the last check.
+    sets
+        What was certain of each set last.
+    alarm
+        Whether the windows so far raise an alarm.
+    problems
+        What is in the way.
+    apis
+        Names of APIs that others may see, so that a new one shows.
+    until
+        End of the newest window that was checked; null without windows.
+    """
+
+    outcome: Outcome
+    sets: tuple[SetStanding, ...] = ()
+    alarm: bool = False
+    problems: tuple[Problem, ...] = ()
+    apis: tuple[str, ...] = ()
+    until: str | None = None
+
+    @property
+    def state(self) -> Outcome:
+        """Verdict on the whole list by what was certain of each set last."""
+        verdicts = {found.verdict for found in self.sets}
+        if "block" in verdicts:
+            return "violated"
+        return "cannot tell" if "undecided" in verdicts or not verdicts else "holds"
+
+    @property
+    def above(self) -> frozenset[ApiSet]:
+        """Sets that are above the budget, as far as is known."""
+        return frozenset(found.apis for found in self.sets if found.verdict == "block")
+
+
+def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standing:
+    """Return what is known after a check; a set that cannot be told is what it was known to be.
+
+    Parameters
+    ----------
+    before
+        What was known, null at first.
+    report
+        The check.
+    now
+        When it was made, where it is of no window.
+    """
+    known = {} if before is None else {found.apis: found for found in before.sets}
+    since = now if report.since is None else report.since.isoformat()
+    sets = []
+    for apis, verdict in report.verdicts.items():
+        found = known.get(apis, SetStanding(apis=apis, verdict="undecided", since=since))
+        certain = verdict not in {"undecided", found.verdict}
+        sets.append(replace(found, verdict=verdict, since=since) if certain else found)
+    return Standing(
+        outcome=report.outcome,
+        sets=tuple(sets),
+        alarm=report.alarm is not None and report.alarm.raised,
+        until=None if report.until is None else report.until.isoformat(),
+    )
+
+
+def is_news(before: Standing | None, after: Standing) -> bool:
+    """Whether somebody should be told: of a certain change, an alarm, or a new problem."""
+    if before is None:
+        return True
+    known = {(problem.kind, problem.what) for problem in before.problems}
+    return (before.state, before.above, before.alarm) != (
+        after.state,
+        after.above,
+        after.alarm,
+    ) or not {(problem.kind, problem.what) for problem in after.problems} <= known
+
+
+def changes(
+    before: Standing | None,
+    after: Standing,
+    limits: Mapping[ApiSet, tuple[float, float]],
+    *,
+    without_automation: Mapping[ApiSet, tuple[float, float]],
+) -> list[dict[str, Any]]:
+    """Return the sets of which something else is certain now.
+
+    Parameters
+    ----------
+    before, after
+        What was known, null at first, and what is.
+    limits, without_automation
+        Limits of the exposure of each set in the last check, shares; and without browsers that look
+        automated, where that was looked at.
+    """
+    was = {} if before is None else {found.apis: found.verdict for found in before.sets}
+    return [
+        {
+            "apis": list(found.apis),
+            "was": was.get(found.apis),
+            "now": found.verdict,
+            "since": found.since,
+            "lower": limits[found.apis][0],
+            "upper": limits[found.apis][1],
+            "without_automation": without_automation.get(found.apis),
+        }
+        for found in after.sets
+        if found.apis in limits and was.get(found.apis) != found.verdict
+    ]
+
+
+def next_steps(decision: Decision, after: Standing, *, by: str | None) -> list[str]:
+    """Return commands for a shell that help with what was found."""
+    policy, steps = decision.policy, []
+    if after.above:
+        apis = ",".join(min(after.above))
+        steps.append(["trend", "--by", by or "week", "--apis", apis, "--k", str(policy.k)])
+    for problem in after.problems:
+        if problem.kind == "refused":
+            steps.append(["ingest", problem.what])
+    kinds = {problem.kind for problem in after.problems}
+    if "no logs" in kinds:
+        steps.append(["db", "batches"])
+    if after.above or kinds & {"appeared", "vanished"}:
+        users = ["--setting", "sample"] if policy.delta is None else ["-n", str(policy.population)]
+        question = ["--k", str(policy.k), *users, "--budget", f"{policy.budget:.10g}"]
+        steps.append(["decide", *question, "-o", "new.json"])
+    return [shlex.join(["fpmonitor", *step]) for step in steps]

@@ -1,1 +1,0 @@
-INSERT OR REPLACE INTO watched_decision VALUES ($decision, 0, $data)
