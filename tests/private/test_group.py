@@ -82,7 +82,7 @@ def test_no_store_holds_more_together_than_the_released_set(
     first, last = asked
     released = len(found.comparison.apis)
     for name, ask, largest in (("marginals.db", first, 1), ("released.db", last, released)):
-        with Store(folder / name, STUDY, "recipient") as store:
+        with Store(folder / name, STUDY, ask.recipient) as store:
             rows = store.rows("private/counts", ask=ask.id)
         assert {len(json.loads(tokens)) for _, tokens, _ in rows} == {largest}
         assert sum(users for _, _, users in rows) == 60 * len(ask.sets)

@@ -18,9 +18,10 @@ from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import STUDY
-from fpmonitor.private.commands.output import by_round, counts_of, read_selection
+from fpmonitor.private.commands.output import counts_of, read_selection
 from fpmonitor.private.files import digest_of, parts_of
 from fpmonitor.private.status import RoleStatus
+from fpmonitor.private.store import ClosedAsk
 from fpmonitor.private.study import CollectionRequest, RecipientRole, Role, Study
 from fpmonitor.private.wire import MAX_BATCH_BYTES
 from fpmonitor.safe_files import read_bytes, untyped, write_bytes
@@ -194,7 +195,7 @@ def shuffle(
                 outcomes.update(shuffler.take([body])[0].outcomes)
                 shuffler.release()
         for one in asks if close else []:
-            if dropped := shuffler.close_ask(one.id, drop=drop):
+            if dropped := shuffler.close_ask(one.id, drop=drop).dropped:
                 outcomes["below the minimum"] += dropped
         written = [] if folder is None else _write_batches(shuffler, folder)
         delivered = not services or _delivery(shuffler, services).send_all()
@@ -246,9 +247,7 @@ def analyze(
         if promise is not None:
             selection = read_selection(promise)
             digest = digest_of(selection)
-            asks = [
-                one for one in by_round(analyst) if one.promise and one.promise.digest == digest
-            ]
+            asks = [one for one in analyst.asks if one.promise and one.promise.digest == digest]
             if not asks:
                 raise InputError(
                     f"{promise}: no request in the store was signed for this selection"
@@ -266,7 +265,7 @@ def _counted(
     """Take batches, and return their outcomes and the counts of all requests."""
     return {
         "messages": _take_batches(role, batches or [], drop=drop),
-        "asks": [counts_of(role, one, unsafe=unsafe) for one in by_round(role)],
+        "asks": [counts_of(role, one, unsafe=unsafe) for one in role.asks],
     }
 
 
@@ -283,7 +282,7 @@ def close(*, ask: PATH_OF_ASK, drop: DROP = False, at: RoleService) -> None:
     question = CollectionRequest.read(ask)
     with at.open() as service:
         answer = service.post(f"/asks/{question.id.hex()}/{'drop' if drop else 'close'}", b"", "")
-    dropped = answer.read(dict[str, int])["dropped"]
+    dropped = answer.read(ClosedAsk).dropped
     deleted = f"; {dropped:,} messages, below the minimum, were deleted" if dropped else ""
     note(f"ask {question.id.hex()} is closed{deleted}")
 

@@ -35,7 +35,7 @@ from fpmonitor.private.hierarchy import next_ask, simulate
 from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
 from fpmonitor.private.selection import select as select_set
-from fpmonitor.private.store import Store, read_counts
+from fpmonitor.private.store import Store, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
     RecipientRole,
@@ -138,11 +138,13 @@ class CuratorFiles:
         """Read the counts of the epoch."""
         study = Study.read(self.study)
         counts: dict[ApiSet, Tuples] = {}
-        with Store(self.store, study, "recipient") as store:
+        with Store(self.store, study, "curator") as store:
             asks = [ask for ask in store.asks.values() if ask.epoch == self.epoch]
             for ask in sorted(asks, key=lambda one: one.round):
                 if ask.recipient == "curator" and not ask.randomise:
                     counts = {**read_counts(store, ask), **counts}
+            for missing in incomplete(store, asks):
+                note(f"not all answers are here: {missing}")
         if not counts:
             raise InputError(
                 f"{self.store}: no counts of epoch {self.epoch}",
@@ -279,6 +281,9 @@ def redact(
         document={name: part for name, part in untyped(plan).items() if name != "rules"},
     )
     show(answer, output_format, None)
+    for one in plan.per_api:
+        if not one.kept:
+            note(f"nothing of {one.api} is kept: drop this API from the set instead")
     if not plan.within_budget:
         raise UndecidableError(
             "no rules found that bring the exposure within the budget",
