@@ -215,7 +215,7 @@ class Monitor(Closing):
     def rejects(self, *, most: int = 100) -> list[RejectedRecord]:
         """List records that were not stored, the first of each batch; excerpts show their form."""
         return [
-            RejectedRecord(source, line, reason, masked_text(excerpt))
+            RejectedRecord(source, line, reason, masked_text(excerpt or ""))
             for source, line, reason, excerpt in self.database.rows("report/rejects", most=most)
         ]
 

@@ -15,7 +15,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.render import store
 from fpmonitor.sql import statement
 from fpmonitor.store.upkeep import compact as write_anew
-from fpmonitor.store.upkeep import forget_before, forget_key, forget_user
+from fpmonitor.store.upkeep import forget_before, forget_key, forget_user, let_in
 from fpmonitor.store.upkeep import verify as verify_database
 
 if TYPE_CHECKING:
@@ -54,17 +54,34 @@ def forget(
             "--key", help="Delete what came to the service by the write key of this name."
         ),
     ] = None,
+    let_in_again: Annotated[
+        bool,
+        typer.Option(
+            "--undo",
+            help="With --user: store the user again from now on.",
+        ),
+    ] = False,
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,
 ) -> None:
-    """Delete visits, and every trace of them in the file."""
+    """Delete visits, and every trace of them in the file.
+
+    Of a user, a keyed digest of the id stays, by which no log brings the user back.
+    """
     name = os.environ.get(_USER_VARIABLE, "") if user else ""
-    if (before is not None) + user + (key is not None) != 1 or (user and not name):
+    if (
+        (before is not None) + user + (key is not None) != 1
+        or (user and not name)
+        or (let_in_again and not user)
+    ):
         raise InputError(
-            "db forget: give either --before TIME, --key NAME or --user",
+            "db forget: give either --before TIME, --key NAME or --user (with it, --undo)",
             hint=f"with --user, put the id into {_USER_VARIABLE}, not on the command line",
         )
     with open_database(db) as database:
+        if let_in_again:
+            let_in(database, name)
+            return
         if key is not None:
             visits = forget_key(database, key)
         elif before is not None:

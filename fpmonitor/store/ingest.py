@@ -57,6 +57,7 @@ _NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}")
 class BatchReport:
     """What became of the records of one log: read = stored + duplicates + rejected.
 
+    Records of users who were forgotten count as duplicates: they bring nothing that is stored.
     `rows_are_visits` where the log names no users, so that each record counts as one; `reason` is
     the commonest one for which records were rejected.
     """
@@ -331,6 +332,8 @@ def _staged(database: Database, scan: Scan) -> Scan:
     try:
         with database.transaction():
             _stage(database, scan)
+            if database.rows("ingest/any_forgotten")[0][0]:
+                database.run("ingest/mark_forgotten")
     except InexactReadingError:
         return _staged(database, _exact(scan))
     return scan

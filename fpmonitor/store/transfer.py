@@ -51,12 +51,13 @@ TABLES = (
     "watched_decision",
     "notice",
     "question",
+    "forgotten_user",
 )
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _BLOCK = 1 << 22
 _MANIFEST_BYTES = 1_000_000
 # In this order: each uses what those before have made.
-_MERGE_BATCHES = ("transfer/add_batches", "transfer/add_rejects")
+_MERGE_BATCHES = ("transfer/add_batches", "transfer/add_rejects", "transfer/add_forgotten")
 _MERGE_OBSERVATIONS = (
     "transfer/take_visits",
     "transfer/add_users",

@@ -91,10 +91,21 @@ def forget_before(database: Database, before: datetime) -> int:
 
 
 def forget_user(database: Database, user: str) -> int:
-    """Delete all visits of the user with an id; return how many. Compact afterwards."""
+    """Delete all visits of the user with an id, and store none again; return how many.
+
+    Compact afterwards. A keyed digest of the id stays.
+    """
+    key = database.meta("user_key")
     with database.transaction():
-        database.run("upkeep/forget_visits_of_user", key=database.meta("user_key"), user=user)
+        database.run("upkeep/forget_visits_of_user", key=key, user=user)
+        database.run("upkeep/keep_out", key=key, user=user)
         return _forget(database)
+
+
+def let_in(database: Database, user: str) -> None:
+    """Let a user who was forgotten be stored again."""
+    with database.transaction():
+        database.run("upkeep/let_in", key=database.meta("user_key"), user=user)
 
 
 def forget_key(database: Database, key: str) -> int:

@@ -1,2 +1,2 @@
 -- Staged records that cannot be stored, numbered from 0.
-SELECT rowid AS row, problem FROM staged WHERE problem IS NOT NULL ORDER BY rowid LIMIT $most
+SELECT rowid AS row, problem FROM staged WHERE problem <> '' ORDER BY rowid LIMIT $most

@@ -18,4 +18,4 @@ LEFT JOIN (
     ON here.digest = arrived.digest
     AND here."time" IS NOT DISTINCT FROM arrived."time"
     AND here.source IS NOT DISTINCT FROM arrived.source
-WHERE batch_number.fresh OR here.visit_id IS NOT NULL
+WHERE (batch_number.fresh OR here.visit_id IS NOT NULL) AND arrived.digest NOT IN (SELECT digest FROM forgotten_user)

@@ -112,11 +112,39 @@ def test_a_log_that_was_forgotten_is_not_stored_again_by_accident(db: Path) -> N
     assert OLD not in values(db)
 
 
+def test_no_log_brings_a_forgotten_user_back_until_it_is_undone(
+    db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FPMONITOR_FORGET_USER", "bob")
+    forget = ["db", "forget", "--user", "--db", str(db), "--quiet"]
+    assert run(forget) == 0
+    log = db.with_name("again.jsonl")
+    rows = [{"user": user, "A.a": value} for user, value in (("bob", GONE), ("dora", "new"))]
+    for name, kept in (("wide.jsonl", rows), ("more.jsonl", rows * 2), ("only.jsonl", rows[:1])):
+        log = db.with_name(name)
+        log.write_text("\n".join(map(json.dumps, kept)), encoding="utf-8")
+        with Monitor(db) as monitor:
+            [report] = monitor.ingest([str(log)])
+        assert (report.rejected, report.read) == (0, len(kept))
+        assert report.stored == (name == "wide.jsonl")
+    assert values(db) >= {"new"}
+    assert GONE.encode() not in db.read_bytes()
+    capsys.readouterr()
+    assert run(["db", "rejects", "--db", str(db)]) == 0
+    assert "only.jsonl" not in capsys.readouterr().out
+    assert run(["db", "verify", "--db", str(db)]) == 0
+    assert run([*forget, "--undo"]) == 0
+    log.write_text(json.dumps({"user": "bob", "A.a": GONE, "B.b": 1}), encoding="utf-8")
+    with Monitor(db) as monitor:
+        assert monitor.ingest([str(log)])[0].stored == 1
+
+
 def test_what_to_forget_must_be_said(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FPMONITOR_FORGET_USER", raising=False)
     assert run(["db", "forget", "--db", str(db)]) == 2
     assert run(["db", "forget", "--user", "--db", str(db)]) == 2
     assert run(["db", "forget", "--user", "--before", "2026-01-01", "--db", str(db)]) == 2
+    assert run(["db", "forget", "--before", "2026-01-01", "--undo", "--db", str(db)]) == 2
 
 
 def test_compacting_keeps_everything_and_needs_the_file_for_itself(db: Path) -> None:
