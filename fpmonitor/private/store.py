@@ -9,6 +9,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
 from contextlib import contextmanager, suppress
@@ -237,7 +238,7 @@ class Store(Closing):
                 hint="use a new number for the next round",
             )
         with self.transaction():
-            self.run("private/add_ask", id=ask.id, content=ask.to_bytes())
+            self.run("private/add_ask", id=ask.id, content=ask.to_bytes(), added=time.time())
         self.load_asks()
 
     def load_asks(self) -> None:
@@ -245,6 +246,10 @@ class Store(Closing):
         rows = self.rows("private/asks")
         self._asks = {ask_id: CollectionRequest.from_bytes(content) for ask_id, content, _ in rows}
         self._closed = {ask_id for ask_id, _, closed in rows if closed}
+
+    def added(self) -> dict[bytes, float]:
+        """Return when each request was added, in seconds since 1970."""
+        return dict(self.rows("private/added"))
 
     # ---- Outcomes of messages
 
