@@ -92,7 +92,7 @@ def decide_sets(
     )
     asked = population.asked(question, chosen)
     exact = setting == "sample"
-    sample = asked.question(question).sample
+    sample = asked.model(question.sample)
     policy = Policy(
         k=question.k,
         population=asked.users if exact or question.population is None else question.population,
@@ -129,14 +129,14 @@ def decide_sets(
         **options,
     )
     decision = replace(decision, names=population.names(policy.candidates))
-    drawn = asked.stratified
+    drawn = asked.drawn
     if drawn is None:
         return decision
     return replace(
         decision,
         observed=drawn.observed,
         binding_stratum=drawn.binding,
-        unobserved_share=drawn.strata.departure().unobserved,
+        unobserved_share=drawn.unobserved,
     )
 
 
@@ -290,6 +290,9 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     candidates = decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
     source = asked.source(candidates)
+    # a stratum that has no user now counts as exposed now
+    policy = replace(decision.policy, sample=asked.model(decision.policy.sample))
+    decision = replace(decision, policy=policy)
     if population.audience is Audience.OTHERS:
         most, least = (ToldSource(source, decision.policy.k, which) for which in ("most", "least"))
         return recheck(decision, most, least=least)

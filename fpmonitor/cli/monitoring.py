@@ -204,6 +204,8 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         yield f"left out: the {report.period} of {window.since:%Y-%m-%d}, which {window.why}"
     if len(report.left_out) > _NAMED:
         yield f"left out: {len(report.left_out) - _NAMED:,} windows more"
+    if report.drawn is not None:
+        yield report.guarantee
     if report.period is None and report.place is None:
         return
     users = (
