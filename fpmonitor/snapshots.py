@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from fpmonitor.cluster.engine import open_engine
 from fpmonitor.cluster.folder import FolderSnapshot
-from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import EngineLostError, InputError
 from fpmonitor.monitor import Monitor
@@ -58,7 +58,7 @@ class SnapshotMonitor(Monitor):
     ) -> None:
         self.view, self.audience, self.window = view or View(), audience, Window()
         self._folder = folder
-        self._engine = None if engine is None else SparkEngine(engine)
+        self._engine = None if engine is None else open_engine(engine)
         try:
             self.snapshot = FolderSnapshot(folder, self._engine)
         except BaseException:

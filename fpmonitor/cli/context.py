@@ -73,7 +73,7 @@ def open_monitor(
     from fpmonitor.monitor import Monitor  # noqa: PLC0415 -- not for --help
 
     invocation = INVOCATION.get()
-    server = engine if engine is not None and engine.startswith("sc://") else None
+    server = engine if engine is not None and "://" in engine else None
     if snapshot is not None:
         return _open_snapshot(snapshot, server, window, view, audience or invocation.audience)
     if server is not None:

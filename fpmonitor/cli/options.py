@@ -24,10 +24,9 @@ def _check_address(context: typer.Context, address: str | None) -> str | None:
     """Refuse what is not an address, and one with a token where all users of a computer see it."""
     if address is None:
         return None
-    if not address.startswith("sc://"):
-        raise InputError(
-            f"--engine: {address!r} is not an engine", hint="a server looks like sc://HOST:PORT"
-        )
+    from fpmonitor.cluster.engine import check_address  # noqa: PLC0415 -- slow to load
+
+    check_address(address)
     source = context.get_parameter_source("engine")
     if ";" in address and source is not None and source.name == "COMMANDLINE":
         raise InputError(

@@ -319,7 +319,7 @@ def _note_price(decision: Decision, *, quiet: bool) -> None:
 
 def _counting(monitor: Monitor, engine: str) -> dict[str, Any]:
     """Arguments of `decide_sets` that say what counts, and what a decision notes of it."""
-    chosen = "auto" if engine.startswith("sc://") else engine
+    chosen = "auto" if "://" in engine else engine
     return {"engine": chosen, "engine_name": monitor.counter}
 
 

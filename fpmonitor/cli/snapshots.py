@@ -10,8 +10,8 @@ import typer
 from fpmonitor.cli.data import LOGS, NAMES, Reading, assigned
 from fpmonitor.cli.options import ENGINE, FORMAT, QUIET, Exposure
 from fpmonitor.cli.output import note, progress_line, show
+from fpmonitor.cluster.engine import open_engine
 from fpmonitor.cluster.snapshot import take_snapshot
-from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.render import store
@@ -80,7 +80,7 @@ def snapshot(
     """
     if engine is None:
         raise InputError("snapshot: name the server with --engine sc://HOST:PORT")
-    with SparkEngine(engine) as session, progress_line(quiet) as progress:
+    with open_engine(engine) as session, progress_line(quiet) as progress:
         progress("reading")
         taken = take_snapshot(
             session, table, folder, user=user, visits=visits, names=assigned(names or ())

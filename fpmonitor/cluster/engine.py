@@ -7,12 +7,14 @@ a table (`cluster.snapshot`); spectra count named sets of them, and a sample dra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
 from fpmonitor.cluster.portable import transpile
-from fpmonitor.errors import StoreError
+from fpmonitor.errors import InputError, StoreError
+from fpmonitor.logs import excerpt
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.sql import statement
 
@@ -22,10 +24,23 @@ if TYPE_CHECKING:
     import polars as pl
 
 SETS_A_STATEMENT = 20
+# Scheme of an address -> `module:class`, which is made with the address.
+ENGINES = {"sc": "fpmonitor.cluster.spark:SparkEngine"}
 
 
 class Engine(Protocol):
     """A session on an engine."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether the server stopped answering."""
+
+    def close(self) -> None:
+        """End the session."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *raised: object) -> None: ...
 
     @property
     def address(self) -> str:
@@ -66,6 +81,38 @@ class Engine(Protocol):
 
     def write(self, text: str, folder: str, *, add: bool = False) -> None:
         """Write the rows of a query into a folder of Parquet files."""
+
+
+def check_address(address: str) -> None:
+    """Check that an address is one of an engine, by its scheme.
+
+    Raises
+    ------
+    InputError
+        It is not.
+    """
+    scheme, separator, _ = address.partition("://")
+    if not separator or scheme not in ENGINES:
+        raise InputError(
+            f"--engine: {excerpt(address)!r} is not an engine",
+            hint="a server looks like sc://HOST:PORT",
+        )
+
+
+def open_engine(address: str) -> Engine:
+    """Open a session on the engine at an address such as `sc://HOST:PORT`.
+
+    Raises
+    ------
+    InputError
+        No engine has such addresses, or the address is wrong.
+    EngineLostError
+        Nobody answers there.
+    """
+    check_address(address)
+    module, _, name = ENGINES[address.partition("://")[0]].partition(":")
+    engine: Engine = getattr(import_module(module), name)(address)
+    return engine
 
 
 def rows(engine: Engine, query: str, **holes: str) -> pl.DataFrame:
