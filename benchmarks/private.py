@@ -312,11 +312,11 @@ class Run:
             time.sleep(0.1)
 
     def messages(self, ask: CollectionRequest) -> int:
-        with Store(self.folder / f"{ask.recipient}.db", self.study, "recipient") as store:
+        with Store(self.folder / f"{ask.recipient}.db", self.study, ask.recipient) as store:
             return store.tally()[ask.id]["accepted"]
 
     def counts(self, ask: CollectionRequest) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
-        with Store(self.folder / f"{ask.recipient}.db", self.study, "recipient") as store:
+        with Store(self.folder / f"{ask.recipient}.db", self.study, ask.recipient) as store:
             return read_counts(store, ask)
 
     def truth(self, ask: CollectionRequest) -> dict[tuple[str, ...], Counter[tuple[str, ...]]]:

@@ -197,11 +197,11 @@ def _as_in_log(
     )
 
 
-def question_of(decision: Decision, *, delta: float = 0.05) -> Question:
-    """Return the question of a decision; `delta` is that of limits where it is exact."""
+def question_of(decision: Decision) -> Question:
+    """Return the question of a decision; where it is exact, limits are wrong with 5 %."""
     policy = decision.policy
     return Question(
-        policy.k, policy.population, policy.delta or delta, decision.missing, policy.sample
+        policy.k, policy.population, policy.delta or 0.05, decision.missing, policy.sample
     )
 
 

@@ -20,6 +20,7 @@ from fpmonitor.cli.options import (
     DELTA,
     OUTPUT,
     QUIET,
+    SETS,
     K,
     number_of_users,
 )
@@ -96,14 +97,7 @@ NEW_USERS = Annotated[
 
 def trend(
     *,
-    apis: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--apis",
-            help="APIs read together, separated by commas; repeat for further sets.",
-            show_default="each API alone",
-        ),
-    ] = None,
+    apis: SETS = None,
     by: Annotated[
         Division,
         typer.Option(

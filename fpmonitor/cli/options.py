@@ -270,6 +270,14 @@ COLUMNS = Annotated[
         rich_help_panel="Data",
     ),
 ]
+SETS = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--apis",
+        help="APIs read together, separated by commas; repeat for further sets.",
+        show_default="each API alone",
+    ),
+]
 REGISTER = Annotated[
     list[Path] | None,
     typer.Option(

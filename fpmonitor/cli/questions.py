@@ -239,7 +239,7 @@ def decide(
             max_size=max_size,
             forecast=forecast,
             tolerance=tolerance,
-            progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
+            progress=progress,
             known=known,
             note=lambda text: note(text, quiet=quiet),
         )

@@ -15,7 +15,7 @@ from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import product_exporters
-from fpmonitor.cli.options import BUDGET, QUIET, ExposureOfSample, share
+from fpmonitor.cli.options import BUDGET, QUIET, SETS, ExposureOfSample, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.decision import read_decision
@@ -42,14 +42,6 @@ if TYPE_CHECKING:
 Plot = Literal["exposure", "curve", "entropy", "trust"]
 _MOST_RANKED = 40
 
-PLOTTED = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--apis",
-        help="APIs read together, separated by commas; repeat for further sets.",
-        show_default="each API alone",
-    ),
-]
 DRAWN_BUDGET = Annotated[
     float | None,
     typer.Option(
@@ -122,7 +114,7 @@ def plot(
     *,
     kind: Annotated[Plot, typer.Argument(help="What to draw.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="SVG or PNG file to write.")],
-    apis: PLOTTED = None,
+    apis: SETS = None,
     budget: DRAWN_BUDGET = None,
     asked: ExposureOfSample,
     users: UsersOfSource,
@@ -216,14 +208,7 @@ def compare(
         Path,
         typer.Argument(help="Another one, or the same database with --split.", metavar="AFTER"),
     ],
-    apis: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--apis",
-            help="APIs read together, separated by commas; repeat for further sets.",
-            show_default="each API alone",
-        ),
-    ] = None,
+    apis: SETS = None,
     decision: Annotated[
         Path | None,
         typer.Option(

@@ -283,8 +283,14 @@ def expected_form(plaintext: int) -> tuple[int, bytes, bytes]:
 
 
 def write_keys(path: Path, ring: KeyRing) -> None:
-    """Write the secret keys to a file that only its owner can read."""
+    """Write the secret keys to a file that only its owner can read, and the public ones beside."""
     write_bytes(path, [encode(ring, _text_of_key)], mode=0o600)
+    write_bytes(public_path(path), [ring.public.to_bytes()])
+
+
+def public_path(path: Path) -> Path:
+    """Return the path of the published keys beside a file of secret ones."""
+    return path.with_name(f"{path.name}.pub")
 
 
 def read_keys(path: Path) -> KeyRing:

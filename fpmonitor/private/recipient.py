@@ -91,23 +91,42 @@ class Recipient(KeyHolder):
         if ring.role == "shuffler":
             raise InputError("keys: belong to the shuffler, not to a recipient")
         super().__init__(ring.role, ring)
-        self.store = Store(path, study, "recipient")
+        self.store = Store(path, study, ring.role)
         self._forms: dict[bytes, tuple[_Form, ...]] = {}
-        for ask in self.store.asks.values():
+        for ask in self.asks:
             self._forms[ask.id] = _forms(study, ask)
+
+    @property
+    def asks(self) -> list[CollectionRequest]:
+        """Requests whose answers it counts, in order."""
+        asks = (ask for ask in self.store.asks.values() if ask.recipient == self.ring.role)
+        return sorted(asks, key=lambda ask: (ask.epoch, ask.round))
 
     def add_ask(self, ask: CollectionRequest) -> None:
         """Count answers to a request from now on; errors as of `Store.add_ask`.
 
+        Of a request whose answers go to the other recipient only the number of its round is taken.
+        """
+        self.store.add_ask(ask)
+        if ask.recipient == self.ring.role:
+            self._forms[ask.id] = _forms(self.store.study, ask)
+
+    def close_ask(self, ask_id: bytes, messages: int) -> None:
+        """Take note that the shuffler closed a request, and passed on so many messages in all.
+
         Raises
         ------
         InputError
-            Its answers are for the other recipient.
+            The request is unknown.
         """
-        if ask.recipient != self.ring.role:
-            raise InputError(f"ask: its answers go to the {ask.recipient}")
-        self.store.add_ask(ask)
-        self._forms[ask.id] = _forms(self.store.study, ask)
+        if ask_id not in self.store.asks:
+            raise InputError("ask: unknown request")
+        with self.store.transaction():
+            if not self.store.is_closed(ask_id):
+                self.store.add_to_tally(ask_id, {"passed on": messages})
+                self.store.run("private/close_ask", id=ask_id)
+        self.store.load_asks()
+        self.store.wipe_log()
 
     def take(self, data: bytes, *, drop: bool = False) -> Receipt:
         """Open and count a batch, once; the counts are on disk on return.
@@ -123,7 +142,7 @@ class Recipient(KeyHolder):
             The request is unknown; nothing is counted.
         """
         batch = decode_batch(data)
-        if batch.ask not in self.store.asks:
+        if batch.ask not in self._forms:
             raise InputError(
                 f"batch: answers a request that the {self.ring.role} does not know",
                 hint=f"publish the request to the {self.ring.role}, too",
@@ -150,6 +169,7 @@ class Recipient(KeyHolder):
                     counts[found.set_index, found.tokens] += 1
             self._count(batch.ask, counts)
             self.store.add_to_tally(batch.ask, outcomes)
+        self.store.wipe_log()
         return Receipt.of(outcomes)
 
     def _checked(self, frame: HpkeCiphertext, ask_id: bytes) -> Report | Outcome:

@@ -17,6 +17,7 @@ import msgspec
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.private.binary_http import Response as InnerResponse
 from fpmonitor.private.binary_http import decode_request
+from fpmonitor.private.files import decode
 from fpmonitor.private.keys import SealError, read_keys
 from fpmonitor.private.ohttp import (
     KEYS_TYPE,
@@ -29,6 +30,7 @@ from fpmonitor.private.ohttp import (
 from fpmonitor.private.recipient import WrongKeysError
 from fpmonitor.private.shuffler import BelowMinimumError, PoolFullError
 from fpmonitor.private.status import status_of
+from fpmonitor.private.store import ClosedAsk
 from fpmonitor.private.study import MAX_FILE_BYTES, CollectionRequest
 from fpmonitor.private.transport import BYTES_TYPE
 from fpmonitor.private.wire import MAX_BATCH_BYTES
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
     from fpmonitor.private.delivery import Delivery
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.shuffler import Shuffler
-    from fpmonitor.private.store import Receipt
+    from fpmonitor.private.store import Receipt, Store
 
     Handler = Callable[[Request], Awaitable[Response]]
 
@@ -134,6 +136,9 @@ def recipient_app(recipient: Recipient, *, token: str, keys: Path | None = None)
         routes=[
             Route("/hpke_config", _answered(service.hpke_config)),
             Route("/asks", _answered(shared.authorised(shared.add_ask)), methods=["POST"]),
+            Route(
+                "/asks/{ask}/close", _answered(shared.authorised(service.close)), methods=["POST"]
+            ),
             Route("/batches", _answered(shared.authorised(service.batches)), methods=["POST"]),
             Route("/status", _answered(shared.authorised(shared.status))),
         ],
@@ -237,6 +242,13 @@ class _RecipientService:
         body = await read_body(request, MAX_BATCH_BYTES, (BYTES_TYPE,))
         return _json(await asyncio.to_thread(self._recipient.take, body))
 
+    async def close(self, request: Request) -> Response:
+        ask_id = _known_ask(self._recipient.store, request.path_params["ask"])
+        body = await read_body(request, MAX_FILE_BYTES, ("application/json", BYTES_TYPE))
+        closed = decode(body, ClosedAsk, "closed request")
+        await asyncio.to_thread(self._recipient.close_ask, ask_id, closed.passed_on)
+        return _json(closed)
+
 
 _PUBLIC_PATHS = ("/hpke_config", "/ohttp-keys", "/study", "/asks", "/asks/{ask}")
 
@@ -300,18 +312,9 @@ class _ShufflerService:
                 ]
                 return "application/json", json.dumps(asks).encode()
             case ["asks", ask_id]:
-                return "application/json", store.asks[self._known(ask_id)].to_bytes()
+                return "application/json", store.asks[_known_ask(store, ask_id)].to_bytes()
             case _:
                 raise RefusedRequestError(404, "not found")
-
-    def _known(self, text: str) -> bytes:
-        try:
-            ask_id = bytes.fromhex(text)
-        except ValueError:
-            ask_id = b""
-        if ask_id not in self._shuffler.store.asks:
-            raise RefusedRequestError(404, "no such request")
-        return ask_id
 
     # ---- Uploads
 
@@ -350,11 +353,11 @@ class _ShufflerService:
         return InnerResponse(200, (("content-type", content_type),), content)
 
     async def close_ask(self, request: Request) -> Response:
-        ask_id = self._known(request.path_params["ask"])
+        ask_id = _known_ask(self._shuffler.store, request.path_params["ask"])
         drop = request.url.path.endswith("/drop")
-        dropped = await asyncio.to_thread(self._shuffler.close_ask, ask_id, drop=drop)
+        closed = await asyncio.to_thread(self._shuffler.close_ask, ask_id, drop=drop)
         self._released()
-        return _json({"dropped": dropped})
+        return _json(closed)
 
 
 class _Intake:
@@ -392,6 +395,16 @@ class _Intake:
         if self._shuffler.release():
             self._released()
         return receipts
+
+
+def _known_ask(store: Store, text: str) -> bytes:
+    try:
+        ask_id = bytes.fromhex(text)
+    except ValueError:
+        ask_id = b""
+    if ask_id not in store.asks:
+        raise RefusedRequestError(404, "no such request")
+    return ask_id
 
 
 def _bytes(content: bytes, content_type: str, status: int = 200) -> Response:

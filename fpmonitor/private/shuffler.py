@@ -26,7 +26,7 @@ from fpmonitor.private.keys import (
     open_sealed,
     sealed_bytes,
 )
-from fpmonitor.private.store import NO_ASK, Receipt, Store
+from fpmonitor.private.store import NO_ASK, ClosedAsk, Receipt, Store
 from fpmonitor.private.wire import (
     ID_BYTES,
     WireError,
@@ -238,8 +238,8 @@ class Shuffler(KeyHolder):
         content = encode_batch(ask_id, batch_id, frames)
         self.store.run("private/add_unsent", id=batch_id, ask=ask_id, content=content)
 
-    def close_ask(self, ask_id: bytes, *, drop: bool = False) -> int:
-        """Take no more answers, and pass on the rest; return the number of deleted messages.
+    def close_ask(self, ask_id: bytes, *, drop: bool = False) -> ClosedAsk:
+        """Take no more answers, and pass on the rest.
 
         Raises
         ------
@@ -250,7 +250,6 @@ class Shuffler(KeyHolder):
         """
         if ask_id not in self.store.asks:
             raise InputError("ask: unknown request")
-        dropped = 0
         with self._lock, self.store.transaction():
             held, minimum = self.store.tally()[ask_id]["held"], self.minimum(ask_id)
             if held >= minimum:
@@ -262,14 +261,14 @@ class Shuffler(KeyHolder):
                     hint="wait for more answers, or delete them with --drop",
                 )
             else:
-                dropped = held
                 self.store.run("private/drop_all_held", ask=ask_id)
                 self.store.add_to_tally(ask_id, {"held": -held, "below the minimum": held})
             self.store.run("private/forget_taken", ask=ask_id)
             self.store.run("private/close_ask", id=ask_id)
+            tally = self.store.tally()[ask_id]
         self.store.load_asks()
         self.store.wipe_log()
-        return dropped
+        return ClosedAsk(tally["passed on"], tally["below the minimum"])
 
     # ---- Sending
 

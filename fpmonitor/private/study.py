@@ -43,6 +43,7 @@ MechanismName = Literal[ProtocolName, "matrix"]
 MECHANISMS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 UNARY = ("rappor", "oue", "blh")
 MAX_HASHES = 2**31
+FIRST_PORT = 8027
 # Matrices are in whole numbers of 2^-52: doubles hold each of them and their sums exactly, so that
 # a page draws from exactly the distribution that Python draws from.
 MATRIX_BITS = 52

@@ -354,7 +354,8 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
-            *("private analyze", "private close", "private curate", "private keygen"),
+            *("private analyze", "private backup", "private close", "private curate"),
+            *("private init", "private keygen"),
             *("private publish", "private redact", "private seal", "private select"),
             *("private serve", "private shuffle", "private status", "private study"),
             *("private token", "ldp ask", "ldp estimate", "ldp reports"),

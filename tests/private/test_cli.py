@@ -205,7 +205,7 @@ WITH_KEY = (*SEAL, "--recipient-key", "curator.keys.pub")
         (role("curate", "curator", "study.json"), "study.json: batch"),
         (role("curate", "curator", "none"), "none: No such file"),
         (role("curate", "curator", "/dev/zero"), "/dev/zero: larger than 64 MB"),
-        (role("curate", "curator", "--ask", "round-2.json"), "its answers go to the analyst"),
+        ((*role("curate", "curator")[:-4], "--store", "shuffler.db"), "the store of the shuffler"),
         (role("shuffle", "shuffler", "--close"), "--ask"),
         (role("shuffle", "shuffler", "none"), "none: cannot be read"),
         (role("shuffle", "shuffler", "--curator", "https://c.example"), "go together"),

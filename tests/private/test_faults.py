@@ -256,7 +256,7 @@ def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
     assert all(used[f"{role} {key}"] for role in ("shuffler", "curator") for key in (1, 2, 3, 4))
     insist(roles["shuffler"], f"/asks/{ask.id.hex()}/close", b"", "")
     assert counted(folder, ask) == {(api,): truth([api]) for api in APIS}
-    with Store(folder / "curator.db", STUDY, "recipient") as store:
+    with Store(folder / "curator.db", STUDY, "curator") as store:
         assert store.tally()[ask.id] == {"accepted": len(APIS) * USERS}
     with Service(roles["shuffler"].address) as service:
         assert [key.id for key in decode_configs(service.get("/hpke_config").content)] == [4]
@@ -302,7 +302,7 @@ def counted(
     """What the recipient's store holds, once all messages are there."""
     expected = USERS * len(ask.sets)
     for _ in range(300):
-        with Store(folder / f"{ask.recipient}.db", STUDY, "recipient") as store:
+        with Store(folder / f"{ask.recipient}.db", STUDY, ask.recipient) as store:
             counts = read_counts(store, ask)
         if sum(sum(one.values()) for one in counts.values()) >= expected:
             return counts

@@ -82,7 +82,7 @@ def test_no_store_holds_more_together_than_the_released_set(
     first, last = asked
     released = len(found.comparison.apis)
     for name, ask, largest in (("marginals.db", first, 1), ("released.db", last, released)):
-        with Store(folder / name, STUDY, "recipient") as store:
+        with Store(folder / name, STUDY, ask.recipient) as store:
             rows = store.rows("private/counts", ask=ask.id)
         assert {len(json.loads(tokens)) for _, tokens, _ in rows} == {largest}
         assert sum(users for _, _, users in rows) == 60 * len(ask.sets)
@@ -111,11 +111,11 @@ def test_the_command_shows_a_group_of_users_of_a_database(
     pl.DataFrame({"user": range(80)}).hstack(pl.DataFrame(participants(80))).write_csv(log)
     assert run(["ingest", str(log), "--db", db]) == 0
     capsys.readouterr()
-    arguments = ["--participants", "50", "--k", "3", "--budget", "0.2", "--apis", "a,b,c"]
+    arguments = ["--participants", "20", "--k", "2", "--budget", "0.2", "--apis", "a,b,c"]
     assert run(["private", "group", *arguments, "--db", db]) == 0
     printed, notes = capsys.readouterr()
     members = json.loads(printed)
-    assert (members["participants"], members["agreed"]) == (50, 50)
+    assert (members["participants"], members["agreed"]) == (20, 20)
     assert members["empirical"] <= members["fixed"]["upper"] <= 0.2
     assert "demonstration" in notes
     assert run(["private", "group", *arguments, "--participants", "99", "--db", db]) == 2

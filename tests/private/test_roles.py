@@ -20,6 +20,7 @@ from fpmonitor.private.client import fitting, seal_answers, seal_for_shuffler
 from fpmonitor.private.keys import KeyRing, seal
 from fpmonitor.private.recipient import Recipient, WrongKeysError
 from fpmonitor.private.shuffler import BelowMinimumError, Shuffler, digest_of, upload_bytes
+from fpmonitor.private.store import ClosedAsk, Store, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
     Randomisation,
@@ -197,7 +198,7 @@ def test_below_the_minimum_nothing_is_passed_on_even_when_the_ask_closes(world: 
     with pytest.raises(BelowMinimumError, match="3 messages wait, below the minimum of 4"):
         world.shuffler.close_ask(LAST.id)
     assert world.shuffler.store.tally()[LAST.id] == {"accepted": 3, "held": 3}
-    assert world.shuffler.close_ask(LAST.id, drop=True) == 3
+    assert world.shuffler.close_ask(LAST.id, drop=True) == ClosedAsk(0, 3)
     assert not world.shuffler.unsent()
     assert world.shuffler.store.tally()[LAST.id] == {
         "accepted": 3, "held": 0, "below the minimum": 3
@@ -529,11 +530,46 @@ def test_an_ask_that_breaks_the_terms_is_refused_by_every_role(world: World) -> 
     for role in (world.shuffler, world.analyst):
         with pytest.raises(InputError, match="release 2 of epoch 1"):
             role.add_ask(one_too_many)
-    with pytest.raises(InputError, match="analyst"):
-        world.curator.add_ask(LAST)
 
 
 # ---- Stores
+
+
+@pytest.mark.usefixtures("world")
+def test_a_store_is_of_one_role(opened: Opened) -> None:
+    with pytest.raises(InputError, match="the store of the shuffler, not of the curator"):
+        opened.recipient(RINGS["curator"], "shuffler.db")
+    with pytest.raises(InputError, match="the store of the curator, not of the analyst"):
+        opened.recipient(RINGS["analyst"], "curator.db")
+
+
+def test_a_copy_of_the_file_of_a_running_recipient_has_all_counts(
+    world: World, tmp_path: Path
+) -> None:
+    world.analyst.take(batch_of(*(report_of(GOOD) for _ in range(5))))
+    path = world.analyst.store.path
+    assert path.with_name(f"{path.name}-wal").stat().st_size == 0
+    (tmp_path / "copy").write_bytes(path.read_bytes())
+    world.analyst.store.backup(tmp_path / "backup")
+    assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
+    for name in ("copy", "backup"):
+        with Store(tmp_path / name, STUDY, "analyst") as store:
+            assert read_counts(store, LAST)[APIS] == {GOOD: 5}
+
+
+def test_a_recipient_knows_what_is_under_way_and_what_rounds_are_taken(world: World) -> None:
+    store = world.curator.store
+    world.curator.add_ask(LAST)
+    with pytest.raises(InputError, match="round 2 of epoch 1 has another request"):
+        world.curator.add_ask(structs.replace(FIRST, round=2))
+    reports = [report_of(("=1",), index) for index in (0, 0, 0, 1, 1, 2)]
+    world.curator.take(batch_of(*reports, ask=FIRST))
+    assert incomplete(store, world.curator.asks) == ["1 to 3 answers on a set in round 1"]
+    world.curator.close_ask(FIRST.id, 9)
+    assert incomplete(store, world.curator.asks) == ["3 messages of round 1 are under way"]
+    world.curator.take(batch_of(*(report_of(("=2",), n) for n in (1, 2, 2)), ask=FIRST))
+    assert incomplete(store, world.curator.asks) == []
+    assert store.is_closed(FIRST.id)
 
 
 def test_a_store_opened_again_knows_what_it_knew(opened: Opened) -> None:

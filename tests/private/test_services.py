@@ -258,7 +258,7 @@ def test_closing_below_the_minimum_deletes_nothing_unless_it_is_said(world: Worl
     assert "6 messages wait, below the minimum of 8" in answer.json()["error"]
     assert "--drop" in answer.json()["error"]
     answer = world.at_shuffler.post(f"/asks/{FIRST.id.hex()}/drop", headers=AUTHORISED)
-    assert answer.json() == {"dropped": 6}
+    assert answer.json() == {"passed_on": 0, "dropped": 6}
 
 
 def test_batches_that_the_curator_cannot_open_wait_until_it_can(world: World) -> None:

@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from fpmonitor.private.study import CollectionRequest
 
 
-def by_round(role: Recipient) -> list[CollectionRequest]:
-    """Return the requests of a recipient in order."""
-    return sorted(role.store.asks.values(), key=lambda ask: (ask.epoch, ask.round))
-
-
 def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[str, Any]:
     """Return the counts of a request; of groups smaller than k only their number."""
     k = 1 if unsafe else role.store.study.k
@@ -26,9 +21,11 @@ def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[
     for apis, counts in role.counts(ask).items():
         users = sum(counts.values())
         groups = sorted(counts.items(), key=lambda group: (-group[1], group[0]))
+        randomised = [ask.randomise[api].mechanism for api in apis if api in ask.randomise]
         sets.append(
             {
                 "apis": list(apis),
+                "randomised": randomised[0] if randomised else None,
                 "users": users if users >= k else None,
                 "groups": [
                     {"tokens": list(tokens), "users": size} for tokens, size in groups if size >= k

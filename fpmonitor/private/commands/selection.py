@@ -6,6 +6,7 @@ import random
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,12 +30,12 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import CURATOR_STORE, EPOCH, STUDY
+from fpmonitor.private.commands.options import CURATOR_STORE, EPOCH, STUDY_OR_NONE
 from fpmonitor.private.hierarchy import next_ask, simulate
 from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
 from fpmonitor.private.selection import select as select_set
-from fpmonitor.private.store import Store, read_counts
+from fpmonitor.private.store import Store, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
     RecipientRole,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
+    from fpmonitor.private.folder import RoleFolder
     from fpmonitor.private.study import RedactionRule, SetPromise, Sign
 
 
@@ -100,7 +102,7 @@ class CuratorFiles:
     """Options for what a curator holds of one epoch."""
 
     store: CURATOR_STORE
-    study: STUDY
+    study: STUDY_OR_NONE = None
     epoch: EPOCH = 1
     number: Annotated[
         int | None,
@@ -120,29 +122,51 @@ class CuratorFiles:
         ),
     ] = None
 
+    @cached_property
+    def folder(self) -> RoleFolder | None:
+        """The folder of the curator, if that is what was named."""
+        if not self.store.is_dir():
+            return None
+        from fpmonitor.private.folder import RoleFolder  # noqa: PLC0415 -- an extra
+
+        return RoleFolder.of(self.store, "curator")
+
+    @cached_property
+    def terms(self) -> Study:
+        """The study."""
+        if self.study is not None:
+            return Study.read(self.study)
+        if self.folder is None:
+            raise InputError("select: needs --study, or the folder of the curator")
+        return self.folder.study
+
     def signer(self) -> Sign:
         """Return what signs requests for the analyst."""
         from fpmonitor.private.keys import read_keys  # noqa: PLC0415 -- an extra
 
-        if self.keys is None:
+        keys = self.keys if self.folder is None else self.keys or self.folder.keys
+        if keys is None:
             raise InputError("the request for the analyst has to be signed", hint="--keys FILE")
-        ring = read_keys(self.keys)
-        if ring.verifying != Study.read(self.study).curator_key:
+        ring = read_keys(keys)
+        if ring.verifying != self.terms.curator_key:
             raise InputError(
-                f"{self.keys}: not the curator's keys that the study names",
+                f"{keys}: not the curator's keys that the study names",
                 hint="`private study --curator-key FILE.pub` names them",
             )
         return ring.sign
 
     def held(self) -> _Held:
         """Read the counts of the epoch."""
-        study = Study.read(self.study)
+        study = self.terms
         counts: dict[ApiSet, Tuples] = {}
-        with Store(self.store, study, "recipient") as store:
+        path = self.store if self.folder is None else self.folder.store
+        with Store(path, study, "curator") as store:
             asks = [ask for ask in store.asks.values() if ask.epoch == self.epoch]
             for ask in sorted(asks, key=lambda one: one.round):
                 if ask.recipient == "curator" and not ask.randomise:
                     counts = {**read_counts(store, ask), **counts}
+            for missing in incomplete(store, asks):
+                note(f"not all answers are here: {missing}")
         if not counts:
             raise InputError(
                 f"{self.store}: no counts of epoch {self.epoch}",
@@ -279,6 +303,9 @@ def redact(
         document={name: part for name, part in untyped(plan).items() if name != "rules"},
     )
     show(answer, output_format, None)
+    for one in plan.per_api:
+        if not one.kept:
+            note(f"nothing of {one.api} is kept: drop this API from the set instead")
     if not plan.within_budget:
         raise UndecidableError(
             "no rules found that bring the exposure within the budget",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import ASK, STUDY
+from fpmonitor.private.commands.options import ASK, FOLDER, STUDY_OR_NONE
 from fpmonitor.private.files import parts_of
 from fpmonitor.private.study import CollectionRequest, Study, check_ask
 from fpmonitor.private.table import read_tokens
@@ -32,25 +33,32 @@ _DUCKDB_MAGIC = (8, b"DUCK")
 
 
 def seal(
-    study: STUDY,
     ask: ASK,
-    shuffler_key: Annotated[
-        Path,
-        typer.Option("--shuffler-key", help="Public keys of the shuffler.", metavar="FILE.pub"),
+    source: Annotated[
+        Path, typer.Option("--from", help="Database or log with the users.", metavar="PATH")
     ],
+    folder: FOLDER = None,
+    study: STUDY_OR_NONE = None,
+    shuffler_key: Annotated[
+        Path | None,
+        typer.Option("--shuffler-key", help="Public keys of the shuffler.", metavar="FILE.pub"),
+    ] = None,
     recipient_key: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--recipient-key",
             help="Public keys of the role that opens the answers.",
             metavar="FILE.pub",
         ),
-    ],
-    source: Annotated[
-        Path, typer.Option("--from", help="Database or log with the users.", metavar="PATH")
-    ],
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the uploads to this file.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Write the uploads to this file; what it has is sent again, and counts once.",
+            show_default="ASK.uploads",
+        ),
     ] = None,
     to: Annotated[
         str | None, typer.Option("--to", help="Send the uploads to this shuffler.", metavar="URL")
@@ -75,12 +83,22 @@ def seal(
     `fpmonitor.private.client.seal_answers`.
     """
     from fpmonitor.private.client import seal_answers  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.keys import read_public  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.keys import public_path, read_public  # noqa: PLC0415 -- an extra
     from fpmonitor.private.sending import send_uploads  # noqa: PLC0415 -- an extra
     from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
 
-    send = None if to is None and relay is None else _sender(to, relay, gateway_keys)
-    terms, question = Study.read(study), CollectionRequest.read(ask)
+    question = CollectionRequest.read(ask)
+    if folder is not None:
+        from fpmonitor.private.folder import RoleFolder  # noqa: PLC0415 -- an extra
+
+        shuffler = RoleFolder.of(folder, "shuffler")
+        study = study or shuffler.path / "study.json"
+        shuffler_key = shuffler_key or public_path(shuffler.keys)
+        recipient_key = recipient_key or public_path(RoleFolder.of(folder, question.recipient).keys)
+        to = to or (shuffler.address("shuffler") if output is None else None)
+    if study is None or shuffler_key is None or recipient_key is None:
+        raise InputError("seal: needs --study, --shuffler-key and --recipient-key, or --folder")
+    terms = Study.read(study)
     outer = read_public(shuffler_key, "shuffler").preferred
     inner = read_public(recipient_key, question.recipient).preferred
     path = ask.with_suffix(".uploads") if output is None else output
@@ -93,17 +111,20 @@ def seal(
                 yield from (upload.encode() for upload in uploads)
                 progress(f"{number} of {len(table)} users")
 
-    if path.exists():
-        if next(parts_of(path, size), b"")[:ID_BYTES] != question.id:
-            raise InputError(f"{path}: holds no answers to this request", hint="name another -o")
-        note(f"{path} was sealed before: these answers, and no others", quiet=quiet)
-    else:
-        check_ask(terms, question)
-        table = _users_of(source, question, quiet=quiet)
-        write_bytes(path, sealed(table))
-        note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
-    if send is not None:
-        row = send_uploads(parts_of(path, size), send, note)
+    with _sender(to, relay, gateway_keys) as send:
+        if path.exists():
+            if next(parts_of(path, size), b"")[:ID_BYTES] != question.id:
+                raise InputError(
+                    f"{path}: holds no answers to this request", hint="name another -o"
+                )
+            note(f"{path} was sealed before: these answers, and no others", quiet=quiet)
+        else:
+            check_ask(terms, question)
+            table = _users_of(source, question, quiet=quiet)
+            write_bytes(path, sealed(table))
+            note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
+        row = None if send is None else send_uploads(parts_of(path, size), send, note)
+    if row is not None:
         show(tables.tally([row], row), None, None)
         lost = {reason: row[reason] for reason in row if reason not in ("accepted", "replayed")}
         if lost:
@@ -111,22 +132,28 @@ def seal(
             raise InputError(f"seal: the shuffler did not take all messages ({reasons})")
 
 
-def _sender(to: str | None, relay: str | None, gateway_keys: Path | None) -> Send:
+@contextmanager
+def _sender(to: str | None, relay: str | None, gateway_keys: Path | None) -> Iterator[Send | None]:
     from fpmonitor.private.sending import straight, through_relay  # noqa: PLC0415 -- an extra
     from fpmonitor.private.transport import Service  # noqa: PLC0415
 
     if to is None:
-        raise InputError("seal: --relay needs --to, the address of the shuffler")
-    if relay is None:
-        return straight(Service(to))
-    if gateway_keys is None:
-        raise InputError(
-            "seal: --relay needs --gateway-keys",
-            hint=f"a file of {to}/ohttp-keys, from a source that the relay does not control",
-        )
-    from fpmonitor.private.ohttp import read_keys  # noqa: PLC0415 -- an extra
+        if relay is not None:
+            raise InputError("seal: --relay needs --to, the address of the shuffler")
+        yield None
+        return
+    with Service(relay or to) as service:
+        if relay is None:
+            yield straight(service)
+            return
+        if gateway_keys is None:
+            raise InputError(
+                "seal: --relay needs --gateway-keys",
+                hint=f"a file of {to}/ohttp-keys, from a source that the relay does not control",
+            )
+        from fpmonitor.private.ohttp import read_keys  # noqa: PLC0415 -- an extra
 
-    return through_relay(Service(relay), read_keys(gateway_keys), to)
+        yield through_relay(service, read_keys(gateway_keys), to)
 
 
 def _users_of(source: Path, ask: CollectionRequest, *, quiet: bool) -> pl.DataFrame:
