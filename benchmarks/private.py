@@ -43,7 +43,7 @@ from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.selection import compare_with_joint, select
 from fpmonitor.private.shuffler import Shuffler, upload_bytes
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import CollectionRequest, Study, first_ask
+from fpmonitor.private.study import CollectionRequest, Study, first_ask, release_ask
 from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.transport import Service, UnreachableError
 from fpmonitor.private.wire import decode_batch, decode_uploads, token_limit
@@ -203,6 +203,7 @@ class Run:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.table = self._users().head(users)
+        self.rings = {role: self._ring(role) for role in ROLES}
         self.study = Study(
             name="run",
             apis=tuple(self.table.columns),
@@ -210,9 +211,9 @@ class Run:
             k=10,
             budget=0.1,
             minimum_batch=500,
+            curator_key=self.rings["curator"].verifying,
         )
         (folder / "study.json").write_bytes(self.study.to_bytes())
-        self.rings = {role: self._ring(role) for role in ROLES}
         self.token = secrets.token_urlsafe(32)
         descriptor = os.open(folder / "token", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
@@ -311,11 +312,11 @@ class Run:
             time.sleep(0.1)
 
     def messages(self, ask: CollectionRequest) -> int:
-        with Store(self.folder / f"{ask.recipient}.db", self.study, "recipient") as store:
+        with Store(self.folder / f"{ask.recipient}.db", self.study, ask.recipient) as store:
             return store.tally()[ask.id]["accepted"]
 
     def counts(self, ask: CollectionRequest) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
-        with Store(self.folder / f"{ask.recipient}.db", self.study, "recipient") as store:
+        with Store(self.folder / f"{ask.recipient}.db", self.study, ask.recipient) as store:
             return read_counts(store, ask)
 
     def truth(self, ask: CollectionRequest) -> dict[tuple[str, ...], Counter[tuple[str, ...]]]:
@@ -364,10 +365,10 @@ def run(folder: Path, users: int, kills: int, seconds: float) -> dict[str, Any]:
         counts = whole.counts(first)
         marginals["equal_the_truth"] = counts == whole.truth(first)
         marginals["joint_records_at_the_curator"] = whole.joint_records("curator", first)
-        chosen = select(whole.study, counts, setting="fixed").recommended
-        last = CollectionRequest(
-            study=whole.study.id.hex(), epoch=1, round=2, recipient="analyst", sets=(chosen.apis,)
-        )
+        selection = select(whole.study, counts, setting="fixed")
+        chosen = selection.recommended
+        sign = whole.rings["curator"].sign
+        last = release_ask(whole.study, selection.promise, chosen.apis, sign)
         released = whole.collect(roles, last, whole.seal(last, float("inf")), kills)
         joint = whole.counts(last)[chosen.apis]
         released["equal_the_truth"] = joint == whole.truth(last)[chosen.apis]

@@ -20,9 +20,9 @@ from fpmonitor.cli.options import (
     DELTA,
     OUTPUT,
     QUIET,
+    SETS,
     K,
     number_of_users,
-    split_names,
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
@@ -35,6 +35,7 @@ from fpmonitor.render.figures import of_trend
 from fpmonitor.render.numbers import between
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import PARTS, Division, Period
+from fpmonitor.vocabulary import split_names
 from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
 
 if TYPE_CHECKING:
@@ -96,14 +97,7 @@ NEW_USERS = Annotated[
 
 def trend(
     *,
-    apis: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--apis",
-            help="APIs read together, separated by commas; repeat for further sets.",
-            show_default="each API alone",
-        ),
-    ] = None,
+    apis: SETS = None,
     by: Annotated[
         Division,
         typer.Option(
@@ -210,6 +204,8 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         yield f"left out: the {report.period} of {window.since:%Y-%m-%d}, which {window.why}"
     if len(report.left_out) > _NAMED:
         yield f"left out: {len(report.left_out) - _NAMED:,} windows more"
+    if report.drawn is not None:
+        yield report.guarantee
     if report.period is None and report.place is None:
         return
     users = (

@@ -22,7 +22,6 @@ from fpmonitor.cli.options import (
     QUIET,
     REGISTER,
     AskedOfSample,
-    split_names,
 )
 from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.readers import Reader
@@ -37,6 +36,7 @@ from fpmonitor.render import answers, decisions
 from fpmonitor.render.numbers import percent
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
+from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -243,7 +243,9 @@ def decide(
             known=known,
             note=lambda text: note(text, quiet=quiet),
         )
-        data = decisions.data_of(monitor.name, population, users=decision.users, k=asked.k)
+        data = decisions.data_of(
+            monitor.name, population, users=decision.observed or decision.users, k=asked.k
+        )
         note_coverage(decision.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
     _note_level(decision, quiet=quiet)
     if realised:

@@ -26,7 +26,12 @@ _RANDOM = secrets.SystemRandom()
 
 
 def answer(
-    study: Study, ask: CollectionRequest, tokens: Mapping[str, str], rng: random.Random = _RANDOM
+    study: Study,
+    ask: CollectionRequest,
+    tokens: Mapping[str, str],
+    rng: random.Random = _RANDOM,
+    *,
+    answered: Sequence[CollectionRequest] = (),
 ) -> list[tuple[int, tuple[str, ...]]]:
     """Return a user's answers: for each set its number and the tokens, after redaction.
 
@@ -38,13 +43,15 @@ def answer(
         Token by API; an API that is missing is `absent`.
     rng
         Draws cover redactions and randomised reports; simulations pass their own.
+    answered
+        Requests of the study that the user answered before.
 
     Raises
     ------
     InputError
         The request violates the terms of the study.
     """
-    check_ask(study, ask)
+    check_ask(study, ask, answered)
     single = token_limit(study.report_bytes, ("",))
     shown = {}
     for api in sorted({api for one in ask.sets for api in one}):
@@ -120,6 +127,7 @@ def seal_answers(
     shuffler: HpkeConfig,
     recipient: HpkeConfig,
     rng: random.Random = _RANDOM,
+    answered: Sequence[CollectionRequest] = (),
 ) -> list[Upload]:
     """Answer a request with one sealed message for each set, in random order.
 
@@ -127,7 +135,7 @@ def seal_answers(
     one. Other arguments and errors are as for `answer`.
     """
     uploads = []
-    for index, held in answer(study, ask, tokens, rng):
+    for index, held in answer(study, ask, tokens, rng, answered=answered):
         report = Report(secrets.token_bytes(NONCE_BYTES), index, held)
         inner = seal(report.encode(study.report_bytes), recipient, ask.recipient, ask.id)
         uploads.append(Upload(ask.id, seal_for_shuffler(inner, shuffler, ask.id)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +11,8 @@ import msgspec
 from fpmonitor.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 _Kind = TypeVar("_Kind")
 
@@ -19,6 +21,11 @@ def encode(content: Any, enc_hook: Callable[[Any], Any] | None = None) -> bytes:
     """Return the bytes of a file; equal content has equal bytes, as ids are made from them."""
     plain = msgspec.to_builtins(content, order="deterministic", enc_hook=enc_hook)
     return (json.dumps(plain, indent=1, allow_nan=False) + "\n").encode()
+
+
+def digest_of(content: Any) -> str:
+    """Return the SHA-256, in hexadecimal, of content as `encode` writes it."""
+    return hashlib.sha256(encode(content)).hexdigest()
 
 
 def decode(
@@ -45,3 +52,19 @@ def decode(
         raise InputError(f"{name}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: not JSON") from error
+
+
+def parts_of(path: Path, size: int) -> Iterator[bytes]:
+    """Yield the content of a file in parts of `size` bytes; the last one may be shorter.
+
+    Raises
+    ------
+    InputError
+        It cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            while part := file.read(size):
+                yield part
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error

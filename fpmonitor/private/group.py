@@ -22,7 +22,7 @@ from fpmonitor.private.knowledge import Knowledge
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.selection import compare_with_joint, heaviest_set, select
 from fpmonitor.private.shuffler import Shuffler
-from fpmonitor.private.study import CollectionRequest, first_ask
+from fpmonitor.private.study import first_ask, release_ask
 from fpmonitor.safe_files import untyped
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
     from fpmonitor.private.knowledge import Setting
     from fpmonitor.private.selection import JointComparison
-    from fpmonitor.private.study import Study
+    from fpmonitor.private.study import CollectionRequest, Study
 
 
 class Channel(Protocol):
@@ -49,15 +49,15 @@ class SealedChannel:
     ----------
     folder
         Empty folder for the stores of the shuffler and of the participants.
-    study
-        The terms.
+    study, ring
+        The terms, and the curator's keys, which all participants hold.
     """
 
-    def __init__(self, folder: Path, study: Study) -> None:
+    def __init__(self, folder: Path, study: Study, ring: KeyRing) -> None:
         self._study = study
         self._shuffler = Shuffler(folder / "shuffler.db", study, KeyRing.generate("shuffler"))
         self._readers = {
-            "curator": Recipient(folder / "marginals.db", study, KeyRing.generate("curator")),
+            "curator": Recipient(folder / "marginals.db", study, ring),
             "analyst": Recipient(folder / "released.db", study, KeyRing.generate("analyst")),
         }
 
@@ -73,7 +73,7 @@ class SealedChannel:
         reader.add_ask(ask)
         self._shuffler.add_ask(ask)
         self._shuffler.take([self._sealed(ask, tokens, reader) for tokens in holders])
-        self._shuffler.close_ask(ask.id)
+        self._shuffler.close_ask(ask.id, drop=True)
         batches = list(self._shuffler.unsent())
         for batch in batches:
             content = self._shuffler.batch(batch)
@@ -167,6 +167,7 @@ def run_group(
     study: Study,
     holders: Sequence[Mapping[str, str]],
     channel: Channel,
+    ring: KeyRing,
     *,
     setting: Setting = "fixed",
     weights: Mapping[str, float] | None = None,
@@ -182,6 +183,8 @@ def run_group(
         Tokens by API of each participant.
     channel
         Carries the messages.
+    ring
+        The curator's keys, which all participants hold, and whose signatures the study names.
     setting
         `fixed`: the participants are the population. `statistical`: they are draws from one.
     rng
@@ -200,11 +203,10 @@ def run_group(
         raise UndecidableError(
             "no API is within the budget by the marginals", hint="raise the budget, or lower k"
         )
-    last = CollectionRequest(
-        study=study.id.hex(), epoch=1, round=2, recipient="analyst", sets=(chosen,)
-    )
+    selection = select(study, published, setting=setting, weights=weights)
+    promised = selection.recommended
+    last = release_ask(study, selection.promise, chosen, ring.sign)
     released = channel(last, holders)[chosen]
-    promised = select(study, published, setting=setting, weights=weights).recommended
     return GroupRun(
         setting=setting,
         participants=len(holders),

@@ -18,7 +18,6 @@ from fpmonitor.private.study import Role  # noqa: TC001 -- msgspec reads the ann
 from fpmonitor.private.wire import (
     HpkeCiphertext,
     HpkeConfig,
-    WireError,
     decode_configs,
     encode_configs,
 )
@@ -28,6 +27,7 @@ from fpmonitor.secret_files import check_owner_alone
 try:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives import hpke
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 except ImportError as error:
     raise InputError(
@@ -74,24 +74,31 @@ class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-ke
         Role that they belong to.
     keys
         Their ids differ.
+    signing
+        The curator's key to sign what it promises of a set; it is never rotated, as the study
+        names it. Null for other roles.
 
     Raises
     ------
     InputError
-        There is no key, or two have one id.
+        There is no key, or two have one id; or a curator has no key to sign with.
     """
 
     role: Role
     keys: tuple[SecretKey, ...]
+    signing: Ed25519PrivateKey | None = None
 
     def __post_init__(self) -> None:
         if not self.keys or len({key.id for key in self.keys}) < len(self.keys):
             raise InputError("keys: there must be one or more, each with its own id")
+        if (self.signing is None) == (self.role == "curator"):
+            raise InputError("keys: the curator, and nobody else, has a key to sign with")
 
     @classmethod
     def generate(cls, role: Role) -> KeyRing:
         """Return a ring with the first key of a role."""
-        return cls(role, (SecretKey(1, X25519PrivateKey.generate()),))
+        signing = Ed25519PrivateKey.generate() if role == "curator" else None
+        return cls(role, (SecretKey(1, X25519PrivateKey.generate()),), signing)
 
     def rotated(self) -> KeyRing:
         """Return the ring with a new key in front; the others still open messages.
@@ -129,9 +136,66 @@ class KeyRing(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-ke
         """The `HpkeConfigList` to publish."""
         return encode_configs(key.config for key in self.keys)
 
+    @property
+    def public(self) -> PublicKeys:
+        """The public half."""
+        return PublicKeys(self.role, self.configs, self.verifying)
+
+    @property
+    def verifying(self) -> str:
+        """The public half of `signing`, in hexadecimal; empty without one."""
+        return "" if self.signing is None else self.signing.public_key().public_bytes_raw().hex()
+
+    def sign(self, message: bytes) -> str:
+        """Return a signature in hexadecimal.
+
+        Raises
+        ------
+        InputError
+            These are not the keys of a curator.
+        """
+        if self.signing is None:
+            raise InputError(f"keys: the {self.role} does not sign, only the curator does")
+        return self.signing.sign(message).hex()
+
     def by_id(self) -> Mapping[int, X25519PrivateKey]:
         """Return the private keys by id."""
         return {key.id: key.private for key in self.keys}
+
+
+class PublicKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor-public-keys-1"):
+    """What a role publishes of its keys.
+
+    Attributes
+    ----------
+    role
+        Role that they belong to.
+    configs
+        An `HpkeConfigList`, the preferred key first; in base64 in the file.
+    verifying
+        Key of the curator's signatures, in hexadecimal; empty for other roles.
+
+    Raises
+    ------
+    WireError
+        There is no key for our algorithms.
+    """
+
+    role: Role
+    configs: bytes
+    verifying: str = ""
+
+    def __post_init__(self) -> None:
+        decode_configs(self.configs)
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the file."""
+        return encode(self)
+
+    @property
+    def preferred(self) -> HpkeConfig:
+        """The key to seal for."""
+        return decode_configs(self.configs)[0]
 
 
 class KeyHolder:
@@ -219,8 +283,14 @@ def expected_form(plaintext: int) -> tuple[int, bytes, bytes]:
 
 
 def write_keys(path: Path, ring: KeyRing) -> None:
-    """Write the secret keys to a file that only its owner can read."""
+    """Write the secret keys to a file that only its owner can read, and the public ones beside."""
     write_bytes(path, [encode(ring, _text_of_key)], mode=0o600)
+    write_bytes(public_path(path), [ring.public.to_bytes()])
+
+
+def public_path(path: Path) -> Path:
+    """Return the path of the published keys beside a file of secret ones."""
+    return path.with_name(f"{path.name}.pub")
 
 
 def read_keys(path: Path) -> KeyRing:
@@ -243,23 +313,29 @@ def _text_of_key(key: Any) -> str:
     return base64.b64encode(key.private_bytes_raw()).decode()
 
 
-def _key_of_text(kind: type, text: Any) -> X25519PrivateKey:
-    del kind  # the only one that is not of JSON
+def _key_of_text(kind: Any, text: Any) -> X25519PrivateKey | Ed25519PrivateKey:
+    private: X25519PrivateKey | Ed25519PrivateKey
     try:
-        return X25519PrivateKey.from_private_bytes(base64.b64decode(text, validate=True))
+        private = kind.from_private_bytes(base64.b64decode(text, validate=True))
     except (ValueError, TypeError) as error:  # whose text might show the key
         raise ValueError("expected 32 bytes in base64") from error
+    return private
 
 
-def read_configs(path: Path) -> HpkeConfig:
-    """Read published keys; return the one to seal for.
+def read_public(path: Path, role: Role) -> PublicKeys:
+    """Read the published keys of a role.
 
     Raises
     ------
     InputError
-        The file cannot be read, or is not a list of keys.
+        The file cannot be read, does not hold published keys, or holds those of another role: a
+        message sealed for them would be lost.
     """
+    data = read_bytes(path, "public keys", most=MAX_KEYS_BYTES)
     try:
-        return decode_configs(read_bytes(path, "public keys", most=MAX_KEYS_BYTES))[0]
-    except WireError as error:
+        found = decode(data, PublicKeys, "public keys")
+    except InputError as error:
         raise InputError(f"{path}: {error.message}") from error
+    if found.role != role:
+        raise InputError(f"{path}: keys of the {found.role}, the {role}'s are needed")
+    return found

@@ -19,13 +19,21 @@ from fpmonitor.private.tokens import REDACTED, fitting, is_report, is_token
 from fpmonitor.private.wire import ID_BYTES, WireError, decode_batch, decode_report, token_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fpmonitor.private.keys import KeyRing
     from fpmonitor.private.store import Outcome
     from fpmonitor.private.study import CollectionRequest, Randomisation, Study
     from fpmonitor.private.wire import HpkeCiphertext, Report
+
+
+# Below this share of messages that open, the keys are wrong rather than the messages.
+_LEAST_OPENED = 0.1
+
+
+class WrongKeysError(InputError):
+    """Nearly nothing in a batch opens; nothing of it was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,53 +91,85 @@ class Recipient(KeyHolder):
         if ring.role == "shuffler":
             raise InputError("keys: belong to the shuffler, not to a recipient")
         super().__init__(ring.role, ring)
-        self.store = Store(path, study, "recipient")
+        self.store = Store(path, study, ring.role)
         self._forms: dict[bytes, tuple[_Form, ...]] = {}
-        for ask in self.store.asks.values():
+        for ask in self.asks:
             self._forms[ask.id] = _forms(study, ask)
+
+    @property
+    def asks(self) -> list[CollectionRequest]:
+        """Requests whose answers it counts, in order."""
+        asks = (ask for ask in self.store.asks.values() if ask.recipient == self.ring.role)
+        return sorted(asks, key=lambda ask: (ask.epoch, ask.round))
 
     def add_ask(self, ask: CollectionRequest) -> None:
         """Count answers to a request from now on; errors as of `Store.add_ask`.
 
+        Of a request whose answers go to the other recipient only the number of its round is taken.
+        """
+        self.store.add_ask(ask)
+        if ask.recipient == self.ring.role:
+            self._forms[ask.id] = _forms(self.store.study, ask)
+
+    def close_ask(self, ask_id: bytes, messages: int) -> None:
+        """Take note that the shuffler closed a request, and passed on so many messages in all.
+
         Raises
         ------
         InputError
-            Its answers are for the other recipient.
+            The request is unknown.
         """
-        if ask.recipient != self.ring.role:
-            raise InputError(f"ask: its answers go to the {ask.recipient}")
-        self.store.add_ask(ask)
-        self._forms[ask.id] = _forms(self.store.study, ask)
+        if ask_id not in self.store.asks:
+            raise InputError("ask: unknown request")
+        with self.store.transaction():
+            if not self.store.is_closed(ask_id):
+                self.store.add_to_tally(ask_id, {"passed on": messages})
+                self.store.run("private/close_ask", id=ask_id)
+        self.store.load_asks()
+        self.store.wipe_log()
 
-    def take(self, data: bytes) -> Receipt:
+    def take(self, data: bytes, *, drop: bool = False) -> Receipt:
         """Open and count a batch, once; the counts are on disk on return.
 
         Raises
         ------
         WireError
             The bytes are not a batch.
+        WrongKeysError
+            Fewer than one in ten messages open, and `drop` does not say that the others may be
+            lost; the batch can be taken later, with the right keys.
         InputError
             The request is unknown; nothing is counted.
         """
         batch = decode_batch(data)
-        if batch.ask not in self.store.asks:
-            raise InputError("batch: answers an unknown request")
+        if batch.ask not in self._forms:
+            raise InputError(
+                f"batch: answers a request that the {self.ring.role} does not know",
+                hint=f"publish the request to the {self.ring.role}, too",
+            )
         checked = [self._checked(frame, batch.ask) for frame in batch.frames]
         outcomes: Counter[Outcome] = Counter()
         counts: Counter[tuple[int, tuple[str, ...]]] = Counter()
         with self.store.transaction():
             if not self.store.run("private/receive", id=batch.id):
                 return self._taken_before(batch.ask, len(checked))
+            if not drop:
+                _check_keys(checked)
+            answered = Counter(dict(self.store.rows("private/answers", ask=batch.ask)))
             for found in checked:
                 if isinstance(found, str):
                     outcomes[found] += 1
                 elif not self._is_new(batch.ask, found.nonce):
                     outcomes["replayed"] += 1
+                elif answered[found.set_index] >= self.store.study.population:
+                    outcomes["above the population"] += 1
                 else:
+                    answered[found.set_index] += 1
                     outcomes["accepted"] += 1
                     counts[found.set_index, found.tokens] += 1
             self._count(batch.ask, counts)
             self.store.add_to_tally(batch.ask, outcomes)
+        self.store.wipe_log()
         return Receipt.of(outcomes)
 
     def _checked(self, frame: HpkeCiphertext, ask_id: bytes) -> Report | Outcome:
@@ -167,6 +207,16 @@ class Recipient(KeyHolder):
     def counts(self, ask: CollectionRequest) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
         """Return the counts of a request, as `read_counts`."""
         return read_counts(self.store, ask)
+
+
+def _check_keys(checked: Sequence[Report | Outcome]) -> None:
+    """Check that a fair share of the messages of a batch opens."""
+    sealed = sum(found in ("unknown key", "does not open") for found in checked)
+    if checked and len(checked) - sealed < _LEAST_OPENED * len(checked):
+        raise WrongKeysError(
+            f"batch: {sealed:,} of {len(checked):,} messages do not open with these keys",
+            hint="put back the keys that they are sealed for, or drop the messages with --drop",
+        )
 
 
 def _forms(study: Study, ask: CollectionRequest) -> tuple[_Form, ...]:

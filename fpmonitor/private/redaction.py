@@ -19,8 +19,9 @@ import polars as pl
 
 from fpmonitor.errors import InputError, PolicyError, UndecidableError
 from fpmonitor.estimate.exposure import empirical_exposure
+from fpmonitor.private.files import digest_of
 from fpmonitor.private.knowledge import Knowledge, certified_limits
-from fpmonitor.private.study import RedactionRule
+from fpmonitor.private.study import RedactionRule, SetPromise
 from fpmonitor.private.table import count_reports, redact
 from fpmonitor.private.tokens import REDACTED
 from fpmonitor.spectrum import CountSpectrum
@@ -103,6 +104,11 @@ class RedactionPlan:
     within_budget: bool
     per_api: tuple[ApiRedaction, ...]
     rules: Mapping[str, RedactionRule]
+
+    @property
+    def promise(self) -> SetPromise:
+        """What is promised of the set under the rules."""
+        return SetPromise(digest=digest_of(self), upper=self.after)
 
 
 def cover_for(rare: float, suspicion: float) -> float:

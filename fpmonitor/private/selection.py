@@ -13,7 +13,9 @@ from fpmonitor.decide.utility import recommend
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.private.counts import ApiSet  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.private.files import digest_of
 from fpmonitor.private.knowledge import Knowledge, Promise, Setting, certified_limits
+from fpmonitor.private.study import SetPromise
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -90,6 +92,12 @@ class Selection:
     best: bool
     singles: tuple[PromisedSet, ...]
     rules: Mapping[Setting, tuple[Promise, ...]]
+
+    @property
+    def promise(self) -> SetPromise:
+        """What is promised of the recommended set."""
+        upper = self.recommended.promise(self.setting).upper
+        return SetPromise(digest=digest_of(self), upper=upper)
 
 
 def select(

@@ -17,6 +17,7 @@ import msgspec
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.private.binary_http import Response as InnerResponse
 from fpmonitor.private.binary_http import decode_request
+from fpmonitor.private.files import decode
 from fpmonitor.private.keys import SealError, read_keys
 from fpmonitor.private.ohttp import (
     KEYS_TYPE,
@@ -26,8 +27,10 @@ from fpmonitor.private.ohttp import (
     encode_keys,
     open_request,
 )
-from fpmonitor.private.shuffler import PoolFullError
+from fpmonitor.private.recipient import WrongKeysError
+from fpmonitor.private.shuffler import BelowMinimumError, PoolFullError
 from fpmonitor.private.status import status_of
+from fpmonitor.private.store import ClosedAsk
 from fpmonitor.private.study import MAX_FILE_BYTES, CollectionRequest
 from fpmonitor.private.transport import BYTES_TYPE
 from fpmonitor.private.wire import MAX_BATCH_BYTES
@@ -58,7 +61,7 @@ if TYPE_CHECKING:
     from fpmonitor.private.delivery import Delivery
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.shuffler import Shuffler
-    from fpmonitor.private.store import Receipt
+    from fpmonitor.private.store import Receipt, Store
 
     Handler = Callable[[Request], Awaitable[Response]]
 
@@ -94,6 +97,7 @@ def shuffler_app(
     """
     service = _ShufflerService(shuffler, delivery)
     shared = _Shared(shuffler, token)
+    close = _answered(shared.authorised(service.close_ask))
     middleware = _fresh_keys(shuffler, keys)
     if origins:
         middleware.append(
@@ -109,11 +113,8 @@ def shuffler_app(
         routes=[
             *(Route(path, _answered(service.public)) for path in _PUBLIC_PATHS),
             Route("/asks", _answered(shared.authorised(shared.add_ask)), methods=["POST"]),
-            Route(
-                "/asks/{ask}/close",
-                _answered(shared.authorised(service.close_ask)),
-                methods=["POST"],
-            ),
+            Route("/asks/{ask}/close", close, methods=["POST"]),
+            Route("/asks/{ask}/drop", close, methods=["POST"]),
             Route("/uploads", _answered(service.uploads), methods=["POST"]),
             Route("/ohttp", _answered(service.ohttp), methods=["POST"]),
             Route("/status", _answered(shared.authorised(shared.status))),
@@ -135,6 +136,9 @@ def recipient_app(recipient: Recipient, *, token: str, keys: Path | None = None)
         routes=[
             Route("/hpke_config", _answered(service.hpke_config)),
             Route("/asks", _answered(shared.authorised(shared.add_ask)), methods=["POST"]),
+            Route(
+                "/asks/{ask}/close", _answered(shared.authorised(service.close)), methods=["POST"]
+            ),
             Route("/batches", _answered(shared.authorised(service.batches)), methods=["POST"]),
             Route("/status", _answered(shared.authorised(shared.status))),
         ],
@@ -236,8 +240,14 @@ class _RecipientService:
 
     async def batches(self, request: Request) -> Response:
         body = await read_body(request, MAX_BATCH_BYTES, (BYTES_TYPE,))
-        receipt = await asyncio.to_thread(self._recipient.take, body)
-        return _json(receipt)
+        return _json(await asyncio.to_thread(self._recipient.take, body))
+
+    async def close(self, request: Request) -> Response:
+        ask_id = _known_ask(self._recipient.store, request.path_params["ask"])
+        body = await read_body(request, MAX_FILE_BYTES, ("application/json", BYTES_TYPE))
+        closed = decode(body, ClosedAsk, "closed request")
+        await asyncio.to_thread(self._recipient.close_ask, ask_id, closed.passed_on)
+        return _json(closed)
 
 
 _PUBLIC_PATHS = ("/hpke_config", "/ohttp-keys", "/study", "/asks", "/asks/{ask}")
@@ -302,18 +312,9 @@ class _ShufflerService:
                 ]
                 return "application/json", json.dumps(asks).encode()
             case ["asks", ask_id]:
-                return "application/json", store.asks[self._known(ask_id)].to_bytes()
+                return "application/json", store.asks[_known_ask(store, ask_id)].to_bytes()
             case _:
                 raise RefusedRequestError(404, "not found")
-
-    def _known(self, text: str) -> bytes:
-        try:
-            ask_id = bytes.fromhex(text)
-        except ValueError:
-            ask_id = b""
-        if ask_id not in self._shuffler.store.asks:
-            raise RefusedRequestError(404, "no such request")
-        return ask_id
 
     # ---- Uploads
 
@@ -352,10 +353,11 @@ class _ShufflerService:
         return InnerResponse(200, (("content-type", content_type),), content)
 
     async def close_ask(self, request: Request) -> Response:
-        ask_id = self._known(request.path_params["ask"])
-        await asyncio.to_thread(self._shuffler.close_ask, ask_id)
+        ask_id = _known_ask(self._shuffler.store, request.path_params["ask"])
+        drop = request.url.path.endswith("/drop")
+        closed = await asyncio.to_thread(self._shuffler.close_ask, ask_id, drop=drop)
         self._released()
-        return _json(status_of(self._shuffler))
+        return _json(closed)
 
 
 class _Intake:
@@ -395,6 +397,16 @@ class _Intake:
         return receipts
 
 
+def _known_ask(store: Store, text: str) -> bytes:
+    try:
+        ask_id = bytes.fromhex(text)
+    except ValueError:
+        ask_id = b""
+    if ask_id not in store.asks:
+        raise RefusedRequestError(404, "no such request")
+    return ask_id
+
+
 def _bytes(content: bytes, content_type: str, status: int = 200) -> Response:
     return Response(content, status, HEADERS | {"Content-Type": content_type})
 
@@ -413,7 +425,8 @@ def _refusal_of(error: RefusedRequestError | FpmonitorError) -> RefusedRequestEr
                 503, "messages cannot be stored now", retry_after=FULL_SECONDS
             )
         case _:
-            return RefusedRequestError(400, error.message)
+            status = 409 if isinstance(error, WrongKeysError | BelowMinimumError) else 400
+            return RefusedRequestError(status, str(error))
 
 
 def _inner_error(refusal: RefusedRequestError) -> InnerResponse:

@@ -26,7 +26,7 @@ from fpmonitor.private.keys import (
     open_sealed,
     sealed_bytes,
 )
-from fpmonitor.private.store import NO_ASK, Receipt, Store
+from fpmonitor.private.store import NO_ASK, ClosedAsk, Receipt, Store
 from fpmonitor.private.wire import (
     ID_BYTES,
     WireError,
@@ -51,6 +51,10 @@ _POOLED_MINIMA = 4
 
 class PoolFullError(FpmonitorError):
     """The store of the shuffler is full; uploads may be sent again later."""
+
+
+class BelowMinimumError(InputError):
+    """A request cannot be closed without deleting answers; it stays open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,22 +168,32 @@ class Shuffler(KeyHolder):
             else:
                 by_ask[message.ask][message.refusal] += 1
         for ask_id, group in opened.items():
-            kept = self._keep(group)
-            by_ask[ask_id].update({"accepted": kept, "replayed": len(group) - kept})
+            by_ask[ask_id] += self._keep(ask_id, group)
         for ask_id, outcomes in by_ask.items():
             self.store.add_to_tally(ask_id, outcomes)
             self.store.add_to_tally(ask_id, {"held": outcomes["accepted"]})
         return Receipt.of(sum(by_ask.values(), Counter()))
 
-    def _keep(self, messages: Sequence[_Message]) -> int:
-        """Store messages that are new; return their number."""
-        return self.store.run_many(
-            "private/hold",
-            (
-                {"ask": message.ask, "digest": message.digest, "frame": message.frame}
-                for message in sorted(messages, key=lambda message: message.digest)
-            ),
-        )
+    def _keep(self, ask_id: bytes, messages: Sequence[_Message]) -> Counter[Outcome]:
+        """Store messages that are new, as many as the population can send; count the outcomes."""
+        room = self._most_messages(ask_id) - self.store.tally()[ask_id]["accepted"]
+        ordered = sorted(messages, key=lambda message: message.digest)
+        kept = self.store.run_many("private/hold", map(_held, ordered[:room]))
+        outcomes: Counter[Outcome] = Counter()
+        for message in ordered[room:]:
+            if not self.store.run("private/hold", **_held(message)):
+                continue
+            if kept < room:
+                kept += 1
+            else:
+                self.store.run("private/drop_held", ask=ask_id, digest=message.digest)
+                outcomes["above the population"] += 1
+        outcomes["accepted"] = kept
+        outcomes["replayed"] = len(messages) - outcomes.total()
+        return outcomes
+
+    def _most_messages(self, ask_id: bytes) -> int:
+        return self.store.study.population * len(self.store.asks[ask_id].sets)
 
     # ---- Release
 
@@ -224,27 +238,37 @@ class Shuffler(KeyHolder):
         content = encode_batch(ask_id, batch_id, frames)
         self.store.run("private/add_unsent", id=batch_id, ask=ask_id, content=content)
 
-    def close_ask(self, ask_id: bytes) -> None:
-        """Take no more answers; pass on the rest, or drop it if below the minimum.
+    def close_ask(self, ask_id: bytes, *, drop: bool = False) -> ClosedAsk:
+        """Take no more answers, and pass on the rest.
 
         Raises
         ------
         InputError
             The request is unknown.
+        BelowMinimumError
+            The rest is below the minimum, and `drop` does not say that it may be deleted.
         """
         if ask_id not in self.store.asks:
             raise InputError("ask: unknown request")
         with self._lock, self.store.transaction():
-            held = self.store.tally()[ask_id]["held"]
-            if held >= self.minimum(ask_id):
+            held, minimum = self.store.tally()[ask_id]["held"], self.minimum(ask_id)
+            if held >= minimum:
                 self._pass_on(ask_id, held)
+            elif held and not drop:
+                raise BelowMinimumError(
+                    f"ask: {held:,} messages wait, below the minimum of {minimum:,}: closing would "
+                    "delete them",
+                    hint="wait for more answers, or delete them with --drop",
+                )
             else:
                 self.store.run("private/drop_all_held", ask=ask_id)
                 self.store.add_to_tally(ask_id, {"held": -held, "below the minimum": held})
             self.store.run("private/forget_taken", ask=ask_id)
             self.store.run("private/close_ask", id=ask_id)
+            tally = self.store.tally()[ask_id]
         self.store.load_asks()
         self.store.wipe_log()
+        return ClosedAsk(tally["passed on"], tally["below the minimum"])
 
     # ---- Sending
 
@@ -267,6 +291,10 @@ class Shuffler(KeyHolder):
 def upload_bytes(study: Study) -> int:
     """Return the length of every upload of a study."""
     return ID_BYTES + sealed_bytes(sealed_bytes(study.report_bytes))
+
+
+def _held(message: _Message) -> dict[str, bytes]:
+    return {"ask": message.ask, "digest": message.digest, "frame": message.frame}
 
 
 def _keyed(ask_id: bytes, digests: Sequence[bytes]) -> Iterator[dict[str, bytes]]:

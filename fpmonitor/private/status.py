@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.private.store import Outcome  # noqa: TC001 -- msgspec reads the annotation
-from fpmonitor.private.study import Role  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.private.study import RecipientRole, Role  # noqa: TC001 -- msgspec reads them
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.shuffler import Shuffler
 
@@ -22,18 +26,28 @@ class AskStatus:
     ----------
     id
         In hexadecimal; null for messages that name no known request.
-    round
-        Its round; null where it is not known.
+    round, recipient
+        Its round, and who counts the answers; null where they are not known.
     open
         Whether answers are still taken.
     messages
         Number of messages by outcome.
+    minimum
+        Number of messages below which the shuffler passes nothing on; null at a recipient.
+    undelivered
+        Number of batches that wait for their recipient.
+    seconds
+        Time since the request was added; null where it is not known.
     """
 
     id: str | None
     round: int | None
+    recipient: RecipientRole | None
     open: bool
     messages: Mapping[Outcome, int]
+    minimum: int | None
+    undelivered: int
+    seconds: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +58,100 @@ class RoleStatus:
     asks: tuple[AskStatus, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciliation:
+    """Both sides of a request: the shuffler's, and that of the recipient.
+
+    Attributes
+    ----------
+    round, recipient, open, seconds
+        As in `AskStatus`, of the shuffler.
+    accepted, held, minimum, passed_on
+        Messages at the shuffler: taken, waiting, the minimum, and sent on.
+    wanted
+        Messages that lack to the minimum; 0 once something was passed on.
+    undelivered
+        Batches that wait for the recipient.
+    counted, refused
+        Messages at the recipient: counted, and arrived without counting.
+    missing
+        Messages that were passed on, and that the recipient does not know of.
+    """
+
+    round: int | None
+    recipient: RecipientRole | None
+    open: bool
+    seconds: int | None
+    accepted: int
+    held: int
+    minimum: int | None
+    wanted: int
+    passed_on: int
+    undelivered: int
+    counted: int
+    refused: int
+    missing: int
+
+
 def status_of(role: Shuffler | Recipient) -> RoleStatus:
     """Return the state of a role."""
-    store = role.store
+    from fpmonitor.private.shuffler import Shuffler  # noqa: PLC0415 -- an extra
+
+    store, tally = role.store, role.store.tally()
+    waiting: Counter[bytes] = Counter()
+    minima: dict[bytes, int] = {}
+    if isinstance(role, Shuffler):
+        waiting.update(role.unsent().values())
+        minima = {ask_id: role.minimum(ask_id) for ask_id in store.asks}
+    added = store.added()
     return RoleStatus(
         role=role.ring.role,
         asks=tuple(
             AskStatus(
                 id=ask_id.hex() or None,
                 round=store.asks[ask_id].round if ask_id in store.asks else None,
+                recipient=store.asks[ask_id].recipient if ask_id in store.asks else None,
                 open=ask_id in store.asks and not store.is_closed(ask_id),
                 messages=outcomes,
+                minimum=minima.get(ask_id),
+                undelivered=waiting[ask_id],
+                seconds=None if ask_id not in added else int(time.time() - added[ask_id]),
             )
-            for ask_id, outcomes in store.tally().items()
+            for ask_id, outcomes in tally.items()
         ),
     )
+
+
+def reconciled(roles: Sequence[RoleStatus]) -> list[Reconciliation]:
+    """Compare what the shuffler passed on with what the recipients know of, a request each."""
+    [shuffler] = [one for one in roles if one.role == "shuffler"]
+    found = []
+    for ask in shuffler.asks:
+        if ask.id is None:
+            continue
+        received: Counter[Outcome] = Counter()
+        for one in roles:
+            for side in one.asks:
+                if side.id == ask.id and one.role == ask.recipient:
+                    received.update(side.messages)
+        sent = ask.messages.get("passed on", 0)
+        arrived = received.total() - received["taken before"] - received["passed on"]
+        held = ask.messages.get("held", 0)
+        found.append(
+            Reconciliation(
+                round=ask.round,
+                recipient=ask.recipient,
+                open=ask.open,
+                seconds=ask.seconds,
+                accepted=ask.messages.get("accepted", 0),
+                held=held,
+                minimum=ask.minimum,
+                wanted=0 if sent or not ask.minimum else max(0, ask.minimum - held),
+                passed_on=sent,
+                undelivered=ask.undelivered,
+                counted=received["accepted"],
+                refused=arrived - received["accepted"],
+                missing=sent - arrived,
+            )
+        )
+    return found

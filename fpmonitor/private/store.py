@@ -9,6 +9,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
 from contextlib import contextmanager, suppress
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.closing import Closing
 from fpmonitor.errors import InputError, StoreError
-from fpmonitor.private.study import CollectionRequest, check_ask
+from fpmonitor.private.study import CollectionRequest, Role, check_ask
 from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
@@ -43,14 +44,19 @@ Outcome = Literal[
     "wrong tokens",
     "taken before",
     "below the minimum",
+    "above the population",
 ]
 NO_ASK = b""
 _sql = cache(statement)
 
-_SCHEMA = {
+_RECIPIENT = ("private/create_received", "private/create_nonces", "private/create_counts")
+_SCHEMA: dict[Role, tuple[str, ...]] = {
     "shuffler": ("private/create_taken", "private/create_held", "private/create_unsent"),
-    "recipient": ("private/create_received", "private/create_nonces", "private/create_counts"),
+    "curator": _RECIPIENT,
+    "analyst": _RECIPIENT,
 }
+# The role of a store, as SQLite's `user_version`; 0 is that of a new file.
+_ROLES: tuple[Role | None, ...] = (None, *_SCHEMA)
 _COMMON = ("private/create_study", "private/create_asks", "private/create_tally")
 _BUSY_SECONDS = 20.0
 _PRAGMAS = (
@@ -91,6 +97,22 @@ class Receipt:
         return cls(refused.pop("accepted", 0), refused)
 
 
+@dataclass(frozen=True, slots=True)
+class ClosedAsk:
+    """What became of the messages of a request that the shuffler closed.
+
+    Attributes
+    ----------
+    passed_on
+        Number of messages that left for the recipient, in all.
+    dropped
+        Number of messages that were deleted, as they were below the minimum.
+    """
+
+    passed_on: int
+    dropped: int
+
+
 class Store(Closing):
     """An open store; methods raise `StoreError` where the file cannot be read or written.
 
@@ -100,25 +122,26 @@ class Store(Closing):
         The file; created, readable by its owner only, if it does not exist.
     study
         The terms; a store belongs to one study.
-    kind
-        Whose tables it has.
+    role
+        Whose store it is.
 
     Raises
     ------
     InputError
-        The store belongs to another study.
+        The store belongs to another study or role.
     StoreError
         It cannot be opened, or is not a store.
     """
 
-    def __init__(self, path: Path, study: Study, kind: Literal["shuffler", "recipient"]) -> None:
+    def __init__(self, path: Path, study: Study, role: Role) -> None:
         self.path = path
         self.study = study
         self._lock = threading.RLock()
         self._connection = _opened(path)
         try:
             with self.transaction():
-                for name in (*_COMMON, *_SCHEMA[kind]):
+                self._keep_role(role)
+                for name in (*_COMMON, *_SCHEMA[role]):
                     self.run(name)
                 self._keep_study()
             self.load_asks()
@@ -205,9 +228,9 @@ class Store(Closing):
         InputError
             It violates the terms of the study, or its round has another request already.
         """
-        check_ask(self.study, ask)
         if ask.id in self._asks:
             return
+        check_ask(self.study, ask, self._asks.values())
         place = (ask.epoch, ask.round)
         if place in {(other.epoch, other.round) for other in self._asks.values()}:
             raise InputError(
@@ -215,7 +238,7 @@ class Store(Closing):
                 hint="use a new number for the next round",
             )
         with self.transaction():
-            self.run("private/add_ask", id=ask.id, content=ask.to_bytes())
+            self.run("private/add_ask", id=ask.id, content=ask.to_bytes(), added=time.time())
         self.load_asks()
 
     def load_asks(self) -> None:
@@ -223,6 +246,10 @@ class Store(Closing):
         rows = self.rows("private/asks")
         self._asks = {ask_id: CollectionRequest.from_bytes(content) for ask_id, content, _ in rows}
         self._closed = {ask_id for ask_id, _, closed in rows if closed}
+
+    def added(self) -> dict[bytes, float]:
+        """Return when each request was added, in seconds since 1970."""
+        return dict(self.rows("private/added"))
 
     # ---- Outcomes of messages
 
@@ -238,6 +265,22 @@ class Store(Closing):
         for ask_id, outcome, messages in self.rows("private/tally"):
             counts.setdefault(ask_id, Counter())[outcome] = messages
         return counts
+
+    def _keep_role(self, role: Role) -> None:
+        [(number,)] = self._connection.execute("PRAGMA user_version")
+        kept = _ROLES[number] if 0 <= number < len(_ROLES) else None
+        if number and kept != role:
+            raise InputError(f"{self.path}: the store of the {kept}, not of the {role}")
+        self._connection.execute(f"PRAGMA user_version = {_ROLES.index(role)}")
+
+    def backup(self, path: Path) -> None:
+        """Write a whole copy of the store to a new file, also while a service uses the store."""
+        try:
+            with self._lock:
+                self._connection.execute("VACUUM INTO ?", (str(path),))
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: cannot be written ({error})") from error
+        path.chmod(0o600)
 
     def _keep_study(self) -> None:
         kept = self.rows("private/study")
@@ -255,6 +298,24 @@ def read_counts(
     for set_index, tokens, users in store.rows("private/counts", ask=ask.id):
         counts[ask.sets[set_index]][tuple(json.loads(tokens))] = users
     return counts
+
+
+def incomplete(store: Store, asks: Iterable[CollectionRequest]) -> list[str]:
+    """Return what is missing of the answers that a recipient counts, in words.
+
+    Complete answers are equally many for all sets of a request.
+    """
+    missing = []
+    for ask in asks:
+        tally = store.tally()[ask.id]
+        late = tally.pop("passed on", 0) - tally.total() + tally["taken before"]
+        users = dict(store.rows("private/answers", ask=ask.id))
+        fewest, most = min(users.values(), default=0), max(users.values(), default=0)
+        if late > 0:
+            missing.append(f"{late:,} messages of round {ask.round} are under way")
+        elif users and (len(users) < len(ask.sets) or fewest < most):
+            missing.append(f"{fewest:,} to {most:,} answers on a set in round {ask.round}")
+    return missing
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.policy import check_share, check_threshold
@@ -21,8 +23,10 @@ from fpmonitor.private.wire import ID_BYTES, MAX_TOKENS, token_limit
 from fpmonitor.safe_files import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
+
+    Sign = Callable[[bytes], str]
 
 RecipientRole = Literal["curator", "analyst"]
 Role = Literal["shuffler", RecipientRole]
@@ -39,6 +43,7 @@ MechanismName = Literal[ProtocolName, "matrix"]
 MECHANISMS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 UNARY = ("rappor", "oue", "blh")
 MAX_HASHES = 2**31
+FIRST_PORT = 8027
 # Matrices are in whole numbers of 2^-52: doubles hold each of them and their sums exactly, so that
 # a page draws from exactly the distribution that Python draws from.
 MATRIX_BITS = 52
@@ -104,6 +109,13 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
         probability `1 - delta`.
     largest_set
         Largest number of APIs in a set that users answer to the curator; 1: marginals only.
+    largest_release
+        Largest number of APIs in a set that users answer to the analyst.
+    releases
+        Largest number of requests for the analyst that a user answers in an epoch.
+    curator_key
+        Key of the curator's signatures, in hexadecimal: users answer the analyst only what it
+        signed. Empty: nothing can be released.
     minimum_batch
         Number of messages per requested set below which the shuffler passes nothing on.
     report_bytes
@@ -125,6 +137,9 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
     budget: Number
     delta: Number = 0.05
     largest_set: int = 1
+    largest_release: int = MAX_TOKENS
+    releases: int = 1
+    curator_key: str = ""
     minimum_batch: int = 1000
     report_bytes: int = 1024
 
@@ -138,6 +153,12 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
             raise InputError(f"study: at most {MAX_TOKENS} APIs")
         if not 1 <= self.largest_set <= len(self.apis):
             raise PolicyError("largest_set", f"must be from 1 to {len(self.apis)}")
+        if not 1 <= self.largest_release <= MAX_TOKENS:
+            raise PolicyError("largest_release", f"must be from 1 to {MAX_TOKENS}")
+        if self.releases < 1:
+            raise PolicyError("releases", "must be at least 1")
+        if not re.fullmatch("([0-9a-f]{64})?", self.curator_key):
+            raise InputError("study: curator_key must be 64 hexadecimal digits, or empty")
         if self.minimum_batch < 2:
             raise PolicyError("minimum_batch", "must be at least 2")
         least = (DIGEST_BYTES + 2) * len(self.apis) + ID_BYTES + 3
@@ -249,6 +270,24 @@ class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return _longest(self.values)
 
 
+class SetPromise(msgspec.Struct, frozen=True, kw_only=True):
+    """What the curator promises of the set that the analyst is shown.
+
+    Attributes
+    ----------
+    digest
+        SHA-256, in hexadecimal, of the selection or the redaction plan that the promise is from.
+    upper
+        Upper limit of the exposure, a share.
+    signature
+        Signature of the whole request with an empty signature, in hexadecimal.
+    """
+
+    digest: str
+    upper: Number
+    signature: str = ""
+
+
 class CollectionRequest(
     _File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor-ask-1"
 ):
@@ -270,6 +309,8 @@ class CollectionRequest(
         Redaction rules by API.
     randomise
         Local differential privacy by API.
+    promise
+        What the curator promises of the set; null in requests for the curator.
 
     Raises
     ------
@@ -285,6 +326,7 @@ class CollectionRequest(
     sets: tuple[tuple[str, ...], ...]
     redact: Mapping[str, RedactionRule] = msgspec.field(default_factory=dict)
     randomise: Mapping[str, Randomisation] = msgspec.field(default_factory=dict)
+    promise: SetPromise | None = None
 
     def __post_init__(self) -> None:
         if not 0 < len(self.sets) <= MAX_SETS or len(set(self.sets)) < len(self.sets):
@@ -308,23 +350,55 @@ def first_ask(study: Study, *, epoch: int = 1) -> CollectionRequest:
     )
 
 
-def check_ask(study: Study, ask: CollectionRequest) -> None:
+def release_ask(
+    study: Study,
+    promise: SetPromise,
+    apis: tuple[str, ...],
+    sign: Sign,
+    *,
+    epoch: int = 1,
+    number: int = 2,
+    rules: Mapping[str, RedactionRule] | None = None,
+) -> CollectionRequest:
+    """Return the request that shows the analyst a set, signed by the curator.
+
+    `sign` is that of the curator's keys, `number` that of the round; `rules` by API.
+    """
+    unsigned = CollectionRequest(
+        study=study.id.hex(),
+        epoch=epoch,
+        round=number,
+        recipient="analyst",
+        sets=(apis,),
+        redact=rules or {},
+        promise=promise,
+    )
+    signed = replace(promise, signature=sign(unsigned.to_bytes()))
+    return replace(unsigned, promise=signed)
+
+
+def check_ask(
+    study: Study, ask: CollectionRequest, answered: Iterable[CollectionRequest] = ()
+) -> None:
     """Check that a request keeps the terms of its study; clients do so before they answer.
+
+    `answered` are the requests that were taken before.
 
     Raises
     ------
     InputError
-        The request belongs to another study, names other APIs, has larger sets for the curator
-        than agreed, or more than one set for the analyst; or a value that it lists, or a
-        randomised report, is too long for a message.
+        The request belongs to another study, names other APIs, has larger sets than agreed, or
+        more than one set for the analyst; the curator did not sign what it promises the analyst's
+        users, the promise is above the budget, or it is one release too many; or a value that it
+        lists, or a randomised report, is too long for a message.
     """
     if ask.study != study.id.hex():
         raise InputError("ask: belongs to another study")
     if not {api for one in ask.sets for api in one} <= set(study.apis):
         raise InputError("ask: names APIs that the study does not have")
-    if ask.recipient == "analyst" and len(ask.sets) > 1:
-        raise InputError("ask: the analyst may see one set only")
     largest = max(map(len, ask.sets))
+    if ask.recipient == "analyst":
+        _check_release(study, ask, answered)
     if ask.recipient == "curator" and largest > study.largest_set:
         raise InputError(
             f"ask: shows the curator {largest} APIs together, the study allows {study.largest_set}"
@@ -334,6 +408,43 @@ def check_ask(study: Study, ask: CollectionRequest) -> None:
     _check_room(token_limit(study.report_bytes, ("",)), ask)
     if token_limit(study.report_bytes, study.apis) < DIGEST_BYTES:
         raise InputError("study: report_bytes is too small for the tokens")
+
+
+def _check_release(
+    study: Study, ask: CollectionRequest, answered: Iterable[CollectionRequest]
+) -> None:
+    """Check what the analyst may be shown."""
+    if len(ask.sets) > 1:
+        raise InputError("ask: the analyst may see one set only")
+    if len(ask.sets[0]) > study.largest_release:
+        raise InputError(
+            f"ask: shows the analyst {len(ask.sets[0])} APIs together, the study allows "
+            f"{study.largest_release}"
+        )
+    promise = ask.promise
+    if promise is None or not _is_promised(study, ask, promise):
+        raise InputError(
+            "ask: the curator of the study did not sign this request for the analyst",
+            hint="`private select` and `private redact` write and sign requests",
+        )
+    if not 0 <= promise.upper <= study.budget:
+        raise InputError(
+            f"ask: the curator promises {promise.upper:.6g}, the budget of the study is "
+            f"{study.budget:.6g}"
+        )
+    released = {one.id for one in answered if one.recipient == "analyst" and one.epoch == ask.epoch}
+    if len(released | {ask.id}) > study.releases:
+        raise InputError(
+            f"ask: release {len(released) + 1} of epoch {ask.epoch}, the study allows "
+            f"{study.releases}"
+        )
+
+
+def _is_promised(study: Study, ask: CollectionRequest, promise: SetPromise) -> bool:
+    from fpmonitor.private.signature import is_signed  # noqa: PLC0415 -- an extra
+
+    unsigned = replace(ask, promise=replace(promise, signature=""))
+    return is_signed(unsigned.to_bytes(), promise.signature, study.curator_key)
 
 
 def _check_room(room: int, ask: CollectionRequest) -> None:

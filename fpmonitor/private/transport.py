@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 from fpmonitor.closing import Closing
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.private.files import decode
-from fpmonitor.safe_files import read_text
+from fpmonitor.safe_files import read_text, write_bytes
 from fpmonitor.secret_files import check_owner_alone
 from fpmonitor.serve.config import is_loopback
 
@@ -141,6 +142,12 @@ class Service(Closing):
 def seconds_of(text: str) -> int | None:
     """Return `Retry-After` in seconds; None if it is a date or absent."""
     return int(text) if re.fullmatch("[0-9]{1,6}", text) else None
+
+
+def make_token(path: Path, token: str | None = None) -> None:
+    """Write a token, a new one by default, to a file that only its owner can read."""
+    text = secrets.token_urlsafe(32) if token is None else token
+    write_bytes(path, [f"{text}\n".encode()], mode=0o600)
 
 
 def read_token(path: Path) -> str:

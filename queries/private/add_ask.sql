@@ -1,1 +1,1 @@
-INSERT INTO asks (id, content, closed) VALUES ($id, $content, 0)
+INSERT INTO asks (id, content, closed, added) VALUES ($id, $content, 0, $added)

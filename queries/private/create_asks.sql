@@ -2,5 +2,6 @@
 CREATE TABLE IF NOT EXISTS asks (
     id BLOB PRIMARY KEY,
     content BLOB NOT NULL,
-    closed INTEGER NOT NULL
+    closed INTEGER NOT NULL,
+    added REAL NOT NULL -- seconds since 1970
 ) WITHOUT ROWID

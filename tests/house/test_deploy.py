@@ -45,7 +45,7 @@ def test_command_lines_are_checked_by_the_parser() -> None:
     with pytest.raises(typer.TyperException):
         accepted(["serve", "--hosts", "0.0.0.0"])
     with pytest.raises(typer.TyperException):
-        accepted(["private", "serve", "--role", "curator"])
+        accepted(["private", "serve", "--role", "user"])
 
 
 def test_the_container_runs_as_a_user_without_rights_what_the_program_accepts() -> None:

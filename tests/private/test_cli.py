@@ -16,7 +16,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.private import ohttp
 from fpmonitor.private.commands.app import app
-from fpmonitor.private.keys import read_configs, read_keys
+from fpmonitor.private.keys import read_keys, read_public
 from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.transport import read_token
 
@@ -135,6 +135,30 @@ def test_batches_and_uploads_count_once(there: Path) -> None:
     assert again == {"accepted": 0, "closed ask": 3 * USERS, "held": 0, "batches": []}
 
 
+def test_users_who_are_sealed_again_send_the_same_answers(there: Path) -> None:
+    before = (there / "round-1.uploads").read_bytes()
+    ran(*WITH_KEY)
+    assert (there / "round-1.uploads").read_bytes() == before
+
+
+def test_answers_below_the_minimum_are_deleted_only_when_that_is_said(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uploads = (there / "round-1.uploads").read_bytes()
+    (tmp_path / "few").write_bytes(uploads[: len(uploads) // USERS * 20])
+    arguments = [
+        "private", "shuffle", "--study", "study.json", "--keys", "shuffler.keys",
+        "--store", str(tmp_path / "s.db"), "--ask", "round-1.json", "--close", "--format", "json",
+    ]  # fmt: skip
+    assert run([*arguments, str(tmp_path / "few")]) == 2
+    said = capsys.readouterr().err
+    assert "60 messages wait, below the minimum of 150" in said
+    assert "--drop" in said
+    assert json.loads(ran(*arguments, "--drop")) == {
+        "below the minimum": 60, "held": 0, "batches": []
+    }  # fmt: skip
+
+
 def test_every_command_stands_in_the_documentation() -> None:
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
     for command in app.registered_commands:
@@ -149,7 +173,7 @@ def test_keys_are_rotated_and_retired(tmp_path: Path) -> None:
     ran("private", "keygen", "--retire", "1", "-o", path)
     ring = read_keys(Path(path))
     assert [key.id for key in ring.keys] == [2]
-    assert Path(f"{path}.pub").read_bytes() == ring.configs
+    assert Path(f"{path}.pub").read_bytes() == ring.public.to_bytes()
     assert run(["private", "keygen", "--role", "curator", "-o", path]) == 2
     assert read_keys(Path(path)).configs == ring.configs
     assert run(["private", "keygen", "-o", path]) == 2
@@ -170,8 +194,10 @@ WITH_KEY = (*SEAL, "--recipient-key", "curator.keys.pub")
     ("arguments", "reason"),
     [
         ((*SEAL, "--recipient-key", "none", "-o", "x"), "none"),
-        (WITH_KEY, "--output, or --to"),
-        ((*WITH_KEY, "--to", "http://127.0.0.1:9"), "no answer"),
+        ((*SEAL, "--recipient-key", "analyst.keys.pub", "-o", "x"), "the curator's are needed"),
+        ((*WITH_KEY, "-o", "round-2.uploads"), "round-2.uploads: holds no answers to this request"),
+        ((*WITH_KEY, "--relay", "http://127.0.0.1:9"), "--relay needs --to"),
+        ((*WITH_KEY, "--quiet", "--to", "http://127.0.0.1:9"), "no answer"),
         ((*WITH_KEY, "--to", "nowhere"), "not the address"),
         ((*WITH_KEY, "--to", "https://s.example", "--relay", "https://r.example"), "gateway-keys"),
         ((*WITH_KEY, "-o", "no/such/folder"), "cannot write"),
@@ -179,7 +205,7 @@ WITH_KEY = (*SEAL, "--recipient-key", "curator.keys.pub")
         (role("curate", "curator", "study.json"), "study.json: batch"),
         (role("curate", "curator", "none"), "none: No such file"),
         (role("curate", "curator", "/dev/zero"), "/dev/zero: larger than 64 MB"),
-        (role("curate", "curator", "--ask", "round-2.json"), "its answers go to the analyst"),
+        ((*role("curate", "curator")[:-4], "--store", "shuffler.db"), "the store of the shuffler"),
         (role("shuffle", "shuffler", "--close"), "--ask"),
         (role("shuffle", "shuffler", "none"), "none: cannot be read"),
         (role("shuffle", "shuffler", "--curator", "https://c.example"), "go together"),
@@ -187,6 +213,8 @@ WITH_KEY = (*SEAL, "--recipient-key", "curator.keys.pub")
         (("private", "publish", "round-1.json", "--to", "https://x", "--token", "none"), "token"),
         (STUDY_COMMAND, "--population"),
         ((*STUDY_COMMAND, "--population", "100", "--report-bytes", "20"), "report_bytes"),
+        ((*STUDY_COMMAND[:-1], "round-1.json", "--population", "100"), "already exists"),
+        (("private", "select", "curator.db", "--study", "study.json", "-o", "x"), "--keys FILE"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told_in_one_line(
@@ -220,7 +248,8 @@ def test_an_unfinished_file_of_uploads_is_counted_as_far_as_it_goes(
     ("read", "limit"),
     [
         (Study.read, "16 MB"), (CollectionRequest.read, "16 MB"), (read_keys, "1 MB"),
-        (read_configs, "1 MB"), (ohttp.read_keys, "1 MB"), (read_token, "1 MB"),
+        (lambda path: read_public(path, "curator"), "1 MB"), (ohttp.read_keys, "1 MB"),
+        (read_token, "1 MB"),
     ],
 )  # fmt: skip
 def test_a_file_that_never_ends_is_refused(read: Callable[[Path], object], limit: str) -> None:

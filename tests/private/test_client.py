@@ -26,9 +26,11 @@ from fpmonitor.private.study import (
     CollectionRequest,
     Randomisation,
     RedactionRule,
+    SetPromise,
     Study,
     check_ask,
     first_ask,
+    release_ask,
 )
 from fpmonitor.private.tokens import fitting, is_report, token_of
 from fpmonitor.private.wire import decode_report, decode_uploads, token_limit
@@ -43,7 +45,10 @@ CURATOR = KeyRing.generate("curator")
 
 
 def study_of(**terms: Any) -> Study:
-    return Study(**({"name": "t", "apis": APIS, "population": 1000, "k": 2, "budget": 0.5} | terms))
+    return Study(
+        **({"name": "t", "apis": APIS, "population": 1000, "k": 2, "budget": 0.5,
+            "curator_key": CURATOR.verifying} | terms)
+    )  # fmt: skip
 
 
 def grr(epsilon: float, *values: str) -> Randomisation:
@@ -225,6 +230,38 @@ def test_a_redaction_applies_to_the_report_and_not_to_the_value() -> None:
     assert held == {"=2", "redacted"}
 
 
+def release(
+    study: Study, apis: tuple[str, ...], *, upper: float = 0.1, number: int = 2
+) -> CollectionRequest:
+    """A request for the analyst that the curator signed."""
+    promise = SetPromise(digest="", upper=upper)
+    return release_ask(study, promise, apis, CURATOR.sign, number=number)
+
+
+def test_a_user_answers_the_analyst_as_often_as_the_study_says_and_only_what_was_signed() -> None:
+    study = study_of(releases=2)
+    released = [release(study, apis, number=n) for n, apis in enumerate((("a",), ("b",), APIS), 2)]
+    before = [first_ask(study), *released[:2]]
+    for ask in released[:2]:
+        answer(study, ask, {}, answered=before)
+    with pytest.raises(InputError, match="release 3 of epoch 1, the study allows 2"):
+        answer(study, released[2], {}, answered=before)
+    mallory = KeyRing.generate("curator")
+    forged = release_ask(study, SetPromise(digest="", upper=0.1), APIS, mallory.sign)
+    assert forged.promise is not None
+    shouted = replace(released[0].promise, signature=released[0].promise.signature.upper())
+    unsigned = replace(study_of(curator_key=""), apis=study.apis)
+    for refused in (
+        (study, forged),
+        (study, replace(forged, promise=None)),
+        (study, replace(forged, promise=replace(forged.promise, signature="z"))),
+        (study, replace(released[0], promise=shouted)),
+        (unsigned, replace(released[0], study=unsigned.id.hex())),
+    ):
+        with pytest.raises(InputError, match="did not sign"):
+            answer(*refused, {})
+
+
 def asks(study: Study) -> dict[str, CollectionRequest]:
     """Asks that break the terms, by what the message says."""
     first = first_ask(study)
@@ -237,6 +274,10 @@ def asks(study: Study) -> dict[str, CollectionRequest]:
         "names APIs": replace(first, sets=(("d",),)),
         "one set only": replace(first, recipient="analyst"),
         "3 APIs together, the study allows 2": replace(first, sets=(APIS,)),
+        "did not sign": replace(first, sets=(("a",),), recipient="analyst"),
+        "did not sign .*": replace(release(study, ("a",)), round=3),
+        "shows the analyst 3 APIs": release(study, APIS),
+        "promises 0.6, the budget of the study is 0.5": release(study, ("a", "b"), upper=0.6),
         "only values of single APIs": replace(first, sets=(("a", "b"),), randomise={"a": two}),
         "reports of a take 1004 bytes, .* has room for 1003": replace(first, randomise={"a": bits}),
     }
@@ -244,7 +285,7 @@ def asks(study: Study) -> dict[str, CollectionRequest]:
 
 @pytest.mark.parametrize("what", asks(study_of()))
 def test_no_user_answers_an_ask_that_breaks_the_terms(what: str) -> None:
-    study = study_of(largest_set=2)
+    study = study_of(largest_set=2, largest_release=2)
     ask = asks(study)[what]
     for refused in (
         lambda: check_ask(study, ask),
@@ -262,7 +303,7 @@ def test_users_answer_asks_within_the_terms() -> None:
     first = first_ask(study)
     check_ask(study, first)
     check_ask(study, replace(first, sets=(("a", "b"), ("b", "c"))))
-    check_ask(study, replace(first, sets=(APIS,), recipient="analyst"))
+    check_ask(study, release(study, APIS))
     check_ask(study, replace(first, randomise={"a": grr(1.0, "=1", "=2")}))
 
 

@@ -18,12 +18,12 @@ from starlette.testclient import TestClient
 from fpmonitor.cli import run
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.private.client import seal_answers
-from fpmonitor.private.keys import KeyRing, read_configs, write_keys
+from fpmonitor.private.keys import KeyRing, read_public, write_keys
 from fpmonitor.private.selection import compare_with_joint, select
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.store import Receipt, Store, read_counts
-from fpmonitor.private.study import CollectionRequest, Study, first_ask
+from fpmonitor.private.study import Study, first_ask, release_ask
 from fpmonitor.private.transport import Service, UnreachableError
 from fpmonitor.private.wire import decode_configs
 from fpmonitor.spectrum import CountSpectrum
@@ -32,9 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from fpmonitor.private.study import CollectionRequest, Role
+
 USERS = 240
 USERS_OF_A_BODY = 6
 APIS = ("A.browser", "A.colour", "A.rare")
+ROLES: tuple[Role, ...] = ("shuffler", "curator", "analyst")
+RINGS = {role: KeyRing.generate(role) for role in ROLES}
 STUDY = Study(
     name="processes",
     apis=APIS,
@@ -43,9 +47,8 @@ STUDY = Study(
     budget=0.3,
     minimum_batch=10,
     report_bytes=256,
+    curator_key=RINGS["curator"].verifying,
 )
-ROLES = ("shuffler", "curator", "analyst")
-RINGS = {role: KeyRing.generate(role) for role in ROLES}
 TOKEN = "t" * 43
 
 
@@ -201,8 +204,8 @@ def collect_under_rotation(
                     return
                 # As published now: a file's keys are published after it was written.
                 keys = {
-                    role: read_configs(folder / f"{role}.keys.pub")
-                    for role in ("shuffler", "curator")
+                    role: read_public(folder / f"{role}.keys.pub", role).preferred
+                    for role in ROLES[:2]
                 }
                 uploads = seal_answers(
                     STUDY, ask, user(number), shuffler=keys["shuffler"], recipient=keys["curator"]
@@ -247,13 +250,13 @@ def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
     folder: Path, roles: dict[str, Process]
 ) -> None:
     for role in ("shuffler", "curator"):
-        (folder / f"{role}.keys.pub").write_bytes(RINGS[role].configs)
+        (folder / f"{role}.keys.pub").write_bytes(RINGS[role].public.to_bytes())
     ask = first_ask(STUDY)
     used = collect_under_rotation(folder, roles, ask)
     assert all(used[f"{role} {key}"] for role in ("shuffler", "curator") for key in (1, 2, 3, 4))
     insist(roles["shuffler"], f"/asks/{ask.id.hex()}/close", b"", "")
     assert counted(folder, ask) == {(api,): truth([api]) for api in APIS}
-    with Store(folder / "curator.db", STUDY, "recipient") as store:
+    with Store(folder / "curator.db", STUDY, "curator") as store:
         assert store.tally()[ask.id] == {"accepted": len(APIS) * USERS}
     with Service(roles["shuffler"].address) as service:
         assert [key.id for key in decode_configs(service.get("/hpke_config").content)] == [4]
@@ -299,7 +302,7 @@ def counted(
     """What the recipient's store holds, once all messages are there."""
     expected = USERS * len(ask.sets)
     for _ in range(300):
-        with Store(folder / f"{ask.recipient}.db", STUDY, "recipient") as store:
+        with Store(folder / f"{ask.recipient}.db", STUDY, ask.recipient) as store:
             counts = read_counts(store, ask)
         if sum(sum(one.values()) for one in counts.values()) >= expected:
             return counts
@@ -319,11 +322,10 @@ def test_killed_roles_lose_nothing_and_double_nothing_and_the_promise_holds(
     marginals = counted(folder, ask)
     assert marginals == {(api,): truth([api]) for api in APIS}
 
-    chosen = select(STUDY, marginals, setting="fixed").recommended
+    selection = select(STUDY, marginals, setting="fixed")
+    chosen = selection.recommended
     assert len(chosen.apis) >= 2
-    last = CollectionRequest(
-        study=STUDY.id.hex(), epoch=1, round=2, recipient="analyst", sets=(chosen.apis,)
-    )
+    last = release_ask(STUDY, selection.promise, chosen.apis, RINGS["curator"].sign)
     collect(roles, last, [roles["analyst"]])
     joint = counted(folder, last)[chosen.apis]
     assert joint == truth(chosen.apis)

@@ -13,6 +13,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import UndecidableError
 from fpmonitor.private.group import OpenChannel, SealedChannel, run_group
+from fpmonitor.private.keys import KeyRing
 from fpmonitor.private.store import Store
 from fpmonitor.private.study import CollectionRequest, Study
 
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
     from fpmonitor.private.group import GroupRun
 
 NAMES = ("a", "b", "c", "d")
-STUDY = Study(name="group", apis=NAMES, population=60, k=3, budget=0.2, minimum_batch=30)
+RING = KeyRing.generate("curator")
+STUDY = Study(
+    name="group", apis=NAMES, population=60, k=3, budget=0.2, minimum_batch=30,
+    curator_key=RING.verifying,
+)  # fmt: skip
 
 
 def participants(number: int = 60) -> list[dict[str, str]]:
@@ -49,8 +54,8 @@ def sealed(
             return super().__call__(ask, holders)
 
     folder = tmp_path_factory.mktemp("sealed")
-    channel = Watched(folder, STUDY)
-    found = run_group(STUDY, participants(), channel, rng=random.Random(1))
+    channel = Watched(folder, STUDY, RING)
+    found = run_group(STUDY, participants(), channel, RING, rng=random.Random(1))
     channel.close()
     return folder, asked, found
 
@@ -59,7 +64,7 @@ def test_sealed_or_open_all_participants_find_the_same_set(
     sealed: tuple[Path, list[CollectionRequest], GroupRun],
 ) -> None:
     holders, found = participants(), sealed[2]
-    assert found == run_group(STUDY, holders, OpenChannel(STUDY), rng=random.Random(2))
+    assert found == run_group(STUDY, holders, OpenChannel(STUDY), RING, rng=random.Random(2))
     assert found.agreed == found.participants == 60
     assert found.marginals_true
     assert found.messages == 5
@@ -77,7 +82,7 @@ def test_no_store_holds_more_together_than_the_released_set(
     first, last = asked
     released = len(found.comparison.apis)
     for name, ask, largest in (("marginals.db", first, 1), ("released.db", last, released)):
-        with Store(folder / name, STUDY, "recipient") as store:
+        with Store(folder / name, STUDY, ask.recipient) as store:
             rows = store.rows("private/counts", ask=ask.id)
         assert {len(json.loads(tokens)) for _, tokens, _ in rows} == {largest}
         assert sum(users for _, _, users in rows) == 60 * len(ask.sets)
@@ -87,16 +92,16 @@ def test_no_store_holds_more_together_than_the_released_set(
 
 
 def test_too_few_participants_release_nothing(tmp_path: Path) -> None:
-    sealed = SealedChannel(tmp_path, STUDY)
+    sealed = SealedChannel(tmp_path, STUDY, RING)
     with pytest.raises(UndecidableError, match="minimum batch"):
-        run_group(STUDY, participants(29), sealed, rng=random.Random(1))
+        run_group(STUDY, participants(29), sealed, RING, rng=random.Random(1))
     sealed.close()
 
 
 def test_a_group_without_a_safe_api_releases_nothing() -> None:
     study = Study(name="g", apis=NAMES, population=20, k=19, budget=0.01, minimum_batch=2)
     with pytest.raises(UndecidableError, match="no API is within the budget"):
-        run_group(study, participants(20), OpenChannel(study), rng=random.Random(1))
+        run_group(study, participants(20), OpenChannel(study), RING, rng=random.Random(1))
 
 
 def test_the_command_shows_a_group_of_users_of_a_database(
@@ -106,11 +111,11 @@ def test_the_command_shows_a_group_of_users_of_a_database(
     pl.DataFrame({"user": range(80)}).hstack(pl.DataFrame(participants(80))).write_csv(log)
     assert run(["ingest", str(log), "--db", db]) == 0
     capsys.readouterr()
-    arguments = ["--participants", "50", "--k", "3", "--budget", "0.2", "--apis", "a,b,c"]
+    arguments = ["--participants", "20", "--k", "2", "--budget", "0.2", "--apis", "a,b,c"]
     assert run(["private", "group", *arguments, "--db", db]) == 0
     printed, notes = capsys.readouterr()
     members = json.loads(printed)
-    assert (members["participants"], members["agreed"]) == (50, 50)
+    assert (members["participants"], members["agreed"]) == (20, 20)
     assert members["empirical"] <= members["fixed"]["upper"] <= 0.2
     assert "demonstration" in notes
     assert run(["private", "group", *arguments, "--participants", "99", "--db", db]) == 2

@@ -21,8 +21,8 @@ from fpmonitor.private.keys import (
     has_length,
     info_of,
     open_sealed,
-    read_configs,
     read_keys,
+    read_public,
     seal,
     sealed_bytes,
     write_keys,
@@ -181,6 +181,6 @@ def test_other_files_are_no_keys(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(InputError, match="keys"):
         read_keys(path)
     with pytest.raises(InputError, match="keys"):
-        read_configs(tmp_path / "none")
+        read_public(tmp_path / "none", "curator")
     with pytest.raises(InputError, match=str(path)):
-        read_configs(path)
+        read_public(path, "curator")

@@ -43,9 +43,11 @@ from fpmonitor.private.study import (
     CollectionRequest,
     Randomisation,
     RedactionRule,
+    SetPromise,
     Study,
     check_ask,
     first_ask,
+    release_ask,
 )
 from fpmonitor.private.tokens import token_of
 from fpmonitor.private.wire import (
@@ -193,8 +195,11 @@ def study_of_apis(apis: Sequence[str], **terms: Any) -> Study:
 
 
 def parties_of(names: Sequence[str], **terms: Any) -> Parties:
-    study = study_of_apis([f"Navigator.{name}" for name in names], **terms)
-    return Parties(study, first_ask(study))
+    curator = KeyRing.generate("curator")
+    study = study_of_apis(
+        [f"Navigator.{name}" for name in names], **{"curator_key": curator.verifying} | terms
+    )
+    return Parties(study, first_ask(study), recipient=curator)
 
 
 def stored_tokens(folder: Path, beacons: Sequence[str]) -> dict[str, str]:
@@ -591,8 +596,70 @@ def test_a_page_answers_what_the_python_client_answers_and_nothing_else(tmp_path
     page = run(tmp_path, script, {"m1": 1, "m2": 2, "m3": 3})
     accepted = [is_accepted(parties.study, ask) for ask in asks]
     assert page["result"] == accepted
-    assert sum(accepted) == 16
-    assert len(page["posts"]) == 16
+    assert sum(accepted) == 15
+    assert len(page["posts"]) == 15
+
+
+def released(parties: Parties, *names: str, upper: float = 0.1, number: int = 2) -> Parties:
+    """The parties with a request for the analyst that the curator signed."""
+    apis = tuple(f"Navigator.{name}" for name in names)
+    rules = {apis[0]: RedactionRule(keep=frozenset({"=1", "=\u00e9\u2028"}))}
+    promise = SetPromise(digest="d", upper=upper)
+    sign = parties.recipient.sign
+    ask = release_ask(parties.study, promise, apis, sign, number=number, rules=rules)
+    return replace(parties, ask=ask)
+
+
+@needs_node
+def test_a_page_answers_the_analyst_what_the_curator_signed_and_as_often_as_the_study_says(
+    tmp_path: Path,
+) -> None:
+    parties = parties_of(["m1", "m2", "m3"], largest_release=2, releases=2)
+    signed = [
+        released(parties, "m1"), released(parties, "m2", "m3", number=3),
+        released(parties, "m2", number=4),
+    ]  # fmt: skip
+    text = signed[0].ask.to_bytes().decode()
+    others = [
+        text.replace('"m1"', '"m2"').replace("Navigator.m1", "Navigator.m2"),
+        text.replace('"upper": 0.1', '"upper": 0.2'),
+        re.sub('"signature": "[0-9a-f]*"', '"signature": ""', text),
+        re.sub(
+            '"signature": "[0-9a-f]*"', lambda found: found[0].upper().lower()[:-3] + '0"', text
+        ),
+        json.dumps(json.loads(text) | {"promise": None}, indent=1),
+        released(parties, "m1", "m2", "m3").ask.to_bytes().decode(),
+        released(parties, "m1", upper=0.6).ask.to_bytes().decode(),
+        *(one.ask.to_bytes().decode() for one in signed),
+    ]
+    analyst = KeyRing.generate("analyst")
+    given = {"recipientKeys": base64.b64encode(analyst.configs).decode()}
+    files = {"shufflerKeys": parties.shuffler.public.to_bytes().decode(),
+             "recipientKeys": analyst.public.to_bytes().decode()}  # fmt: skip
+    wrong = {"recipientKeys": parties.recipient.public.to_bytes().decode()}
+    script = f"""const seen = [], {{ seal }} = scripts["collector-sealed.js"];
+    const attempt = (options) => seal(options).then(
+      (done) => seen.push(done.outcome), (error) => seen.push(error.message));
+    for (const ask of {json.dumps(others)})
+      await attempt({{ ...{parties.options(**given)}, ask }});
+    await attempt({signed[0].options(**files)});
+    await attempt({signed[0].options(**wrong)});
+    crypto.subtle.importKey = async () => {{ throw new DOMException("", "NotSupportedError"); }};
+    await attempt({signed[0].options(**given)});
+    return seen;"""
+    page = run(tmp_path, script, {"m1": 1, "m2": 2, "m3": 3})
+    assert page["result"] == [
+        *["seal: the curator of the study did not sign the ask"] * 4,
+        "seal: the ask promises no exposure within the budget",
+        "seal: the ask shows its recipient more than the study allows",
+        "seal: the ask promises no exposure within the budget",
+        *("sent", "sent", "exceeded", "answered"),
+        "seal: keys of the curator, not of the analyst",
+        "unsupported",
+    ]
+    [first, second] = page["posts"]
+    for one, post, tokens in ((signed[0], first, ("=1",)), (signed[1], second, ("redacted", "=3"))):
+        assert replace(one, recipient=analyst).answers([post]) == {0: tokens}
 
 
 @needs_node
@@ -801,8 +868,8 @@ def written(folder: Path, parties: Parties) -> dict[str, str]:
     contents = {
         "--study": parties.study.to_bytes(),
         "--ask": parties.ask.to_bytes(),
-        "--shuffler-key": parties.shuffler.configs,
-        "--recipient-key": parties.recipient.configs,
+        "--shuffler-key": parties.shuffler.public.to_bytes(),
+        "--recipient-key": parties.recipient.public.to_bytes(),
     }
     options = {"--to": "https://shuffler.example/"}
     for option, content in contents.items():

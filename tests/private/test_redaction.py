@@ -20,8 +20,17 @@ from fpmonitor.errors import InputError, PolicyError, UndecidableError
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.private.client import answer
 from fpmonitor.private.group import SealedChannel
+from fpmonitor.private.keys import KeyRing, write_keys
 from fpmonitor.private.redaction import cover_for, plan_from_marginals, plan_from_sample
-from fpmonitor.private.study import CollectionRequest, RedactionRule, Study, check_ask, first_ask
+from fpmonitor.private.study import (
+    CollectionRequest,
+    RedactionRule,
+    SetPromise,
+    Study,
+    check_ask,
+    first_ask,
+    release_ask,
+)
 from fpmonitor.private.table import count_reports, redact
 from fpmonitor.private.tokens import REDACTED
 
@@ -34,9 +43,14 @@ if TYPE_CHECKING:
 NAMES = ("a", "b", "c")
 
 
+RING = KeyRing.generate("curator")
+
+
 def study_of(apis: Sequence[str] = NAMES, **numbers: float) -> Study:
     terms = {"population": 1000, "k": 3, "budget": 0.2} | numbers
-    return Study(name="test", apis=tuple(apis), minimum_batch=2, **terms)  # type: ignore[arg-type]
+    return Study(
+        name="test", apis=tuple(apis), minimum_batch=2, curator_key=RING.verifying, **terms
+    )  # type: ignore[arg-type]
 
 
 def random_table(seed: int, users: int = 150) -> pl.DataFrame:
@@ -189,9 +203,8 @@ def test_a_user_redacts_as_the_simulation_does() -> None:
     table = random_table(5, users=30)
     study = study_of()
     rules = {api: RedactionRule(keep=frozenset({"=1", "=2"})) for api in ("a", "c")}
-    ask = CollectionRequest(
-        study=study.id.hex(), epoch=1, round=2, recipient="analyst", sets=(NAMES,), redact=rules
-    )
+    promise = SetPromise(digest="", upper=0.1)
+    ask = release_ask(study, promise, NAMES, RING.sign, rules=rules)
     answered = [answer(study, ask, row)[0][1] for row in table.iter_rows(named=True)]
     assert answered == redact(table, rules).rows()
     assert REDACTED in {token for tokens in answered for token in tokens}
@@ -227,11 +240,13 @@ def test_the_command_writes_the_rules_into_the_ask_of_the_analyst(
     table = random_table(7, users=120)
     study = study_of(population=5000, k=3, budget=0.02)
     (tmp_path / "study.json").write_bytes(study.to_bytes())
-    channel = SealedChannel(tmp_path, study)
+    channel = SealedChannel(tmp_path, study, RING)
     channel(first_ask(study), list(table.iter_rows(named=True)))
     channel.close()
     store, ask = str(tmp_path / "marginals.db"), tmp_path / "ask.json"
     arguments = [store, "--study", str(tmp_path / "study.json"), "--apis", "c,a"]
+    write_keys(tmp_path / "keys", RING)
+    arguments += ["--keys", str(tmp_path / "keys")]
     assert run(["private", "redact", *arguments, "-o", str(ask)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["after"] <= 0.02 < printed["before"]

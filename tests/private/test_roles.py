@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.private.client import fitting, seal_answers, seal_for_shuffler
 from fpmonitor.private.keys import KeyRing, seal
-from fpmonitor.private.recipient import Recipient
-from fpmonitor.private.shuffler import Shuffler, digest_of, upload_bytes
+from fpmonitor.private.recipient import Recipient, WrongKeysError
+from fpmonitor.private.shuffler import BelowMinimumError, Shuffler, digest_of, upload_bytes
+from fpmonitor.private.store import ClosedAsk, Store, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
     Randomisation,
     RedactionRule,
+    SetPromise,
     Study,
     first_ask,
+    release_ask,
 )
 from fpmonitor.private.wire import (
     Batch,
@@ -40,11 +44,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from fpmonitor.private.study import Role
+
 APIS = ("A.one", "A.three", "A.two")
-STUDY = Study(name="test", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=4)
+ROLES: tuple[Role, ...] = ("shuffler", "curator", "analyst")
+RINGS = {role: KeyRing.generate(role) for role in ROLES}
+SIGN = RINGS["curator"].sign
+STUDY = Study(
+    name="test", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=4,
+    curator_key=RINGS["curator"].verifying,
+)  # fmt: skip
+PROMISE = SetPromise(digest="", upper=0.1)
 FIRST = first_ask(STUDY)
-LAST = CollectionRequest(study=STUDY.id.hex(), epoch=1, round=2, recipient="analyst", sets=(APIS,))
-RINGS = {role: KeyRing.generate(role) for role in ("shuffler", "curator", "analyst")}
+LAST = release_ask(STUDY, PROMISE, APIS, SIGN)
 KEY = {role: ring.keys[0].config for role, ring in RINGS.items()}
 FEW = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -183,7 +195,10 @@ def test_stores_are_for_their_owner_alone(world: World) -> None:
 def test_below_the_minimum_nothing_is_passed_on_even_when_the_ask_closes(world: World) -> None:
     world.shuffler.take([body(LAST, range(3))])
     assert world.shuffler.release() == 0
-    world.shuffler.close_ask(LAST.id)
+    with pytest.raises(BelowMinimumError, match="3 messages wait, below the minimum of 4"):
+        world.shuffler.close_ask(LAST.id)
+    assert world.shuffler.store.tally()[LAST.id] == {"accepted": 3, "held": 3}
+    assert world.shuffler.close_ask(LAST.id, drop=True) == ClosedAsk(0, 3)
     assert not world.shuffler.unsent()
     assert world.shuffler.store.tally()[LAST.id] == {
         "accepted": 3, "held": 0, "below the minimum": 3
@@ -195,7 +210,7 @@ def test_messages_that_do_not_open_do_not_help_to_reach_the_minimum(world: World
     wrong = Upload(LAST.id, seal(b"\0" * 1079, KEY["shuffler"], "curator", LAST.id))
     receipt = world.shuffler.take([body(LAST, range(3)) + wrong.encode()])[0]
     assert receipt.refused == {"does not open": 1}
-    world.shuffler.close_ask(LAST.id)
+    world.shuffler.close_ask(LAST.id, drop=True)
     assert not world.shuffler.unsent()
 
 
@@ -273,7 +288,7 @@ def test_uploads_that_do_not_count_are_counted_by_their_reason(world: World) -> 
     assert refused_by_shuffler(world, data[:-1]) == {"unreadable": 1}
     assert world.shuffler.take([data])[0].accepted == 1
     assert refused_by_shuffler(world, data) == {"replayed": 1}
-    world.shuffler.close_ask(LAST.id)
+    world.shuffler.close_ask(LAST.id, drop=True)
     assert refused_by_shuffler(world, data) == {"closed ask": 1}
     tally = world.shuffler.store.tally()
     assert tally[LAST.id]["wrong length"] == 2
@@ -360,15 +375,13 @@ def test_a_batch_counts_once(world: World) -> None:
 
 
 def test_a_message_of_another_ask_epoch_or_recipient_does_not_open(world: World) -> None:
-    next_epoch = CollectionRequest(
-        study=STUDY.id.hex(), epoch=2, round=2, recipient="analyst", sets=(APIS,)
-    )
+    next_epoch = release_ask(STUDY, PROMISE, APIS, SIGN, epoch=2)
     wrong = (
         seal(report_of(GOOD), KEY["analyst"], "analyst", next_epoch.id),
         seal(report_of(GOOD), KEY["analyst"], "curator", LAST.id),
         seal(report_of(GOOD), KEY["curator"], "analyst", LAST.id),
     )
-    receipt = world.analyst.take(Batch(LAST.id, b"b" * 16, wrong).encode())
+    receipt = world.analyst.take(Batch(LAST.id, b"b" * 16, wrong).encode(), drop=True)
     assert (receipt.accepted, dict(receipt.refused)) == (0, {"does not open": 3})
 
 
@@ -380,7 +393,48 @@ def test_a_message_for_a_retired_key_does_not_count_and_one_for_an_old_key_does(
     for keys, expected in ((ring, {}), (ring.retired(1), {"unknown key": 1})):
         role = opened.recipient(keys, f"{len(keys.keys)}.db")
         role.add_ask(LAST)
-        assert dict(role.take(data).refused) == expected
+        assert dict(role.take(data, drop=True).refused) == expected
+
+
+def test_a_batch_that_the_keys_do_not_open_waits_for_the_right_ones(opened: Opened) -> None:
+    ring = RINGS["analyst"]
+    role = opened.recipient(ring.rotated().retired(1))
+    role.add_ask(LAST)
+    data = batch_of(*(report_of(GOOD) for _ in range(10)))
+    with pytest.raises(WrongKeysError, match="10 of 10 messages do not open"):
+        role.take(data)
+    assert role.store.tally()[LAST.id] == {}
+    role.use_keys(ring)
+    assert role.take(data).accepted == 10
+    sealed_for = [LAST.id] + 9 * [FIRST.id]
+    few = tuple(seal(report_of(GOOD), KEY["analyst"], "analyst", ask) for ask in sealed_for)
+    assert role.take(Batch(LAST.id, b"few".ljust(16), few).encode()).accepted == 1
+
+
+def test_nobody_counts_more_answers_than_the_population_can_give(tmp_path: Path) -> None:
+    study = structs.replace(STUDY, population=5)
+    ask = release_ask(study, PROMISE, APIS, SIGN)
+    given = [
+        upload.encode()
+        for number in range(8)
+        for upload in seal_answers(
+            study, ask, user(number), shuffler=KEY["shuffler"], recipient=KEY["analyst"]
+        )
+    ]
+    shuffler = Shuffler(tmp_path / "s.db", study, RINGS["shuffler"])
+    analyst = Recipient(tmp_path / "a.db", study, RINGS["analyst"])
+    with shuffler.store, analyst.store:
+        for role in (shuffler, analyst):
+            role.add_ask(ask)
+        assert shuffler.take([b"".join(given[:3])])[0].accepted == 3
+        receipt = shuffler.take([b"".join(given)])[0]
+        assert receipt.outcomes == {"accepted": 2, "replayed": 3, "above the population": 3}
+        again = shuffler.take([b"".join(given[:3])])[0]
+        assert again.outcomes == {"accepted": 0, "replayed": 3}
+        frames = tuple(seal(report_of(GOOD), KEY["analyst"], "analyst", ask.id) for _ in range(8))
+        assert analyst.take(Batch(ask.id, b"b" * 16, frames).encode()).outcomes == {
+            "accepted": 5, "above the population": 3
+        }  # fmt: skip
 
 
 @given(st.data())
@@ -422,14 +476,7 @@ def test_any_content_of_a_batch_is_counted_or_refused(
 def test_what_should_have_been_withheld_does_not_reach_the_counts(opened: Opened) -> None:
     long = "=" + "y" * 400
     rule = RedactionRule(keep=frozenset({"=common", long}))
-    ask = CollectionRequest(
-        study=STUDY.id.hex(),
-        epoch=1,
-        round=3,
-        recipient="analyst",
-        sets=(APIS,),
-        redact={"A.one": rule},
-    )
+    ask = release_ask(STUDY, PROMISE, APIS, SIGN, number=3, rules={"A.one": rule})
     role = opened.recipient(RINGS["analyst"])
     role.add_ask(ask)
     short = fitting(long, 333, STUDY.id)
@@ -472,18 +519,57 @@ def test_an_ask_that_breaks_the_terms_is_refused_by_every_role(world: World) -> 
     pairs = CollectionRequest(
         study=STUDY.id.hex(), epoch=1, round=4, recipient="curator", sets=(APIS[:2],)
     )
-    foreign = CollectionRequest(
-        study="73" * 16, epoch=1, round=5, recipient="analyst", sets=(APIS,)
-    )
-    for ask in (pairs, foreign):
+    foreign = structs.replace(LAST, study="73" * 16)
+    written_by_hand = structs.replace(LAST, epoch=2, promise=None)
+    signed_by_another = release_ask(STUDY, PROMISE, APIS, KeyRing.generate("curator").sign, epoch=2)
+    one_too_many = release_ask(STUDY, PROMISE, APIS[:1], SIGN, number=3)
+    for ask in (pairs, foreign, written_by_hand, signed_by_another):
         for role in (world.shuffler, world.curator, world.analyst):
             with pytest.raises(InputError, match="ask"):
                 role.add_ask(ask)
-    with pytest.raises(InputError, match="analyst"):
-        world.curator.add_ask(LAST)
+    for role in (world.shuffler, world.analyst):
+        with pytest.raises(InputError, match="release 2 of epoch 1"):
+            role.add_ask(one_too_many)
 
 
 # ---- Stores
+
+
+@pytest.mark.usefixtures("world")
+def test_a_store_is_of_one_role(opened: Opened) -> None:
+    with pytest.raises(InputError, match="the store of the shuffler, not of the curator"):
+        opened.recipient(RINGS["curator"], "shuffler.db")
+    with pytest.raises(InputError, match="the store of the curator, not of the analyst"):
+        opened.recipient(RINGS["analyst"], "curator.db")
+
+
+def test_a_copy_of_the_file_of_a_running_recipient_has_all_counts(
+    world: World, tmp_path: Path
+) -> None:
+    world.analyst.take(batch_of(*(report_of(GOOD) for _ in range(5))))
+    path = world.analyst.store.path
+    assert path.with_name(f"{path.name}-wal").stat().st_size == 0
+    (tmp_path / "copy").write_bytes(path.read_bytes())
+    world.analyst.store.backup(tmp_path / "backup")
+    assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
+    for name in ("copy", "backup"):
+        with Store(tmp_path / name, STUDY, "analyst") as store:
+            assert read_counts(store, LAST)[APIS] == {GOOD: 5}
+
+
+def test_a_recipient_knows_what_is_under_way_and_what_rounds_are_taken(world: World) -> None:
+    store = world.curator.store
+    world.curator.add_ask(LAST)
+    with pytest.raises(InputError, match="round 2 of epoch 1 has another request"):
+        world.curator.add_ask(structs.replace(FIRST, round=2))
+    reports = [report_of(("=1",), index) for index in (0, 0, 0, 1, 1, 2)]
+    world.curator.take(batch_of(*reports, ask=FIRST))
+    assert incomplete(store, world.curator.asks) == ["1 to 3 answers on a set in round 1"]
+    world.curator.close_ask(FIRST.id, 9)
+    assert incomplete(store, world.curator.asks) == ["3 messages of round 1 are under way"]
+    world.curator.take(batch_of(*(report_of(("=2",), n) for n in (1, 2, 2)), ask=FIRST))
+    assert incomplete(store, world.curator.asks) == []
+    assert store.is_closed(FIRST.id)
 
 
 def test_a_store_opened_again_knows_what_it_knew(opened: Opened) -> None:

@@ -251,6 +251,28 @@ def test_logs_hold_no_address_and_nothing_of_a_message(
     assert not any(word in caplog.text for word in ("testclient", "marked", "torn", "127.0.0.1"))
 
 
+def test_closing_below_the_minimum_deletes_nothing_unless_it_is_said(world: World) -> None:
+    world.at_shuffler.post("/uploads", content=body(range(3)), headers=BYTES)
+    answer = world.at_shuffler.post(f"/asks/{FIRST.id.hex()}/close", headers=AUTHORISED)
+    assert answer.status_code == 409
+    assert "6 messages wait, below the minimum of 8" in answer.json()["error"]
+    assert "--drop" in answer.json()["error"]
+    answer = world.at_shuffler.post(f"/asks/{FIRST.id.hex()}/drop", headers=AUTHORISED)
+    assert answer.json() == {"passed_on": 0, "dropped": 6}
+
+
+def test_batches_that_the_curator_cannot_open_wait_until_it_can(world: World) -> None:
+    ring = world.curator.ring
+    world.curator.use_keys(ring.rotated().retired(1))
+    world.at_shuffler.post("/uploads", content=body(range(8)), headers=BYTES)
+    wait_for(lambda: world.told)
+    assert len(world.shuffler.unsent()) == 1
+    assert world.curator.store.tally()[FIRST.id] == {}
+    world.curator.use_keys(ring)
+    wait_for(lambda: not world.shuffler.unsent())
+    assert world.curator.store.tally()[FIRST.id] == {"accepted": 8}
+
+
 # ---- From one service to another
 
 
@@ -354,7 +376,7 @@ def test_files_and_http_may_be_mixed(world: World, tmp_path: Path) -> None:
     (folder / "study.json").write_bytes(STUDY.to_bytes())
     (folder / "ask.json").write_bytes(FIRST.to_bytes())
     for role in ("shuffler", "curator"):
-        (folder / f"{role}.pub").write_bytes(RINGS[role].configs)
+        (folder / f"{role}.pub").write_bytes(RINGS[role].public.to_bytes())
     arguments = [
         "private", "seal", "--from", str(log), "--study", str(folder / "study.json"),
         "--ask", str(folder / "ask.json"), "--shuffler-key", str(folder / "shuffler.pub"),

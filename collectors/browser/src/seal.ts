@@ -15,7 +15,7 @@ export interface SealOptions extends Admission {
   /** Text of the file of the study, and of the ask; their ids hang on each character. */
   study: string;
   ask: string;
-  /** Published keys of the shuffler and of the recipient: a list of keys, as bytes or in base64. */
+  /** Published keys of the shuffler and of the recipient: text of the file, or a list of keys as bytes or in base64. */
   shufflerKeys: string | ArrayBuffer;
   recipientKeys: string | ArrayBuffer;
 }
@@ -23,10 +23,11 @@ export interface SealOptions extends Admission {
 export interface Outcome {
   /**
    * `sent`: the shuffler has everything; `refused`: it took some for good, and no others; `answered`: the ask
-   * was answered before; `undelivered`: the next call sends the rest; `unsupported`: this browser has
-   * no X25519; or why nothing was done.
+   * was answered before; `exceeded`: the analyst was shown as many sets as the study allows;
+   * `undelivered`: the next call sends the rest; `unsupported`: this browser has no X25519 or
+   * Ed25519; or why nothing was done.
    */
-  outcome: "sent" | "refused" | "answered" | "undelivered" | "unsupported" | Refusal;
+  outcome: "sent" | "refused" | "answered" | "exceeded" | "undelivered" | "unsupported" | Refusal;
   /** Messages that the shuffler keeps. */
   uploads: number;
   /** APIs that cannot be read in a page, or did not answer in time: `absent`. */
@@ -54,11 +55,18 @@ const suite = new CipherSuite({
 export async function seal(options: SealOptions): Promise<Outcome> {
   const end = (outcome: Outcome["outcome"]): Outcome => ({ outcome, uploads: 0, unread: [] });
   if (!crypto.subtle) return end("unsupported");
-  const terms = await termsOf(options.study, options.ask);
-  const [shuffler, recipient] = [options.shufflerKeys, options.recipientKeys].map(bytesOf).map(preferredKey);
+  let terms: Terms;
+  try {
+    terms = await termsOf(options.study, options.ask);
+  } catch (error) {
+    if ((error as Error).name == "NotSupportedError") return end("unsupported");
+    throw error;
+  }
+  const shuffler = preferredKey(keysOf(options.shufflerKeys, "shuffler"));
+  const recipient = preferredKey(keysOf(options.recipientKeys, terms.recipient));
   let keys: Keys;
   try {
-    keys = { shuffler: await imported(shuffler!), recipient: await imported(recipient!) };
+    keys = { shuffler: await imported(shuffler), recipient: await imported(recipient) };
   } catch {
     return end("unsupported");
   }
@@ -75,6 +83,11 @@ async function answered(terms: Terms, keys: Keys, { to, days }: SealOptions): Pr
   const done: Outcome = { outcome: "sent", uploads: 0, unread: [] };
   let waiting = asks[id];
   if (!waiting) {
+    if (terms.recipient == "analyst") {
+      const released = ((known.released ??= {})[`${hexadecimal(terms.studyId)} ${terms.epoch}`] ??= []);
+      if (released.length >= terms.releases) return { ...done, outcome: "exceeded" };
+      released.push(id);
+    }
     const { tokens, unread } = await answer(terms, known);
     done.unread = unread;
     waiting = asks[id] = shuffled(await sealed(terms, keys, tokens)).map(toBase64);
@@ -160,8 +173,13 @@ async function delivered(address: string, body: BodyInit, keepalive = true): Pro
   return receipt ? receipt.accepted + (receipt.refused.replayed ?? 0) : undefined;
 }
 
-function bytesOf(list: string | ArrayBuffer): Uint8Array {
-  return typeof list == "string" ? fromBase64(list) : new Uint8Array(list);
+/** The list of keys in what was published: the file of a role, or the list itself. */
+function keysOf(published: string | ArrayBuffer, role: string): Uint8Array {
+  if (typeof published != "string") return new Uint8Array(published);
+  if (!published.startsWith("{")) return fromBase64(published);
+  const file = JSON.parse(published);
+  if (file.role != role) throw new RangeError(`seal: keys of the ${file.role}, not of the ${role}`);
+  return fromBase64(file.configs);
 }
 
 function fromBase64(text: string): Uint8Array {

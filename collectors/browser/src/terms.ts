@@ -22,6 +22,9 @@ export interface Terms {
   sets: string[][];
   redact: Map<string, RedactionRule>;
   randomise: Map<string, TokenRandomisation>;
+  epoch: number;
+  /** Requests for the analyst that a visitor answers in an epoch. */
+  releases: number;
 }
 
 const DIGEST_BYTES = 33;
@@ -38,6 +41,8 @@ export async function termsOf(studyText: string, askText: string): Promise<Terms
   const studyId = await idOf(studyText);
   const problem = problemOf(study, ask, hexadecimal(studyId));
   if (problem) throw new RangeError(`seal: ${problem}`);
+  if (ask.recipient == "analyst" && !(await isSigned(askText, ask.promise.signature, study.curator_key)))
+    throw new RangeError("seal: the curator of the study did not sign the ask");
   return {
     studyId,
     askId: await idOf(askText),
@@ -46,6 +51,8 @@ export async function termsOf(studyText: string, askText: string): Promise<Terms
     sets: ask.sets,
     redact: new Map(Object.entries(ask.redact)),
     randomise: new Map(Object.entries(ask.randomise)),
+    epoch: ask.epoch,
+    releases: study.releases,
   };
 }
 
@@ -76,13 +83,17 @@ function problemOf(study: any, ask: any, studyId: string): string | undefined {
   const sets: string[][] = ask.sets;
   if (!Array.isArray(sets) || !sets.every(isSet) || !sets.length || sets.length > MAX_SETS || repeats(sets))
     return "the ask names no sets, sorted, each once";
+  if (!isWhole(study.largest_release, 1) || !isWhole(study.releases, 1)) return "the study allows no release";
   if (!sets.every((set) => set.every((api) => apis.includes(api))))
     return "the ask names APIs that the study does not";
   const isLarger = (most: number) => sets.some((set) => set.length > most);
   if (!isWhole(ask.round, 1) || !isWhole(ask.epoch, 0)) return "the epoch or the round is no number";
   if (!["curator", "analyst"].includes(ask.recipient)) return "the ask has no recipient";
-  if (ask.recipient == "analyst" ? sets.length > 1 : isLarger(largestSet))
+  const isAnalyst = ask.recipient == "analyst";
+  if (isAnalyst ? sets.length > 1 || isLarger(study.largest_release) : isLarger(largestSet))
     return "the ask shows its recipient more than the study allows";
+  const upper = ask.promise?.upper;
+  if (isAnalyst && !(upper >= 0 && upper <= study.budget)) return "the ask promises no exposure within the budget";
   if (!Object.values(ask.redact).every(isRedaction)) return "a rule of redaction is none";
   const randomised = Object.values(ask.randomise);
   if (!randomised.every(isRandomisation)) return "a randomisation is none";
@@ -95,6 +106,22 @@ function problemOf(study: any, ask: any, studyId: string): string | undefined {
   if (Object.values(ask.redact).some((rule: any) => rule.keep.some(isLong)))
     return "a report of the study has no room for a value that is kept";
   return undefined;
+}
+
+/** Whether the curator signed the file of the ask, the signature in it being empty then. */
+async function isSigned(askText: string, signature: unknown, curatorKey: unknown): Promise<boolean> {
+  if (!isHexadecimal(signature, 64) || !isHexadecimal(curatorKey, 32)) return false;
+  const key = await crypto.subtle.importKey("raw", bytesOf(curatorKey), "Ed25519", false, ["verify"]);
+  const message = new TextEncoder().encode(askText.replace(signature, ""));
+  return crypto.subtle.verify("Ed25519", key, bytesOf(signature), message);
+}
+
+function isHexadecimal(text: unknown, bytes: number): text is string {
+  return typeof text == "string" && text.length == 2 * bytes && /^[0-9a-f]*$/.test(text);
+}
+
+function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(text.match(/../g)!, (digits) => parseInt(digits, 16));
 }
 
 function isSet(names: unknown): boolean {

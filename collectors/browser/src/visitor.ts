@@ -14,6 +14,8 @@ export interface Visitor {
   unsent?: string[];
   /** Asks that were answered, by their ids: the sealed uploads in base64 that are not delivered yet. */
   answered?: Record<string, string[]>;
+  /** Ids of the asks for the analyst that were answered, by study and epoch. */
+  released?: Record<string, string[]>;
 }
 
 /** Give the visitor that is stored, or store a new one; throws where storage is refused. */

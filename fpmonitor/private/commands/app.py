@@ -2,73 +2,167 @@
 
 from __future__ import annotations
 
-import secrets
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.options import BUDGET, DELTA, POPULATION, K, split_names
+from fpmonitor.cli.options import BUDGET_OR_NONE, DELTA, POPULATION, K
 from fpmonitor.cli.output import emit, note
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import roles, selection, users
 from fpmonitor.private.commands.options import EPOCH
-from fpmonitor.private.study import Role, Study, first_ask
-from fpmonitor.safe_files import write_bytes
+from fpmonitor.private.study import FIRST_PORT, Role, Study, first_ask
+from fpmonitor.vocabulary import split_names
 
 app = typer.Typer(no_args_is_help=True)
 
 
-def study(
-    *,
-    name: Annotated[str, typer.Option("--name", help="Name of the study, for human readers.")],
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Options for the terms of a study."""
+
+    name: Annotated[str, typer.Option("--name", help="Name of the study, for human readers.")] = (
+        "pilot"
+    )
     apis: Annotated[
-        str, typer.Option("--apis", help="APIs that may be asked for.", metavar="A,B,...")
-    ],
-    population: POPULATION,
-    budget: BUDGET,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Write the study to this file.")],
-    ask: Annotated[Path, typer.Option("--ask", help="Write the first request to this file.")],
-    k: K = 10,
-    delta: DELTA = 0.05,
+        str | None, typer.Option("--apis", help="APIs that may be asked for.", metavar="A,B,...")
+    ] = None
+    population: POPULATION = None
+    budget: BUDGET_OR_NONE = None
+    k: K = 10
+    delta: DELTA = 0.05
     largest_set: Annotated[
         int,
         typer.Option(
             "--largest-set", help="Largest number of APIs that the curator may see together.", min=1
         ),
-    ] = 1,
+    ] = 1
+    largest_release: Annotated[
+        int | None,
+        typer.Option(
+            "--largest-release",
+            help="Largest number of APIs that the analyst may see together.",
+            show_default="all",
+            min=1,
+        ),
+    ] = None
+    releases: Annotated[
+        int,
+        typer.Option(
+            "--releases", help="Number of sets that the analyst may see in an epoch.", min=1
+        ),
+    ] = 1
     minimum_batch: Annotated[
         int,
         typer.Option(
             "--minimum-batch", help="Number of users below which the shuffler passes nothing on."
         ),
-    ] = 1000,
+    ] = 1000
     report_bytes: Annotated[
         int,
         typer.Option(
             "--report-bytes", help="Length of every report before it is sealed, in bytes."
         ),
-    ] = 1024,
+    ] = 1024
+
+    def study(self, curator_key: str = "") -> Study:
+        """Return the study.
+
+        Raises
+        ------
+        InputError
+            An option is missing.
+        """
+        given = {"apis": self.apis, "population": self.population, "budget": self.budget}
+        if missing := [f"--{name}" for name, value in given.items() if value is None]:
+            raise InputError(f"study: needs {', '.join(missing)}")
+        names = tuple(sorted(set(split_names(self.apis or ""))))
+        return Study(
+            name=self.name,
+            apis=names,
+            population=self.population or 0,
+            k=self.k,
+            budget=self.budget or 0,
+            delta=self.delta,
+            largest_set=self.largest_set,
+            largest_release=len(names) if self.largest_release is None else self.largest_release,
+            releases=self.releases,
+            curator_key=curator_key,
+            minimum_batch=self.minimum_batch,
+            report_bytes=self.report_bytes,
+        )
+
+
+def study(
+    *,
+    terms: Terms,
+    curator_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--curator-key",
+            help="Public keys of the curator; users answer the analyst only what it signed.",
+            show_default="no release",
+            metavar="FILE.pub",
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write the study to this file.")],
+    ask: Annotated[Path, typer.Option("--ask", help="Write the first request to this file.")],
     epoch: EPOCH = 1,
 ) -> None:
     """Write the terms of a collection and its first request: each API alone, for the curator."""
-    if population is None:
-        raise InputError("population: the number of users is needed", hint="--population N")
-    terms = Study(
-        name=name,
-        apis=tuple(sorted(set(split_names(apis)))),
-        population=population,
-        k=k,
-        budget=budget,
-        delta=delta,
-        largest_set=largest_set,
-        minimum_batch=minimum_batch,
-        report_bytes=report_bytes,
-    )
-    first = first_ask(terms, epoch=epoch)
-    emit(terms.to_bytes().decode(), output)
+    made = terms.study(_verifying(curator_key))
+    first = first_ask(made, epoch=epoch)
+    for path in (output, ask):
+        if path.exists():
+            raise InputError(f"{path}: already exists", hint="answers to it would be lost")
+    emit(made.to_bytes().decode(), output)
     emit(first.to_bytes().decode(), ask)
-    note(f"study {terms.id.hex()}, ask {first.id.hex()}")
+    note(f"study {made.id.hex()}, ask {first.id.hex()}")
+    if curator_key is None:
+        note("without --curator-key nothing can be released to the analyst")
+
+
+def _verifying(path: Path | None) -> str:
+    if path is None:
+        return ""
+    from fpmonitor.private.keys import read_public  # noqa: PLC0415 -- an extra
+
+    return read_public(path, "curator").verifying
+
+
+def init(
+    *,
+    folder: Annotated[Path, typer.Argument(help="Folder to make.")],
+    role: Annotated[
+        Role | None,
+        typer.Option(
+            "--role", help="Make the folder of this role only.", show_default="a pilot of all"
+        ),
+    ] = None,
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", help="Port of the shuffler; curator and analyst have the next two.", min=1
+        ),
+    ] = FIRST_PORT,
+    terms: Terms,
+) -> None:
+    """Make the folder of a role, with keys and token; or a pilot: a study and all its roles.
+
+    `private serve FOLDER` runs it.
+    """
+    from fpmonitor.private.folder import make_pilot, make_role  # noqa: PLC0415 -- an extra
+
+    if role is None:
+        made = make_pilot(folder, terms.study(), port=port)
+        note(f"study {made.id.hex()}; round 1 is published: `fpmonitor private serve {folder}`")
+        note("a pilot: who runs shuffler and curator can put the values of a user together")
+        return
+    make_role(folder, role, port=port)
+    note(f"publish {folder}/keys.pub, give {folder}/token to those who may add requests or send")
+    note(f"put study.json there, and the tokens of others as ROLE.token; see {folder}/role.json")
 
 
 def keygen(
@@ -89,7 +183,7 @@ def keygen(
     ] = None,
 ) -> None:
     """Make, rotate or retire the keys of a role; publish FILE.pub, the public half."""
-    from fpmonitor.private.keys import KeyRing, read_keys, write_keys  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.keys import KeyRing, public_path, read_keys, write_keys  # noqa: PLC0415 -- an extra
 
     if (role is not None) + rotate + (retire is not None) != 1:
         raise InputError("keygen: give exactly one of --role, --rotate and --retire")
@@ -101,20 +195,22 @@ def keygen(
         ring = read_keys(output)
         ring = ring.rotated() if retire is None else ring.retired(retire)
     write_keys(output, ring)
-    public = output.with_name(f"{output.name}.pub")
-    write_bytes(public, [ring.configs])
-    note(f"{ring.role}: keys {', '.join(str(key.id) for key in ring.keys)}; publish {public}")
+    ids = ", ".join(str(key.id) for key in ring.keys)
+    note(f"{ring.role}: keys {ids}; publish {public_path(output)}")
 
 
 def token(
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write the token to.")],
 ) -> None:
     """Make a token with which one service authenticates to another; both need a copy."""
+    from fpmonitor.private.transport import make_token  # noqa: PLC0415 -- an extra
+
     if output.exists():
         raise InputError(f"{output}: already exists")
-    write_bytes(output, [secrets.token_urlsafe(32).encode() + b"\n"], mode=0o600)
+    make_token(output)
 
 
+app.command("init")(init)
 app.command("study")(study)
 app.command("keygen")(keygen)
 app.command("token")(token)
@@ -125,6 +221,7 @@ app.command("analyze")(roles.analyze)
 app.command("publish")(roles.publish)
 app.command("close")(roles.close)
 app.command("status")(roles.status)
+app.command("backup")(roles.backup)
 app.command("serve")(roles.serve)
 app.command("select")(selection.select)
 app.command("redact")(selection.redact)

@@ -176,7 +176,7 @@ def estimates(*, store: CURATOR_STORE, study: STUDY, ask_file: ASK, shown: Shown
         raise InputError(
             f"{ask_file}: the request randomises nothing", hint="see `fpmonitor private select`"
         )
-    with Store(store, terms, "recipient") as opened:
+    with Store(store, terms, "curator") as opened:
         if question.id not in opened.asks:
             raise InputError(f"{store}: holds no answers to this request")
         counts = read_counts(opened, question)

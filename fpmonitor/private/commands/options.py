@@ -10,6 +10,14 @@ import typer
 STUDY = Annotated[
     Path, typer.Option("--study", help="File of the study: the terms of the collection.")
 ]
+STUDY_OR_NONE = Annotated[
+    Path | None,
+    typer.Option("--study", help="File of the study, if it is not that of the folder."),
+]
+FOLDER = Annotated[
+    Path | None,
+    typer.Option("--folder", help="Folder of `private init`, for the files and addresses."),
+]
 ASK = Annotated[Path, typer.Option("--ask", help="File of the request that is answered.")]
 EPOCH = Annotated[
     int,
@@ -17,7 +25,5 @@ EPOCH = Annotated[
 ]
 CURATOR_STORE = Annotated[
     Path,
-    typer.Argument(
-        help="SQLite file of the curator.", metavar="STORE", exists=True, dir_okay=False
-    ),
+    typer.Argument(help="SQLite file of the curator, or its folder.", metavar="STORE", exists=True),
 ]

@@ -10,13 +10,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.private.recipient import Recipient
-    from fpmonitor.private.selection import PromisedSet
+    from fpmonitor.private.selection import Selection
     from fpmonitor.private.study import CollectionRequest
-
-
-def by_round(role: Recipient) -> list[CollectionRequest]:
-    """Return the requests of a recipient in order."""
-    return sorted(role.store.asks.values(), key=lambda ask: (ask.epoch, ask.round))
 
 
 def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[str, Any]:
@@ -26,9 +21,11 @@ def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[
     for apis, counts in role.counts(ask).items():
         users = sum(counts.values())
         groups = sorted(counts.items(), key=lambda group: (-group[1], group[0]))
+        randomised = [ask.randomise[api].mechanism for api in apis if api in ask.randomise]
         sets.append(
             {
                 "apis": list(apis),
+                "randomised": randomised[0] if randomised else None,
                 "users": users if users >= k else None,
                 "groups": [
                     {"tokens": list(tokens), "users": size} for tokens, size in groups if size >= k
@@ -45,9 +42,9 @@ def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[
     }
 
 
-def promised(path: Path) -> PromisedSet:
-    """Read the recommended set from what `private select` printed as JSON."""
+def read_selection(path: Path) -> Selection:
+    """Read what `private select` printed as JSON."""
     from fpmonitor.private.selection import Selection  # noqa: PLC0415 -- slow to load
 
     content = read_json(path, "selection", hint="`private select --format json` writes one")
-    return typed(content, Selection, f"a selection in {path}").recommended
+    return typed(content, Selection, f"a selection in {path}")

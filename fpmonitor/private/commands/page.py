@@ -8,15 +8,15 @@ from urllib.parse import urlsplit
 
 import typer
 
-from fpmonitor.cli.options import FORMAT, OUTPUT, split_names
+from fpmonitor.cli.options import FORMAT, OUTPUT
 from fpmonitor.cli.output import emit, note
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.private.page import SealedAnswers, sealing_lines
-from fpmonitor.private.study import MAX_FILE_BYTES
+from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.render.output import to_json
-from fpmonitor.safe_files import read_bytes
 from fpmonitor.serve.snippet import SCRIPTS, SEALED, page_lines, script_named, unreadable
+from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,16 +111,18 @@ def _check_address(option: str, address: str) -> None:
 
 
 def _answers(to: str | None, files: Mapping[str, Path | None]) -> SealedAnswers:
+    from fpmonitor.private.keys import read_public  # noqa: PLC0415 -- an extra
+
     missing = [name for name, path in files.items() if path is None]
     if to is None or missing:
         raise InputError(f"{SEALED} needs --to, {', '.join(files)}")
     _check_address("--to", to)
-    contents = [
-        read_bytes(path, option, most=MAX_FILE_BYTES)
-        for option, path in files.items()
-        if path is not None
-    ]
-    study, ask, shuffler_keys, recipient_keys = contents
+    study, ask, shuffler_key, recipient_key = (path for path in files.values() if path is not None)
+    request = CollectionRequest.read(ask)
     return SealedAnswers(
-        to=to, study=study, ask=ask, shuffler_keys=shuffler_keys, recipient_keys=recipient_keys
+        to=to,
+        study=Study.read(study).to_bytes(),
+        ask=request.to_bytes(),
+        shuffler_keys=read_public(shuffler_key, "shuffler").configs,
+        recipient_keys=read_public(recipient_key, request.recipient).configs,
     )

@@ -6,6 +6,7 @@ import random
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,6 @@ from fpmonitor.cli.options import (
     POPULATION,
     QUIET,
     K,
-    split_names,
 )
 from fpmonitor.cli.output import emit, note, show
 from fpmonitor.cli.questions import read_weights
@@ -30,23 +30,31 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import CURATOR_STORE, EPOCH, STUDY
+from fpmonitor.private.commands.options import CURATOR_STORE, EPOCH, STUDY_OR_NONE
 from fpmonitor.private.hierarchy import next_ask, simulate
 from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
 from fpmonitor.private.selection import select as select_set
-from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import CollectionRequest, RecipientRole, Study, check_ask
+from fpmonitor.private.store import Store, incomplete, read_counts
+from fpmonitor.private.study import (
+    CollectionRequest,
+    RecipientRole,
+    Study,
+    check_ask,
+    release_ask,
+)
 from fpmonitor.private.table import read_tokens
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import untyped
 from fpmonitor.store.snapshot import take_snapshot
+from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
     import polars as pl
 
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
-    from fpmonitor.private.study import RedactionRule
+    from fpmonitor.private.folder import RoleFolder
+    from fpmonitor.private.study import RedactionRule, SetPromise, Sign
 
 
 SETTING = Annotated[
@@ -75,18 +83,17 @@ class _Held:
     counts: Counts
 
     def analyst_ask(
-        self, apis: ApiSet, rules: Mapping[str, RedactionRule] | None = None
+        self,
+        promise: SetPromise,
+        apis: ApiSet,
+        sign: Sign,
+        rules: Mapping[str, RedactionRule] | None = None,
     ) -> CollectionRequest | None:
         """Ask for one set for the analyst; None for no API."""
         if not apis:
             return None
-        return CollectionRequest(
-            study=self.study.id.hex(),
-            epoch=self.epoch,
-            round=self.next_round,
-            recipient="analyst",
-            sets=(apis,),
-            redact=rules or {},
+        return release_ask(
+            self.study, promise, apis, sign, epoch=self.epoch, number=self.next_round, rules=rules
         )
 
 
@@ -95,27 +102,78 @@ class CuratorFiles:
     """Options for what a curator holds of one epoch."""
 
     store: CURATOR_STORE
-    study: STUDY
+    study: STUDY_OR_NONE = None
     epoch: EPOCH = 1
+    number: Annotated[
+        int | None,
+        typer.Option(
+            "--round",
+            help="Number of the request that is written, of which each epoch has one.",
+            show_default="the first that the store does not know",
+            metavar="N",
+            min=1,
+        ),
+    ] = None
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            help="File of the curator's secret keys; they sign requests for the analyst.",
+        ),
+    ] = None
+
+    @cached_property
+    def folder(self) -> RoleFolder | None:
+        """The folder of the curator, if that is what was named."""
+        if not self.store.is_dir():
+            return None
+        from fpmonitor.private.folder import RoleFolder  # noqa: PLC0415 -- an extra
+
+        return RoleFolder.of(self.store, "curator")
+
+    @cached_property
+    def terms(self) -> Study:
+        """The study."""
+        if self.study is not None:
+            return Study.read(self.study)
+        if self.folder is None:
+            raise InputError("select: needs --study, or the folder of the curator")
+        return self.folder.study
+
+    def signer(self) -> Sign:
+        """Return what signs requests for the analyst."""
+        from fpmonitor.private.keys import read_keys  # noqa: PLC0415 -- an extra
+
+        keys = self.keys if self.folder is None else self.keys or self.folder.keys
+        if keys is None:
+            raise InputError("the request for the analyst has to be signed", hint="--keys FILE")
+        ring = read_keys(keys)
+        if ring.verifying != self.terms.curator_key:
+            raise InputError(
+                f"{keys}: not the curator's keys that the study names",
+                hint="`private study --curator-key FILE.pub` names them",
+            )
+        return ring.sign
 
     def held(self) -> _Held:
         """Read the counts of the epoch."""
-        study = Study.read(self.study)
+        study = self.terms
         counts: dict[ApiSet, Tuples] = {}
-        with Store(self.store, study, "recipient") as store:
-            asks = [
-                ask
-                for ask in store.asks.values()
-                if ask.epoch == self.epoch and ask.recipient == "curator" and not ask.randomise
-            ]
+        path = self.store if self.folder is None else self.folder.store
+        with Store(path, study, "curator") as store:
+            asks = [ask for ask in store.asks.values() if ask.epoch == self.epoch]
             for ask in sorted(asks, key=lambda one: one.round):
-                counts = {**read_counts(store, ask), **counts}
+                if ask.recipient == "curator" and not ask.randomise:
+                    counts = {**read_counts(store, ask), **counts}
+            for missing in incomplete(store, asks):
+                note(f"not all answers are here: {missing}")
         if not counts:
             raise InputError(
                 f"{self.store}: no counts of epoch {self.epoch}",
                 hint="run `fpmonitor private curate` first",
             )
-        return _Held(study, self.epoch, 1 + max(ask.round for ask in asks), counts)
+        following = 1 + max(ask.round for ask in asks)
+        return _Held(study, self.epoch, self.number or following, counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +225,7 @@ def select(
     output: ASK = None,
 ) -> None:
     """Choose the set with the greatest utility whose limit is within the budget."""
+    sign = curator.signer() if output is not None and reader == "analyst" else None
     held = curator.held()
     terms = held.study
     found = select_set(terms, held.counts, setting=setting, weights=_weights(weights))
@@ -178,13 +237,12 @@ def select(
     show(answer, output_format, None)
     if output is None:
         return
-    if reader == "curator":
+    if sign is None:
         knowledge = Knowledge(terms, held.counts, setting)
-        _write_ask(
-            held.study, next_ask(knowledge, epoch=held.epoch, number=held.next_round), output
-        )
+        ask = next_ask(knowledge, epoch=held.epoch, number=held.next_round)
     else:
-        _write_ask(held.study, held.analyst_ask(found.recommended.apis), output)
+        ask = held.analyst_ask(found.promise, found.recommended.apis, sign)
+    _write_ask(terms, ask, output)
 
 
 def redact(
@@ -214,6 +272,7 @@ def redact(
     output: ASK = None,
 ) -> None:
     """Choose values that users withhold, so that an exposing set can be released."""
+    sign = None if output is None else curator.signer()
     held = curator.held()
     terms = held.study
     wanted = _sorted_apis(apis, terms.apis)
@@ -244,13 +303,16 @@ def redact(
         document={name: part for name, part in untyped(plan).items() if name != "rules"},
     )
     show(answer, output_format, None)
+    for one in plan.per_api:
+        if not one.kept:
+            note(f"nothing of {one.api} is kept: drop this API from the set instead")
     if not plan.within_budget:
         raise UndecidableError(
             "no rules found that bring the exposure within the budget",
             hint="omit an API, raise the budget, or collect from more users",
         )
-    if output is not None:
-        _write_ask(held.study, held.analyst_ask(wanted, plan.rules), output)
+    if output is not None and sign is not None:
+        _write_ask(terms, held.analyst_ask(plan.promise, wanted, sign, plan.rules), output)
 
 
 def hierarchy(
@@ -317,22 +379,30 @@ def group(
 ) -> None:
     """Simulate a group, users of a database, that finds its safe set without a curator."""
     from fpmonitor.private.group import OpenChannel, SealedChannel, run_group  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.keys import KeyRing  # noqa: PLC0415 -- an extra
 
     table = users.tokens()
     if participants > len(table):
         raise InputError(f"participants: the database has only {len(table)} users")
     rng = random.Random(seed)  # noqa: S311 -- of a simulation
     holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), participants)]
+    ring = KeyRing.generate("curator")
     terms = users.study(
-        "group", table.columns, participants, k=k, minimum_batch=max(2, participants // 2)
+        "group",
+        table.columns,
+        participants,
+        k=k,
+        minimum_batch=max(2, participants // 2),
+        curator_key=ring.verifying,
     )
     with tempfile.TemporaryDirectory() as folder:
-        sealed = None if open_messages else SealedChannel(Path(folder), terms)
+        sealed = None if open_messages else SealedChannel(Path(folder), terms, ring)
         try:
             run = run_group(
                 terms,
                 holders,
                 sealed or OpenChannel(terms),
+                ring,
                 setting=setting,
                 weights=_weights(users.weights),
                 rng=rng,

@@ -144,13 +144,13 @@ def counts(document: Mapping[str, Any], compared: JointComparison | None = None)
 def _sets_table(document: Mapping[str, Any]) -> Table:
     return Table(
         columns=[
-            *columns("text", "round", "APIs"),
+            *columns("text", "round", "APIs (mechanism, where answers are randomised)"),
             *columns("count", "users", "groups of k", "smaller", "largest group"),
         ],
         rows=[
             (
                 str(ask["round"]),
-                ", ".join(one["apis"]),
+                ", ".join(one["apis"]) + (f" ({one['randomised']})" if one["randomised"] else ""),
                 one["users"],
                 len(one["groups"]),
                 one["smaller_groups"],

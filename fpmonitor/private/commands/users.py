@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +15,11 @@ from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import ASK, STUDY
-from fpmonitor.private.study import CollectionRequest, Study
+from fpmonitor.private.commands.options import ASK, FOLDER, STUDY_OR_NONE
+from fpmonitor.private.files import parts_of
+from fpmonitor.private.study import CollectionRequest, Study, check_ask
 from fpmonitor.private.table import read_tokens
+from fpmonitor.private.wire import ID_BYTES
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import take_snapshot
 
@@ -30,25 +33,32 @@ _DUCKDB_MAGIC = (8, b"DUCK")
 
 
 def seal(
-    study: STUDY,
     ask: ASK,
-    shuffler_key: Annotated[
-        Path,
-        typer.Option("--shuffler-key", help="Public keys of the shuffler.", metavar="FILE.pub"),
+    source: Annotated[
+        Path, typer.Option("--from", help="Database or log with the users.", metavar="PATH")
     ],
+    folder: FOLDER = None,
+    study: STUDY_OR_NONE = None,
+    shuffler_key: Annotated[
+        Path | None,
+        typer.Option("--shuffler-key", help="Public keys of the shuffler.", metavar="FILE.pub"),
+    ] = None,
     recipient_key: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--recipient-key",
             help="Public keys of the role that opens the answers.",
             metavar="FILE.pub",
         ),
-    ],
-    source: Annotated[
-        Path, typer.Option("--from", help="Database or log with the users.", metavar="PATH")
-    ],
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the uploads to this file.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Write the uploads to this file; what it has is sent again, and counts once.",
+            show_default="ASK.uploads",
+        ),
     ] = None,
     to: Annotated[
         str | None, typer.Option("--to", help="Send the uploads to this shuffler.", metavar="URL")
@@ -73,45 +83,77 @@ def seal(
     `fpmonitor.private.client.seal_answers`.
     """
     from fpmonitor.private.client import seal_answers  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.keys import read_configs  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.keys import public_path, read_public  # noqa: PLC0415 -- an extra
     from fpmonitor.private.sending import send_uploads  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
 
-    send = None if output is not None else _sender(to, relay, gateway_keys)
-    terms, question = Study.read(study), CollectionRequest.read(ask)
-    outer, inner = read_configs(shuffler_key), read_configs(recipient_key)
-    table = _users_of(source, question, quiet=quiet)
+    question = CollectionRequest.read(ask)
+    if folder is not None:
+        from fpmonitor.private.folder import RoleFolder  # noqa: PLC0415 -- an extra
 
-    def sealed() -> Iterator[bytes]:
+        shuffler = RoleFolder.of(folder, "shuffler")
+        study = study or shuffler.path / "study.json"
+        shuffler_key = shuffler_key or public_path(shuffler.keys)
+        recipient_key = recipient_key or public_path(RoleFolder.of(folder, question.recipient).keys)
+        to = to or (shuffler.address("shuffler") if output is None else None)
+    if study is None or shuffler_key is None or recipient_key is None:
+        raise InputError("seal: needs --study, --shuffler-key and --recipient-key, or --folder")
+    terms = Study.read(study)
+    outer = read_public(shuffler_key, "shuffler").preferred
+    inner = read_public(recipient_key, question.recipient).preferred
+    path = ask.with_suffix(".uploads") if output is None else output
+    size = upload_bytes(terms)
+
+    def sealed(table: pl.DataFrame) -> Iterator[bytes]:
         with progress_line(quiet) as progress:
             for number, tokens in enumerate(table.iter_rows(named=True), 1):
                 uploads = seal_answers(terms, question, tokens, shuffler=outer, recipient=inner)
                 yield from (upload.encode() for upload in uploads)
                 progress(f"{number} of {len(table)} users")
 
-    if send is None and output is not None:
-        write_bytes(output, sealed())
-    elif send is not None:
-        row = send_uploads(sealed(), send, note)
+    with _sender(to, relay, gateway_keys) as send:
+        if path.exists():
+            if next(parts_of(path, size), b"")[:ID_BYTES] != question.id:
+                raise InputError(
+                    f"{path}: holds no answers to this request", hint="name another -o"
+                )
+            note(f"{path} was sealed before: these answers, and no others", quiet=quiet)
+        else:
+            check_ask(terms, question)
+            table = _users_of(source, question, quiet=quiet)
+            write_bytes(path, sealed(table))
+            note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
+        row = None if send is None else send_uploads(parts_of(path, size), send, note)
+    if row is not None:
         show(tables.tally([row], row), None, None)
-    note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
+        lost = {reason: row[reason] for reason in row if reason not in ("accepted", "replayed")}
+        if lost:
+            reasons = ", ".join(f"{messages:,} {reason}" for reason, messages in lost.items())
+            raise InputError(f"seal: the shuffler did not take all messages ({reasons})")
 
 
-def _sender(to: str | None, relay: str | None, gateway_keys: Path | None) -> Send:
+@contextmanager
+def _sender(to: str | None, relay: str | None, gateway_keys: Path | None) -> Iterator[Send | None]:
     from fpmonitor.private.sending import straight, through_relay  # noqa: PLC0415 -- an extra
     from fpmonitor.private.transport import Service  # noqa: PLC0415
 
     if to is None:
-        raise InputError("seal: give --output, or --to with the address of the shuffler")
-    if relay is None:
-        return straight(Service(to))
-    if gateway_keys is None:
-        raise InputError(
-            "seal: --relay needs --gateway-keys",
-            hint=f"a file of {to}/ohttp-keys, from a source that the relay does not control",
-        )
-    from fpmonitor.private.ohttp import read_keys  # noqa: PLC0415 -- an extra
+        if relay is not None:
+            raise InputError("seal: --relay needs --to, the address of the shuffler")
+        yield None
+        return
+    with Service(relay or to) as service:
+        if relay is None:
+            yield straight(service)
+            return
+        if gateway_keys is None:
+            raise InputError(
+                "seal: --relay needs --gateway-keys",
+                hint=f"a file of {to}/ohttp-keys, from a source that the relay does not control",
+            )
+        from fpmonitor.private.ohttp import read_keys  # noqa: PLC0415 -- an extra
 
-    return through_relay(Service(relay), read_keys(gateway_keys), to)
+        yield through_relay(service, read_keys(gateway_keys), to)
 
 
 def _users_of(source: Path, ask: CollectionRequest, *, quiet: bool) -> pl.DataFrame:

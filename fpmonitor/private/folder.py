@@ -1,0 +1,197 @@
+"""The folder of a role: keys, token, store and study under fixed names, and where the others are.
+
+    role.json   which role, where it listens, where the others do
+    study.json  the terms
+    keys        secret keys; keys.pub, to be published
+    token       what callers of its service must present
+    ROLE.token  copy of the token of another role
+    store.db    its state
+
+A *pilot* has such a folder for each role, so that all of them run on one machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fpmonitor.errors import InputError
+from fpmonitor.private.files import decode, encode
+from fpmonitor.private.keys import KeyRing, public_path, read_keys, read_public, write_keys
+from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.shuffler import Shuffler
+from fpmonitor.private.study import FIRST_PORT, MAX_FILE_BYTES, Role, Study, first_ask
+from fpmonitor.private.transport import Service, make_token, read_token
+from fpmonitor.safe_files import read_bytes, write_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from fpmonitor.private.keys import PublicKeys
+    from fpmonitor.private.study import RecipientRole
+
+ROLES: tuple[Role, ...] = ("shuffler", "curator", "analyst")
+
+
+class RoleConfig(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor-role-1"
+):
+    """What a role is, and where it is found.
+
+    Attributes
+    ----------
+    role
+        Whose folder it is.
+    host, port
+        Where its service listens.
+    services
+        Addresses of the other roles.
+    origins
+        Origins of pages that may send uploads; `*` for any.
+    pool_mb
+        Largest size of the shuffler's store, MB.
+    """
+
+    role: Role
+    host: str = "127.0.0.1"
+    port: int
+    services: Mapping[Role, str]
+    origins: tuple[str, ...] = ()
+    pool_mb: int = 10_000
+
+
+@dataclass(frozen=True)
+class RoleFolder:
+    """An existing folder of a role; members raise `InputError` where a file is missing or wrong."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, path: Path, role: Role) -> RoleFolder:
+        """Return the folder of a role, itself or in a pilot.
+
+        Raises
+        ------
+        InputError
+            There is none.
+        """
+        for one in (path / role, path):
+            if (one / "role.json").is_file():
+                found = cls(one)
+                if found.config.role == role:
+                    return found
+        raise InputError(
+            f"{path}: not a folder of the {role}", hint="`fpmonitor private init` makes one"
+        )
+
+    @cached_property
+    def config(self) -> RoleConfig:
+        """Role and addresses."""
+        path = self.path / "role.json"
+        return decode(read_bytes(path, "role", most=MAX_FILE_BYTES), RoleConfig, str(path))
+
+    @property
+    def study(self) -> Study:
+        """The terms."""
+        return Study.read(self.path / "study.json")
+
+    @property
+    def store(self) -> Path:
+        """Path of the store."""
+        return self.path / "store.db"
+
+    @property
+    def keys(self) -> Path:
+        """Path of the secret keys."""
+        return self.path / "keys"
+
+    @property
+    def public(self) -> PublicKeys:
+        """The published keys."""
+        return read_public(public_path(self.keys), self.config.role)
+
+    def open_shuffler(self) -> Shuffler:
+        """Open the store of the shuffler."""
+        most = self.config.pool_mb * 1_000_000
+        return Shuffler(self.store, self.study, read_keys(self.keys), most_bytes=most)
+
+    def open_recipient(self) -> Recipient:
+        """Open the store of the curator or the analyst."""
+        return Recipient(self.store, self.study, read_keys(self.keys))
+
+    def token(self, role: Role) -> str:
+        """Return the token that a role wants."""
+        name = "token" if role == self.config.role else f"{role}.token"
+        return read_token(self.path / name)
+
+    def address(self, role: Role) -> str:
+        """Return the address of a role.
+
+        Raises
+        ------
+        InputError
+            It is not in the configuration.
+        """
+        if role == self.config.role:
+            return f"http://{self.config.host}:{self.config.port}"
+        if role not in self.config.services:
+            raise InputError(f"{self.path / 'role.json'}: services lacks the {role}")
+        return self.config.services[role]
+
+    def service(self, role: Role) -> Service:
+        """Return the service of a role, with its token."""
+        return Service(self.address(role), self.token(role))
+
+    def services(self, roles: Sequence[RecipientRole]) -> dict[RecipientRole, Service]:
+        """Return the services of recipients."""
+        return {role: self.service(role) for role in roles}
+
+
+def make_role(path: Path, role: Role, *, port: int = FIRST_PORT) -> RoleFolder:
+    """Make the folder of a role with new keys and a new token; all on this machine at first.
+
+    `port` is that of the shuffler; the curator has the next one, the analyst the one after it.
+
+    Raises
+    ------
+    InputError
+        The folder exists, or cannot be made.
+    """
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be made ({error.strerror})") from error
+    ports = {one: port + place for place, one in enumerate(ROLES)}
+    others = {one: f"http://127.0.0.1:{ports[one]}" for one in ROLES if one != role}
+    config = RoleConfig(role=role, port=ports[role], services=others)
+    ring = KeyRing.generate(role)
+    write_bytes(path / "role.json", [encode(config)])
+    write_keys(path / "keys", ring)
+    make_token(path / "token")
+    return RoleFolder(path)
+
+
+def make_pilot(path: Path, terms: Study, *, port: int = FIRST_PORT) -> Study:
+    """Make the folders of all roles, the study, and its first request, which is published.
+
+    `terms` is the study without the key of the curator; `port` as for `make_role`.
+    """
+    folders = {role: make_role(path / role, role, port=port) for role in ROLES}
+    study = msgspec.structs.replace(terms, curator_key=folders["curator"].public.verifying)
+    first = first_ask(study)
+    write_bytes(path / "study.json", [study.to_bytes()])
+    write_bytes(path / "round-1.json", [first.to_bytes()])
+    for folder in folders.values():
+        write_bytes(folder.path / "study.json", [study.to_bytes()])
+        for other in set(ROLES) - {folder.config.role}:
+            make_token(folder.path / f"{other}.token", folders[other].token(other))
+    curator, shuffler = folders["curator"].open_recipient(), folders["shuffler"].open_shuffler()
+    for one in (curator, shuffler):
+        with one.store:
+            one.add_ask(first)
+    return study

@@ -1,0 +1,1 @@
+SELECT id, added FROM asks
