@@ -89,7 +89,7 @@ def row(users: int, population: int, k: int, sort: float) -> dict[str, object]:
         "one set": relative(limits, p, k, population, 1),
         "three of all sets": relative(together, p, k, population, 3),
         "values of k/n": relative(limits, np.array([k / population]), k, population, 1),
-        "seconds": {"new": round(new, 2), "more": round(more, 3), "set": round(one, 6)},
+        "seconds": {"new": round(new, 2), "more": round(more, 3), "set": round(one, 7)},
         "set to sort": round(one / sort, 5),
     }
 

@@ -25,7 +25,7 @@ from fpmonitor.decide.deciding import decide
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.estimate.strata import draw_by_shares
-from fpmonitor.policy import Policy
+from fpmonitor.policy import Policy, SampleModel, Strata
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import CountSpectrum
 
@@ -38,7 +38,8 @@ PHONES = 0.05  # of the population; 0.4 of the sample
 def allow(users: int, bias: float = 1.0):
     """Test of one set that was fixed beforehand, for a population as large as the sample."""
     question = {"k": K, "population": USERS, "budget": BUDGET, "delta": DELTA, "universe": 1}
-    return decision_criteria(users=users, bias=bias, **question).allow
+    departure = SampleModel(bias=bias).departure
+    return decision_criteria(users=users, departure=departure, **question).allow
 
 
 def spectrum_of(values: np.ndarray) -> CountSpectrum:
@@ -138,7 +139,7 @@ def prices() -> None:
                 budget=BUDGET,
                 delta=DELTA,
                 universe=1,
-                bias=float(bias),
+                departure=SampleModel(bias=float(bias)).departure,
             ).allow
             reached = float(test.limits[1]) / users * exposure / mean_score(test.weights, means)
             shares.append(f"{reached / BUDGET:.1%}")
@@ -148,20 +149,33 @@ def prices() -> None:
 def drawn(runs: int, rng: np.random.Generator) -> None:
     """Users drawn of 100,000, and the certified share of the budget with them."""
     users, population, k = 100_000, 100_000, 10
+    exact = ((0.5, 0.5), (0.6, 0.5), (0.75, 0.5), (0.9, 0.5), (0.4, 0.05))
+    asked = [(observed, {"a": share, "b": 1 - share}, ()) for observed, share in exact]
+    asked += [
+        (0.5, {"a": (0.5 - w, 0.5 + w), "b": (0.5 - w, 0.5 + w)}, ()) for w in (0.01, 0.05, 0.1)
+    ]
+    asked += [(few / users, {"a": 0.01, "b": 0.99}, ()) for few in (20, 200, 1000)]
+    asked += [(0.0, {"a": share, "b": 1 - share}, ("a",)) for share in (0.001, 0.01, 0.03)]
     print("| sample | population | users drawn | certified |\n|---|---|---|---|")
-    for observed, share in ((0.5, 0.5), (0.6, 0.5), (0.75, 0.5), (0.9, 0.5), (0.4, 0.05)):
+    for observed, said, left_out in asked:
         strata = (np.arange(users) >= observed * users).astype(np.intp)
-        shares = np.array([share, 1 - share])
+        known = Strata(by="", shares=said, left_out=left_out)
+        shares = np.array(list(known.drawn().values()))
         sizes = [len(draw_by_shares(strata, shares, rng)[0]) for _ in range(runs)]
         middle = int(np.median(sizes))
         means, exposure = reference_law(middle, k, population)
+        question = {"k": k, "population": population, "budget": BUDGET, "delta": DELTA}
         test = decision_criteria(
-            users=middle, k=k, population=population, budget=BUDGET, delta=DELTA, universe=1
+            users=middle, **question, universe=1, departure=known.departure()
         ).allow
         reached = float(test.limits[1]) / middle * exposure / mean_score(test.weights, means)
+        limits = " / ".join(
+            f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+            for low, high in known.limits.values()
+        )
         print(
-            f"| {observed:.0%} / {1 - observed:.0%} | {share:.0%} / {1 - share:.0%} "
-            f"| {middle:,} | {reached / BUDGET:.1%} |"
+            f"| {observed:.4g} / {1 - observed:.4g} | {limits} | {middle:,} "
+            f"| {max(reached, 0) / BUDGET:.1%} |"
         )
 
 

@@ -140,8 +140,8 @@ def _parsed(line: str) -> dict[str, str | None]:
     for parser in _parsers():
         with suppress(ValueError):
             entry = parser.parse(line)
-            headers = {f"http:{name.lower()}": value for name, value in entry.headers_in.items()}
-            return headers | {
+            sent = getattr(entry, "headers_in", {})  # the common format has none
+            return {f"http:{name.lower()}": value for name, value in sent.items()} | {
                 "user": getattr(entry, "cookies", {}).get(COOKIE),
                 "host": getattr(entry, "remote_host", None),
                 "time": entry.request_time.isoformat(),

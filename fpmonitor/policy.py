@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 from fpmonitor.errors import PolicyError, UnknownNameError
 
@@ -12,6 +13,10 @@ MAX_POPULATION = 10**10
 MAX_K = 10**6
 MAX_BIAS = 100
 _ROUNDED_SHARES = 1e-6
+_ROUNDED = 1e-9  # relative: what tests reckon with is a little more than what is said
+
+Factors = tuple[float, float]
+AS_OBSERVED: Factors = (1.0, 1.0)
 
 
 def check_threshold(k: int, population: int) -> None:
@@ -75,27 +80,108 @@ class Strata:
         What tells the stratum of a user: an API as the log or the vocabulary calls it, or
         `browser family`.
     shares
-        Value -> share of the population; `other` stands for all other values, and for none.
+        Value -> share of the population, or lower and upper limit of it; `other` stands for all
+        other values, and for none.
+    left_out
+        Strata of whom no user counts; all of theirs in the population are taken to be exposed.
 
     Raises
     ------
     PolicyError
-        Fewer than two strata, a share that is none, or shares that do not add up to 1.
+        Fewer than two strata, a share that is none, shares that do not add up to 1 or limits within
+        which none do, a stratum left out that has no share, or all of them.
     """
 
     by: str
-    shares: Mapping[str, float]
+    shares: Mapping[str, float | tuple[float, float]]
+    left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.shares) < 2:
             raise PolicyError("strata", "name at least two, each with its share")
-        for name, share in self.shares.items():
-            check_share(f"share of {name!r}", share)
-        total = math.fsum(self.shares.values())
-        if abs(total - 1) > _ROUNDED_SHARES:
-            raise PolicyError("strata", f"shares must add up to 1, got {total:.6g}")
+        for name, (low, high) in self.limits.items():
+            for share in (low, high):
+                check_share(f"share of {name!r}", share)
+            if low > high:
+                raise PolicyError(f"share of {name!r}", f"{low} to {high} is empty")
+        least, most = (math.fsum(side) for side in zip(*self.limits.values(), strict=True))
+        rounded = _ROUNDED_SHARES if least == most else _ROUNDED / 2
+        if least > 1 + rounded or most < 1 - rounded:
+            total = f"{least:.6g}" if least == most else f"{least:.6g} to {most:.6g}"
+            raise PolicyError("strata", f"shares must add up to 1, got {total}")
+        for name in self.left_out:
+            if name not in self.shares:
+                raise PolicyError("strata", f"{name!r} is left out, but has no share")
         # in any other order they would be another draw
         object.__setattr__(self, "shares", dict(sorted(self.shares.items())))
+        object.__setattr__(self, "left_out", tuple(sorted(set(self.left_out))))
+        if len(self.left_out) == len(self.shares):
+            raise PolicyError("strata", "all are left out, and nobody is left to ask")
+
+    @property
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """Value -> lower and upper limit of its share."""
+        return {
+            name: share if isinstance(share, tuple) else (share, share)
+            for name, share in self.shares.items()
+        }
+
+    @property
+    def exact(self) -> bool:
+        """Whether all shares are numbers, and none limits."""
+        return all(low == high for low, high in self.limits.values())
+
+    def without(self, names: Iterable[str]) -> Self:
+        """Return the same shares, with more strata left out."""
+        return replace(self, left_out=(*self.left_out, *names))
+
+    def drawn(self) -> dict[str, float]:
+        """Value -> share of it among those who are drawn; these add up to 1.
+
+        By the upper limits: then no share of the population is far above that among the drawn.
+        """
+        highs = {name: 0.0 if name in self.left_out else high for name, (_, high) in self._known()}
+        total = math.fsum(highs.values())
+        return {name: high / total for name, high in highs.items()}
+
+    def departure(self) -> Departure:
+        """How the population may differ from independent draws by the shares of `drawn`."""
+        known, out = dict(self._known()), self.left_out
+        most = math.fsum(high for name, (_, high) in known.items() if name not in out)
+        least = most * min(low / high for name, (low, high) in known.items() if name not in out)
+        lows = math.fsum(low for name, (low, _) in known.items() if name not in out)
+        unobserved = min(math.fsum(known[name][1] for name in out), 1 - lows) if out else 0.0
+        as_observed = self.exact and not out
+        return Departure(AS_OBSERVED if as_observed else (least, most), unobserved)
+
+    def _known(self) -> Iterator[tuple[str, tuple[float, float]]]:
+        """Limits of each share, as narrow as the limits of the others make them."""
+        lows, highs = (math.fsum(side) for side in zip(*self.limits.values(), strict=True))
+        for name, (low, high) in self.limits.items():
+            if lows == highs:
+                yield name, (low / lows, low / lows)
+            else:
+                least = max(low, 1 - (highs - high))
+                yield name, (least, max(least, min(high, 1 - (lows - low))))
+
+
+class Departure(NamedTuple):
+    """What tests reckon with, of how the population may differ from the observed users.
+
+    Attributes
+    ----------
+    factors
+        The least and the largest factor from the share of a kind of user among the observed to that
+        in the population, without those who were not observed.
+    unobserved
+        Share of the population of whom nobody is observed.
+    """
+
+    factors: Factors = AS_OBSERVED
+    unobserved: float = 0.0
+
+
+NO_DEPARTURE = Departure()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +213,16 @@ class SampleModel:
                 hint="it is a factor: 1.25 if shares may be up to a quarter higher or a fifth "
                 "lower than observed",
             )
+
+    @property
+    def departure(self) -> Departure:
+        """What tests reckon with."""
+        departure = NO_DEPARTURE if self.strata is None else self.strata.departure()
+        if departure == NO_DEPARTURE and self.bias == 1:
+            return departure
+        (least, most), unobserved = departure
+        factors = least / self.bias * (1 - _ROUNDED), most * self.bias * (1 + _ROUNDED)
+        return Departure(factors, unobserved and unobserved + _ROUNDED)
 
 
 PLAIN_DRAWS = SampleModel()

@@ -5,7 +5,7 @@ size of set is on the safe side. All that this rests on is proved here from the 
 each taken as the exact number that it is; theorems and names are those of docs/certificate.md:
 
 * line: `ln E exp(sign phi(C)) <= p (slope F(p) + intercept)` for `C ~ Poisson(mean p)`, all p <= 1,
-  where `p F(p)` is the worst of all shares within a factor of `bias` of p;
+  where `p F(p)` is the worst of all shares between two `factors` times p;
 * clock: `factor * sum_i w_i P(Bin(m, f_i) = r) <= P(Poisson(mean) = r)` for all r <= m;
 * table: `scale w(c) c` is on the safe side of `sum_i w_i sign ln E exp(sign phi(Bin(c, f_i)))`;
 * limits: from the line at the budget, the levels of all sizes, the factor and what is charged;
@@ -38,7 +38,7 @@ BASES = 42
 FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
 MOST_POINTS = 40_000
 MOST_NUMBERS = 1_000_000
-MOST_BIAS = 100.0
+MOST_FACTOR = 10_000
 WIDEST_TABLE = 6_000_000_000  # products
 WIDEST_CLOCK = 10_000_000  # products
 FAR = 90.0  # nats: what is left out of a sum is that much smaller than all of it
@@ -77,9 +77,61 @@ def _exact(number: float) -> arb:
     return arb(fmpq(*float(number).as_integer_ratio()))
 
 
+def _ratio(number: Fraction) -> arb:
+    """Ball around a rational number."""
+    return arb(fmpq(number.numerator, number.denominator))
+
+
 def _whole(number: object) -> int:
     _require(holds=type(number) is int, what="form")
     return int(str(number))
+
+
+def _factors_of(content: Mapping[str, Any]) -> tuple[arb, arb]:
+    """Least and largest factor from shares of the users to those of the population."""
+    if "factors" in content:
+        least, most = content["factors"]
+        return _exact(least), _exact(most)
+    bias = _exact(content.get("bias", 1.0))  # as files of before say it
+    return 1 / bias, bias
+
+
+class Departure(NamedTuple):
+    """How a population may differ from the law of the users: factors, and the share of unobserved.
+
+    Each number is what the policy says, exactly.
+    """
+
+    least: Fraction
+    most: Fraction
+    unobserved: Fraction
+
+    @classmethod
+    def of(cls, sample: Mapping[str, Any]) -> Departure:
+        """Read the part of a policy that says it."""
+        bias, strata = Fraction(sample.get("bias", 1)), sample.get("strata")
+        if strata is None:
+            return cls(1 / bias, bias, Fraction(0))
+        shares = {
+            name: [Fraction(end) for end in (share if isinstance(share, list) else [share] * 2)]
+            for name, share in strata["shares"].items()
+        }
+        lows, highs = (sum(side, Fraction(0)) for side in zip(*shares.values(), strict=True))
+        if lows == highs:  # rounded shares
+            shares = {name: [low / lows, low / lows] for name, (low, _) in shares.items()}
+        else:
+            for name, (low, high) in shares.items():
+                least = max(low, 1 - (highs - high))
+                shares[name] = [least, max(least, min(high, 1 - (lows - low)))]
+        out = set(strata.get("left_out", ()))
+        counted = [ends for name, ends in shares.items() if name not in out]
+        most = sum((high for _, high in counted), Fraction(0))
+        least = most * min(low / high for low, high in counted)
+        unobserved = sum((high for name, (_, high) in shares.items() if name in out), Fraction(0))
+        unobserved = min(unobserved, 1 - sum((low for low, _ in counted), Fraction(0)))
+        if lows == highs and not out:
+            least = most = Fraction(1)
+        return cls(least / bias, most * bias, unobserved)
 
 
 def _require(*, holds: bool, what: str) -> None:
@@ -106,14 +158,15 @@ class _Proof:
         self.scale, self.charge = _exact(content["scale"]), _exact(content["charge"])
         self.delta, self.bases = _exact(content["delta"]), _whole(content["bases"])
         self.universe = _whole(content["universe"])
-        self.bias = _exact(content.get("bias", 1.0))
+        self.least, self.most = _factors_of(content)
         self.end = self.starts[-1]
         _require(
             holds=self.sign in {-1, 1}
             and 2 <= self.k <= self.population
             and 0 < self.budget < 1
             and 0 < self.delta < 1
-            and 1 <= self.bias <= MOST_BIAS
+            and 0 < self.least <= self.most <= MOST_FACTOR
+            and self.least * MOST_FACTOR >= 1
             and self.bases >= (BASES if self.users < FINE_FROM else FINE_BASES)
             and self.top > 0
             and self.scale > 0
@@ -149,7 +202,7 @@ class _Proof:
             if count >= 0 and not (dent := self._dent(count)) <= 0
         }
         self.points = 0
-        self.most = self._most_exposed() if self.bias != 1 else arb(1)
+        self.peak = self._most_exposed() if self.least != self.most else arb(1)
 
     def _dent(self, count: int) -> arb:
         return 2 * self.f[count + 1] - self.f[count] - self.f[count + 2]
@@ -217,16 +270,16 @@ class _Proof:
 
     def _exposure(self, mean: arb) -> arb:
         """Worst share that is exposed by the share of a value: its limit on the unsafe side."""
-        p, g = mean / self.mean, self.bias
-        if g == 1:
-            return self._exposed(p)
+        p, least, most = mean / self.mean, self.least, self.most
+        if least == most:
+            return most * self._exposed(p * most)
         if self.sign > 0:
-            return (self._exposed(p / g) / g).min(g * self._exposed(p * g))
-        if self._slope(p * g) >= 0:
-            return g * self._exposed(p * g)
-        if self._slope(p / g) <= 0:
-            return self._exposed(p / g) / g
-        return self.most / p
+            return (least * self._exposed(p * least)).min(most * self._exposed(p * most))
+        if self._slope(p * most) >= 0:
+            return most * self._exposed(p * most)
+        if self._slope(p * least) <= 0:
+            return least * self._exposed(p * least)
+        return self.peak / p
 
     def _most_exposed(self) -> arb:
         """Upper limit of `p F(p)`, which is concave up to k/n and falls from there on."""
@@ -285,9 +338,9 @@ class _Proof:
         """How far `mean * F` may be beyond its chord on the side that matters."""
         box = high.mean * (low.exposure - high.exposure).max(arb(0))
         p, q = low.mean / self.mean, high.mean / self.mean
-        bends = self._bend(p * self.bias, q * self.bias, box)
-        if self.bias != 1:
-            bends = bends.max(self._bend(p / self.bias, q / self.bias, box))
+        bends = self._bend(p * self.most, q * self.most, box)
+        if self.least != self.most:
+            bends = bends.max(self._bend(p * self.least, q * self.least, box))
         return bends.min(box)
 
     def _bend(self, p: arb, q: arb, box: arb) -> arb:
@@ -314,7 +367,7 @@ class _Proof:
             total += factor * self.excess[count].max(arb(0))
             count += 1
         total += 2 * factor * mean / count * _exact(self.largest)
-        exposure = self.bias if self.sign < 0 else self._exposure(mean)
+        exposure = self.most if self.sign < 0 else self._exposure(mean)
         return bool(total * self.mean <= self.slope * exposure + self.intercept)
 
     # --- clock ---
@@ -411,6 +464,25 @@ class _Proof:
             idle = limit < 0 if self.sign < 0 else limit >= self.users
             _require(holds=bool(safe) or idle, what=f"limit of {size} APIs")
 
+    def of_policy(self, policy: Mapping[str, Any]) -> None:
+        """Prove that factors and budget cover what a policy says of the sample."""
+        said, limits = Departure.of(policy.get("sample", {})), self.content["limits"]
+        factors = self.least <= _ratio(said.least) and self.most >= _ratio(said.most)
+        _require(holds=bool(factors), what="another question: factors")
+        if self.sign < 0:  # the average behind a realised share is proved by itself
+            reached = policy.get("realised") or self.budget <= _ratio(
+                Fraction(policy["budget"]) - said.unobserved
+            )
+            idle = all(limit < 0 for limit in limits[1:])
+        else:
+            p = arb(self.k) / self.population
+            fall = (self.k - 1) * self._on_the_border(p) - self._exposed(p)
+            reached = self.budget >= _ratio(Fraction(policy["budget"])) + fall * _ratio(
+                said.unobserved
+            )
+            idle = all(limit >= self.users for limit in limits[1:])
+        _require(holds=bool(reached) or idle, what="another question: budget")
+
     def check(self) -> None:
         """Prove it all."""
         self.limits()
@@ -419,7 +491,11 @@ class _Proof:
         self.line()
 
 
-def check_proof(content: dict[str, Any], asked: Mapping[str, Any] | None = None) -> str:
+def check_proof(
+    content: dict[str, Any],
+    asked: Mapping[str, Any] | None = None,
+    policy: Mapping[str, Any] | None = None,
+) -> str:
     """Prove one side of a decision; return what is not proved, or the empty string.
 
     Parameters
@@ -428,12 +504,17 @@ def check_proof(content: dict[str, Any], asked: Mapping[str, Any] | None = None)
         The side, as a parser of JSON returns it.
     asked
         Members that it must have: those of the question that it should be of.
+    policy
+        What its budget, and what it says of the sample must be enough for.
     """
     with ctx.workprec(PRECISION):
         try:
             for name, value in (asked or {}).items():
                 _require(holds=content.get(name) == value, what=f"another question: {name}")
-            _Proof(content).check()
+            proof = _Proof(content)
+            if policy is not None:
+                proof.of_policy(policy)
+            proof.check()
         except _REFUSED as error:
             return str(error) or type(error).__name__
     return ""
@@ -469,7 +550,7 @@ def _prove_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -
     given, users, k = side["average"], _whole(side["population"]), _whole(side["k"])
     line = {name: given[name] for name in ("slope", "intercept")}
     # the score of a group of fewer than k users is their number, times the tilt
-    small = {"sign": 1, "mean": users, "starts": [1, k], "phi": [given["tilt"]], "bias": 1.0}
+    small = {"sign": 1, "mean": users, "starts": [1, k], "phi": [given["tilt"]], "factors": [1, 1]}
     moments = _Proof(side | line | small)
     moments.line()
     tilt = _exact(given["tilt"])
@@ -485,7 +566,8 @@ def _prove_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -
     too_many = math.floor(Fraction(repr(policy["budget"])) * users) + 1
     apis = len(policy["candidates"])
     nats = (arb(math.comb(apis, apis // 2)) / _exact(delta)).log()
-    reached = tilt * too_many - moments.slope * moments.budget - moments.intercept + kept.log()
+    average = moments.budget + _ratio(Departure.of(policy.get("sample", {})).unobserved)
+    reached = tilt * too_many - moments.slope * average - moments.intercept + kept.log()
     _require(holds=bool(reached >= nats), what="average")
 
 
@@ -507,15 +589,11 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             "population": policy["population"],
             "users": content["data"]["users"],
             "universe": content.get("universe") or len(policy["candidates"]),
-            "budget": policy["budget"],
-            "delta": level,
-            "bias": policy.get("sample", {}).get("bias", 1.0),
+            "delta": level / 2 if realised and sign < 0 else level,
         }
-        if realised and sign < 0:
-            asked |= {"delta": level / 2, "budget": content["proof"][side].get("budget")}
-        proof = {"bias": 1.0, **content["proof"][side]}
+        proof = content["proof"][side]
         few = len(proof["limits"]) <= len(policy["candidates"]) + 1
-        reason = check_proof(proof, asked) if few else "limits: number"
+        reason = check_proof(proof, asked, policy) if few else "limits: number"
         if not reason and not _is_share(level / policy["delta"], content):
             reason = "another question: level"
         yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)

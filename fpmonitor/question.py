@@ -83,7 +83,8 @@ class Question:
 
 class _SharesFile(msgspec.Struct, forbid_unknown_fields=True):
     by: str
-    shares: dict[str, float]
+    shares: dict[str, float | tuple[float, float]]
+    left_out: tuple[str, ...] = ()
 
 
 def read_strata(path: Path) -> Strata:
@@ -94,11 +95,30 @@ def read_strata(path: Path) -> Strata:
     InputError
         Not readable, not TOML, or with members that shares do not have.
     PolicyError
-        A share is out of its range, or they do not add up to 1.
+        A share is out of its range, or none within their limits add up to 1.
     """
-    hint = 'by = "country", and below [shares] a line for each, such as FR = 0.2'
+    hint = 'by = "country", and below [shares] a line for each, such as FR = 0.2 or [0.18, 0.22]'
     content = typed(read_toml(path, "shares", hint=hint), _SharesFile, f"shares: {path}", hint=hint)
-    return Strata(by=content.by, shares=content.shares)
+    return Strata(by=content.by, shares=content.shares, left_out=content.left_out)
+
+
+def strata_file(strata: Strata, about: str) -> str:
+    """Write known shares of strata as `read_strata` reads them, below a line about them."""
+    lines = [f"{_quoted(name)} = {_share_text(share)}" for name, share in strata.shares.items()]
+    return "\n".join([f"# {about}", f"by = {_quoted(strata.by)}", "", "[shares]", *lines, ""])
+
+
+def _share_text(share: float | tuple[float, float]) -> str:
+    if isinstance(share, tuple):
+        return f"[{', '.join(map(_share_text, share))}]"
+    return str(round(share, 9))
+
+
+def _quoted(text: str) -> str:
+    """Text as a string of TOML, which cannot control a terminal either."""
+    escaped = text.replace("\\", r"\\").replace('"', r"\"")
+    written = (c if c.isprintable() else rf"\U{ord(c):08X}" for c in escaped)
+    return f'"{"".join(written)}"'
 
 
 def _whole(number: int) -> int:

@@ -92,6 +92,7 @@ def decide_sets(
     )
     asked = population.asked(question, chosen)
     exact = setting == "sample"
+    sample = asked.question(question).sample
     policy = Policy(
         k=question.k,
         population=asked.users if exact or question.population is None else question.population,
@@ -99,7 +100,7 @@ def decide_sets(
         delta=None if exact else question.delta,
         candidates=chosen,
         realised=realised,
-        sample=question.sample,
+        sample=sample,
     )
     universe = None if fixed_question or exact else universe_of(len(population.apis))
     level = level_of(
@@ -131,7 +132,12 @@ def decide_sets(
     drawn = asked.stratified
     if drawn is None:
         return decision
-    return replace(decision, observed=drawn.observed, binding_stratum=drawn.binding)
+    return replace(
+        decision,
+        observed=drawn.observed,
+        binding_stratum=drawn.binding,
+        unobserved_share=drawn.strata.departure().unobserved,
+    )
 
 
 def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[str, float]:

@@ -89,6 +89,7 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         Entry("exposure", "fpmonitor.cli.questions:exposure"),
         Entry("rank", "fpmonitor.cli.statistics:rank"),
         Entry("curve", "fpmonitor.cli.statistics:curve"),
+        Entry("shares", "fpmonitor.cli.shares:shares"),
         Entry("questions", "fpmonitor.cli.questions:questions"),
         Entry("demand", "fpmonitor.cli.demand:demand"),
         Entry("automation", "fpmonitor.cli.demand:automation"),

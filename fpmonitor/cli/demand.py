@@ -20,7 +20,6 @@ from fpmonitor.cli.options import (
     UNSAFE_COUNTS,
     Exposure,
     K,
-    split_names,
 )
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.cli.users import StoredUsers, Users
@@ -30,6 +29,7 @@ from fpmonitor.render import answers
 from fpmonitor.render.script_lists import ScriptForm, script_list, unlisted
 from fpmonitor.safe_files import read_json
 from fpmonitor.store.demand import By, Reader, read_scripts
+from fpmonitor.vocabulary import split_names
 
 
 def demand(

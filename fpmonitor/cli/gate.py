@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.options import split_names
 from fpmonitor.cli.output import Shown
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.render import decisions
+from fpmonitor.vocabulary import split_names
 
 
 def gate(

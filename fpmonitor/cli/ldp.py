@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from fpmonitor.cli.options import DELTA, QUIET, Exposure, split_names
+from fpmonitor.cli.options import DELTA, QUIET, Exposure
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import StoredUsers
 from fpmonitor.errors import PolicyError, UnknownNameError
@@ -31,6 +31,7 @@ from fpmonitor.ldp.reports import estimate_values, read_reports
 from fpmonitor.ldp.summary import metrics_of
 from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
+from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
     from fpmonitor.ldp.mechanisms import Mechanism

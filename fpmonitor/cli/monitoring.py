@@ -22,7 +22,6 @@ from fpmonitor.cli.options import (
     QUIET,
     K,
     number_of_users,
-    split_names,
 )
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
@@ -35,6 +34,7 @@ from fpmonitor.render.figures import of_trend
 from fpmonitor.render.numbers import between
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import PARTS, Division, Period
+from fpmonitor.vocabulary import split_names
 from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
 
 if TYPE_CHECKING:

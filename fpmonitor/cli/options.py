@@ -317,19 +317,3 @@ class AskedOfSample(Asked):
         strata = None if self.strata is None else read_strata(self.strata)
         sample = SampleModel(bias=self.bias, strata=strata)
         return Question(self.k, self.population, self.delta, self.missing, sample)
-
-
-def split_names(text: str) -> tuple[str, ...]:
-    """Split API names separated by commas; put a name with a comma in double quotes."""
-    names: list[str] = []
-    name, quoted = "", False
-    for character in text:
-        if character == '"' and (quoted or not name):
-            quoted = not quoted
-        elif character == "," and not quoted:
-            names.append(name.strip())
-            name = ""
-        else:
-            name += character
-    names.append(name.strip())
-    return tuple(name for name in names if name)

@@ -22,7 +22,6 @@ from fpmonitor.cli.options import (
     QUIET,
     REGISTER,
     AskedOfSample,
-    split_names,
 )
 from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.readers import Reader
@@ -37,6 +36,7 @@ from fpmonitor.render import answers, decisions
 from fpmonitor.render.numbers import percent
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
+from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

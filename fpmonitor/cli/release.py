@@ -14,7 +14,7 @@ import typer
 
 from fpmonitor.cli.certificate import certificate
 from fpmonitor.cli.context import open_database
-from fpmonitor.cli.options import FORMAT, QUIET, split_names
+from fpmonitor.cli.options import FORMAT, QUIET
 from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.cli.readers import Reader, queries
 from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
@@ -32,6 +32,7 @@ from fpmonitor.release.stored import (
 )
 from fpmonitor.render import store
 from fpmonitor.safe_files import read_bytes, untyped
+from fpmonitor.vocabulary import split_names
 
 _LARGEST_CURVE = 10_000
 

@@ -14,7 +14,7 @@ from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import product_exporters
-from fpmonitor.cli.options import BUDGET, QUIET, Exposure, share, split_names
+from fpmonitor.cli.options import BUDGET, QUIET, Exposure, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.decision import read_decision
@@ -28,6 +28,7 @@ from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trus
 from fpmonitor.render.html import write_html
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
+from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

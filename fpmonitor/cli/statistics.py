@@ -10,7 +10,7 @@ import typer
 from fpmonitor.answers.counted import counted_curve, counted_ranks
 from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.rank import rank_sets
-from fpmonitor.cli.options import DELTA, MISSING, UNSAFE_COUNTS, Asked, split_names
+from fpmonitor.cli.options import DELTA, MISSING, UNSAFE_COUNTS, Asked
 from fpmonitor.cli.output import Shown
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_coverage, note_view
@@ -18,6 +18,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.question import Question
 from fpmonitor.render import answers
 from fpmonitor.safe_files import read_text
+from fpmonitor.vocabulary import split_names
 
 
 def rank(

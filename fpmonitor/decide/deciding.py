@@ -22,7 +22,6 @@ from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.population.views import View
 
-_LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
 _BIASES = (1.02, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 if TYPE_CHECKING:
@@ -348,7 +347,7 @@ def _tests(
     if setting == "sample" or level is None:
         criterion = exact_criterion(policy, users)
         return Tests(criterion, criterion)
-    average, least = None, _LEAST_SHARPNESS * policy.budget
+    average = None
     if policy.realised:  # half of delta for the population, half for the observed users
         average = average_budget(
             k=policy.k,
@@ -364,20 +363,13 @@ def _tests(
         budget=policy.budget,
         delta=level,
         universe=universe or len(policy.candidates),
-        allowing=None if average is None else (max(average.exposure, least), level / 2),
-        bias=policy.sample.bias,
+        allowing=None if average is None else (average.exposure, level / 2),
+        departure=policy.sample.departure,
     )
-    allow, proof = criteria.allow, criteria.proofs(len(policy.candidates))
-    if average is not None and average.exposure < least:
-        limits = np.full(allow.limits.size, -1.0)
-        limits[0] = users
-        allow = Criterion(allow.weights, limits)
-        if proof:
-            never = [float(limit) for limit in limits[: len(policy.candidates) + 1]]
-            proof["allow"] |= {"limits": never}
+    proof = criteria.proofs(len(policy.candidates))
     if average is not None and proof:
         proof["allow"] |= {"average": average._asdict()}
-    return Tests(allow, criteria.block, criteria.refute, proof)
+    return Tests(criteria.allow, criteria.block, criteria.refute, proof)
 
 
 def _nothing_certified(policy: Policy, users: int) -> UndecidableError:

@@ -73,6 +73,9 @@ class Decision(Result):
     observed, binding_stratum
         Where users were drawn by the shares of strata: of how many, and the stratum that had none
         left, so that more of it would be more to decide on. Null elsewhere.
+    unobserved_share
+        Share of the population in strata of whom nobody was drawn, which counts as exposed; null
+        where users were not drawn by shares.
     view, source
         How the users were looked at, and the one source whose observations counted, null for all.
     masked
@@ -118,6 +121,7 @@ class Decision(Result):
     users_range: tuple[tuple[_Count | None, _Count | None], ...] | None = None
     observed: _Count | None = None
     binding_stratum: str | None = None
+    unobserved_share: _Share | None = None
     bias_tolerated: tuple[_Factor, ...] | None = None
     recommended: ApiSet
     utility: _Amount | None = None
@@ -222,6 +226,7 @@ class Decision(Result):
             "bias_tolerated",
             "observed",
             "binding_stratum",
+            "unobserved_share",
             "coverage",
         ):
             if content[name] is None:
@@ -232,6 +237,8 @@ class Decision(Result):
             del content["policy"]["sample"]
         elif self.policy.sample.strata is None:
             del content["policy"]["sample"]["strata"]
+        elif not self.policy.sample.strata.left_out:
+            del content["policy"]["sample"]["strata"]["left_out"]
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")

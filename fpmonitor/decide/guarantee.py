@@ -45,6 +45,7 @@ def limits(
     return (
         f"{whose.format(f'{1 - delta:.6g}')}, {looks}, for the average over populations of "
         f"{population:,}, if the {users:,} observed users and theirs are {draws(sample)}."
+        + f" {unobserved(sample)}".rstrip()
     )
 
 
@@ -57,11 +58,23 @@ def draws(sample: SampleModel) -> str:
             "frequent among the ones as among the others"
         )
     if sample.strata is not None:
-        said += (
-            f", within each of the {len(sample.strata.shares)} strata of {sample.strata.by}, whose "
-            "shares are taken as given"
+        strata, number = sample.strata, len(sample.strata.shares) - len(sample.strata.left_out)
+        said += f", within each of the {number} strata of {strata.by}, whose shares are taken " + (
+            "as given" if strata.exact else "to be within the limits that were given"
         )
     return said
+
+
+def unobserved(sample: SampleModel) -> str:
+    """Say of whom nobody counted, and what is taken of them."""
+    if sample.strata is None or not sample.strata.left_out:
+        return ""
+    few, more = sample.strata.left_out[:_NAMED], sample.strata.left_out[_NAMED:]
+    named = ", ".join(few) + (f" and {len(more):,} more" if more else "")
+    return (
+        f"Nobody of {named} was drawn: all of these, up to "
+        f"{100 * sample.strata.departure().unobserved:.3g} % of the population, count as exposed."
+    )
 
 
 def scarce(coverage: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
@@ -161,4 +174,9 @@ def _blocked(decision: Decision) -> str:
     return "Sets are blocked by the average over such populations." * decision.policy.realised
 
 
-_CLAUSES = (_promise, _blocked, _absent, _coverage, _masked)
+def _unobserved(decision: Decision) -> str:
+    """Say of whom nobody counted."""
+    return unobserved(decision.policy.sample)
+
+
+_CLAUSES = (_promise, _unobserved, _blocked, _absent, _coverage, _masked)

@@ -157,7 +157,7 @@ def weigh(
         budget=policy.budget,
         log_terms=(delta_term + usual[0], delta_term + usual[1]),
         monotone=least is not None,
-        bias=policy.sample.bias,
+        factors=policy.sample.departure.factors,
     )
     lowest = source if least is None else least
     return Evidence(

@@ -20,12 +20,14 @@ import scipy
 
 from fpmonitor.estimate.programme import best_line, envelope, sharpest_weights
 from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
+from fpmonitor.policy import AS_OBSERVED
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.margins import Cells
+    from fpmonitor.policy import Factors
 
 _REACH = 3.5  # of the clock, in standard deviations of the arrival of a user
 _STEP = 1.5  # of the clock, in standard deviations of the thinning
@@ -139,7 +141,7 @@ class Base:
         float64: vertices of `W`, nats, on the side where it falls (sign -1) or rises (sign +1).
     slope, intercept
         Line `slope F + intercept` above `W` that touches it at the budget, nats.
-    bias
+    factors
         As in `PoissonLaws`.
     """
 
@@ -155,7 +157,7 @@ class Base:
     bounds: NDArray[np.float64]
     slope: float
     intercept: float
-    bias: float = 1.0
+    factors: Factors = AS_OBSERVED
 
     @property
     def bound(self) -> float:
@@ -211,7 +213,7 @@ def design_base(
         monotone=monotone,
         k=laws.k,
         population=laws.population,
-        bias=laws.bias,
+        factors=laws.factors,
         budget=budget,
         mean=laws.mean,
         starts=laws.starts,
@@ -294,7 +296,7 @@ class AveragedScore:
             "weights": self.weights.tolist(),
             "scale": self.scale,
             "charge": self.charge,
-            **({} if base.bias == 1 else {"bias": base.bias}),
+            **({} if base.factors == AS_OBSERVED else {"factors": list(base.factors)}),
         }
 
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.entropy import entropy_bits, exposure_bound_from_entropy
 from fpmonitor.estimate.exposure import (
-    binomial_probability,
     exposure_curve,
-    exposure_probability,
     gamma_dkw,
     limits_within,
     plug_in_exposure,
+    steepest_fall,
 )
 from fpmonitor.policy import check_share, check_threshold
 
@@ -210,15 +209,10 @@ def lipschitz_constant(k: int, population: int) -> float:
 
     Notes
     -----
-    Half the range of the slope `F(p) - (k - 1) P(Bin(n - 1, p) = k - 1)`. Its derivative is
-    `(k - 1) P(Bin(n - 1, p) = k - 1) (n p - k) / (p (1 - p))`, so the slope falls from 1 at
-    `p = 0` to its minimum at `p = k / n`.
+    Half the range of the slope, see `steepest_fall`.
     """
     check_threshold(k, population)
-    p = k / population
-    peak = binomial_probability(k - 1, population - 1, p)
-    slope = float(exposure_probability(p, k=k, population=population)) - (k - 1) * peak
-    return (1 - slope) / 2
+    return (1 + steepest_fall(k, population)) / 2
 
 
 def entropy_upper_bits(spectrum: CountSpectrum, *, support: int, delta: float) -> float:

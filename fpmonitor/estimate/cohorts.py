@@ -116,7 +116,7 @@ def cohort_exposure(
     exposed = subsample_exposure_probability(
         spectrum.counts, k=k, population=population, users=users
     )
-    return min(float(exposed @ (spectrum.counts * spectrum.values)) / spectrum.users, 1.0)
+    return min(float(exposed @ spectrum.members) / spectrum.users, 1.0)
 
 
 def share_limits(seen: int, users: int, delta: float) -> tuple[float, float]:

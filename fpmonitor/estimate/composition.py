@@ -23,7 +23,7 @@ from fpmonitor.policy import check_share, check_threshold
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from fpmonitor.spectrum import CountSpectrum
 
@@ -56,21 +56,6 @@ class MarginalDistribution:
     def from_spectrum(cls, spectrum: CountSpectrum) -> MarginalDistribution:
         """Distribution of a user picked from the observed ones."""
         return cls(probabilities=spectrum.counts / spectrum.users, values=spectrum.values)
-
-    @classmethod
-    def from_probabilities(cls, probabilities: ArrayLike) -> MarginalDistribution:
-        """Distribution of a list of probabilities; zeros are left out.
-
-        Raises
-        ------
-        InputError
-            A probability is negative or not a number, or they do not sum to 1.
-        """
-        shares = np.asarray(probabilities, dtype=np.float64)
-        if not (shares.size and shares.min() >= 0 and abs(shares.sum() - 1) < 1e-6):
-            raise InputError("probabilities: must be at least 0 and sum to 1")
-        distinct, values = np.unique(shares[shares > 0], return_counts=True)
-        return cls(probabilities=distinct, values=values)
 
     @property
     def support(self) -> int:

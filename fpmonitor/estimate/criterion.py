@@ -69,7 +69,7 @@ class Criterion:
 def score(weights: NDArray[np.float64], spectrum: CountSpectrum) -> float:
     """Sum over all users of `weights[c]`; counts beyond the end have the last weight."""
     weight = weights.take(spectrum.counts, mode="clip")
-    return float(weight @ (spectrum.counts * spectrum.values).astype(float))
+    return float(weight.dot(spectrum.members.astype(float)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -93,7 +93,7 @@ def misleading_factor(spectrum: CountSpectrum, *, share: float = 0.5, least: int
         `share` outside (0, 1).
     """
     check_share("share", share)
-    users_up_to = np.cumsum(spectrum.counts * spectrum.values)
+    users_up_to = np.cumsum(spectrum.members)
     real = spectrum.counts[np.searchsorted(users_up_to, share * spectrum.users)]
     return naive_group_size(entropy_bits(spectrum), spectrum.users) / max(float(real), least)
 
@@ -218,25 +218,6 @@ def normalised_entropy(spectrum: CountSpectrum) -> float:
     build unique browser fingerprints".
     """
     return entropy_bits(spectrum) / math.log2(_users_for_estimate(spectrum))
-
-
-def tsallis_entropy(spectrum: CountSpectrum, order: float = 2) -> float:
-    """Tsallis entropy of the observed shares, `(1 - sum p^q) / (q - 1)`, without unit.
-
-    For order 2 the probability that two users drawn with replacement differ.
-
-    Raises
-    ------
-    InputError
-        `order` is not positive, or is 1 (the limit there is Shannon's entropy in nats).
-
-    Notes
-    -----
-    Tsallis (1988), "Possible generalization of Boltzmann-Gibbs statistics".
-    """
-    _check_order(order)
-    power_sum = float(spectrum.values @ (spectrum.counts / spectrum.users) ** order)
-    return (1 - power_sum) / (order - 1)
 
 
 def unbiased_tsallis_entropy(spectrum: CountSpectrum, order: int = 2) -> float:
@@ -463,11 +444,6 @@ def _users_for_estimate(spectrum: CountSpectrum) -> int:
     if spectrum.users < 2:
         raise InputError("spectrum: one user says nothing about a population")
     return spectrum.users
-
-
-def _check_order(order: float) -> None:
-    if not (math.isfinite(order) and order > 0 and order != 1):
-        raise InputError(f"order: must be positive and not 1, got {order}")
 
 
 def _polynomial_entropy_terms(

@@ -19,12 +19,14 @@ import numpy as np
 from fpmonitor.estimate.averaging import averaged, design_base
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.looks import design_cells
+from fpmonitor.policy import AS_OBSERVED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.exposure import Sign
+    from fpmonitor.policy import Factors
     from fpmonitor.spectrum import CountSpectrum
 
 LEAST_USERS = 23  # fewer say nothing
@@ -71,7 +73,7 @@ def window_test(
     budget: float,
     log_terms: tuple[float, float],
     monotone: bool = False,
-    bias: float = 1.0,
+    factors: Factors = AS_OBSERVED,
 ) -> WindowTest:
     """Make the e-values of one window, from the number of its users and never from their values.
 
@@ -85,7 +87,7 @@ def window_test(
         Evidence that would do, nats, at which each side is sharpest.
     monotone
         Whether also the evidence for "above" must grow with the set.
-    bias
+    factors
         As of `decision_criteria`.
     """
     if users < LEAST_USERS:
@@ -94,7 +96,14 @@ def window_test(
     within, above = (
         averaged(
             _design(
-                position, k, population, budget, bias, sign=sign, log_term=term, monotone=monotone
+                position,
+                k,
+                population,
+                budget,
+                factors,
+                sign=sign,
+                log_term=term,
+                monotone=monotone,
             ),
             users=users,
         )
@@ -109,14 +118,14 @@ def _design(
     k: int,
     population: int,
     budget: float,
-    bias: float,
+    factors: Factors,
     *,
     sign: Sign,
     log_term: float,
     monotone: bool,
 ) -> Base:
     full = _FIRST_MEAN * _RATIO**position
-    cells = design_cells(full, k, population, budget, bias)
+    cells = design_cells(full, k, population, budget, factors)
     mean = cells.laws.mean
     return design_base(
         cells,

@@ -26,6 +26,7 @@ from fpmonitor.policy import MAX_POPULATION, check_share, check_threshold
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from fpmonitor.policy import Factors
     from fpmonitor.spectrum import CountSpectrum
 
 Sign = Literal[-1, 1]  # -1: an upper limit, +1: a lower limit
@@ -83,13 +84,13 @@ def exposure_probability(p: ArrayLike, *, k: int, population: int) -> NDArray[np
 
 
 def biased_exposure(
-    p: ArrayLike, *, k: int, population: int, bias: float, sign: Sign
+    p: ArrayLike, *, k: int, population: int, factors: Factors, sign: Sign
 ) -> NDArray[np.float64]:
     """Exposed users of the population by the share `p` of a value among those who are observed.
 
-    The share `q` in the population is within a factor of `bias` of `p`, and `q F(q) / p` the
-    largest that this allows (sign -1) or the least (sign +1). Non-increasing in `p`, and `F(p)`
-    where `bias` is 1.
+    The share `q` in the population is `p` times a factor between two, and `q F(q) / p` the largest
+    that this allows (sign -1) or the least (sign +1). Non-increasing in `p`, and `F(p)` where both
+    factors are 1.
 
     Parameters
     ----------
@@ -97,14 +98,14 @@ def biased_exposure(
         Probabilities, shares in [0, 1], any shape.
     k, population
         As of `exposure_probability`; `2 <= k <= n`.
-    bias
-        At least 1.
+    factors
+        The least and the largest, positive.
     sign
         -1 for an upper limit, +1 for a lower limit.
 
     Returns
     -------
-    float64 of the shape of `p`, in [0, bias].
+    float64 of the shape of `p`, in [0, largest factor].
     """
     shares = np.asarray(p, dtype=np.float64)
 
@@ -112,12 +113,13 @@ def biased_exposure(
         there = np.minimum(factor * shares, 1.0)
         return factor * exposure_probability(there, k=k, population=population)
 
-    if bias == 1:
-        return exposed(1.0)
+    least, most = factors
+    if least == most:
+        return exposed(most)
     if sign > 0:  # q F(q) rises, then falls
-        return np.minimum(exposed(1 / bias), exposed(bias))
+        return np.minimum(exposed(least), exposed(most))
     peak = _share_of_most_exposed(k, population)
-    return exposed(np.clip(peak / np.maximum(shares, 1e-300), 1 / bias, bias))
+    return exposed(np.clip(peak / np.maximum(shares, 1e-300), least, most))
 
 
 @lru_cache(maxsize=64)
@@ -130,6 +132,18 @@ def _share_of_most_exposed(k: int, population: int) -> float:
         return float(exposure_probability(p, k=k, population=population)) - hidden
 
     return float(scipy.optimize.brentq(slope, 1e-6, 1.0)) * k / population
+
+
+def steepest_fall(k: int, population: int) -> float:
+    """Most that the exposed users `p F(p)` fall by one more user with the value, at `p = k / n`.
+
+    The slope is `F(p) - (k - 1) P(Bin(n - 1, p) = k - 1)`. Its derivative is
+    `(k - 1) P(Bin(n - 1, p) = k - 1) (n p - k) / (p (1 - p))`, so the slope falls from 1 at `p = 0`
+    to its minimum.
+    """
+    p = k / population
+    peak = binomial_probability(k - 1, population - 1, p)
+    return (k - 1) * peak - float(exposure_probability(p, k=k, population=population))
 
 
 def statistical_exposure(
@@ -241,7 +255,7 @@ def unbiased_exposure(spectrum: CountSpectrum, *, k: int, population: int) -> fl
     exposed = subsample_exposure_probability(
         spectrum.counts, k=k, population=population, users=spectrum.users
     )
-    return min(float(exposed @ (spectrum.counts * spectrum.values)) / spectrum.users, 1.0)
+    return min(float(exposed @ spectrum.members) / spectrum.users, 1.0)
 
 
 def subsample_exposure_probability(
@@ -327,7 +341,7 @@ def exposure_curve(spectrum: CountSpectrum) -> ExposureCurve:
     """
     return ExposureCurve(
         thresholds=np.append(spectrum.counts, spectrum.counts[-1] + 1),
-        users_below=np.append(0, np.cumsum(spectrum.counts * spectrum.values)),
+        users_below=np.append(0, np.cumsum(spectrum.members)),
         values_below=np.append(0, np.cumsum(spectrum.values)),
         users=spectrum.users,
     )

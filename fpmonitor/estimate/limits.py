@@ -8,7 +8,7 @@ and measurements: docs/certificate.md.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -17,8 +17,9 @@ import numpy as np
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.averaging import LIMIT_ROUNDING, averaged, design_base
+from fpmonitor.estimate.exposure import steepest_fall
 from fpmonitor.estimate.looks import BASES, base_cells, base_of
-from fpmonitor.policy import check_sample, check_share, check_threshold
+from fpmonitor.policy import NO_DEPARTURE, check_sample, check_share, check_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.looks import Serving
+    from fpmonitor.policy import Departure, Factors
     from fpmonitor.spectrum import CountSpectrum
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the scores are sharpest for
@@ -56,6 +58,8 @@ class Limits:
         from; no scores for users too few for any base.
     curves
         For each score the bound that turns it into a limit.
+    margins
+        What is taken from lower limits and added to upper ones, for users who are not observed.
     """
 
     users: int
@@ -64,6 +68,7 @@ class Limits:
     parts: int
     weights: NDArray[np.float64]
     curves: tuple[Curve, ...]
+    margins: tuple[float, float] = (0.0, 0.0)
 
     def of(self, spectrum: CountSpectrum, size: int = 1, *, hidden: int = 0) -> tuple[float, float]:
         """Lower and upper limit of the exposure of a set of `size` APIs, shares.
@@ -95,7 +100,7 @@ class Limits:
         self,
         spectrum: CountSpectrum,
         log_term: float,
-        shares: Sequence[float] = (1.0,),
+        shares: Sequence[float] = (),
         *,
         hidden: int = 0,
     ) -> tuple[float, float]:
@@ -108,37 +113,43 @@ class Limits:
         log_term
             `ln(1 / level)` of each score, nats, where the part is all of the population.
         shares
-            Ends of an interval that holds the probability of the part; the level is that share of
-            the level above, and the limits hold for every share of the interval.
+            Ends of an interval that holds the probability of the part, where it is not all; the
+            level is that share of the level above, and the limits hold for the whole interval.
         hidden
             As in `of`.
         """
         if hidden and hidden > spectrum.users:
             return 0.0, 1.0
-        points = self._weights_of(spectrum.counts) @ (spectrum.counts * spectrum.values).astype(
-            float
-        )
+        points = self._weights_of(spectrum.counts).dot(spectrum.members.astype(float))
         if hidden > 1:
             points += self._worst_change(int(spectrum.counts[-1]), hidden)
         return self.of_scores(points.tolist(), log_term, shares)
 
     def of_scores(
-        self, points: Sequence[float], log_term: float, shares: Sequence[float] = (1.0,)
+        self, points: Sequence[float], log_term: float, shares: Sequence[float] = ()
     ) -> tuple[float, float]:
         """Lower and upper limit by the value of each score, shares; parameters as of `of_part`."""
-        (first, share), *others = [(log_term - math.log(share), share) for share in shares]
         lower, upper = 0.0, 1.0
-        for curve, score in zip(self.curves, points, strict=True):
-            limit = curve.limit(score, first, share)
-            for nats, other in others:
-                safer = curve.limit(score, nats, other)
-                limit = max(limit, safer) if curve.sign < 0 else min(limit, safer)
-            if curve.sign < 0:
+        for (sign, scale, price, bounds, exposures), score in zip(self.curves, points, strict=True):
+            nats = scale * score
+            nats = nats - LIMIT_ROUNDING * abs(nats) - log_term - price
+            if shares:
+                nats = min((nats + math.log(share)) / share for share in shares)
+            right = bisect_left(bounds, nats)
+            if not right:
+                limit = exposures[0]
+            elif right == len(bounds):  # no exposure explains so much
+                limit = 0.0 if sign < 0 else 1.0
+            else:
+                low, least = bounds[right - 1], exposures[right - 1]
+                part = (nats - low) / (bounds[right] - low)
+                limit = least + part * (exposures[right] - least)
+            if sign < 0:
                 upper = min(upper, limit)
             else:
                 lower = max(lower, limit)
-        upper = max(upper, 0.0)  # corrected exposures may be a little outside
-        return min(lower, upper), upper
+        lower, upper = lower - self.margins[0], min(max(upper, 0.0) + self.margins[1], 1.0)
+        return max(min(lower, upper), 0.0), upper  # corrected exposures may be a little outside
 
     def _weights_of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         return self.weights.take(counts, axis=1, mode="clip")
@@ -184,31 +195,6 @@ class Curve(NamedTuple):
             exposures=base.exposures[:: base.sign].tolist(),
         )
 
-    def limit(self, score: float, log_term: float, share: float) -> float:
-        """Limit of the exposure in a part of the population; it may be a little outside [0, 1].
-
-        Parameters
-        ----------
-        score
-            Of the observed users in the part.
-        log_term
-            `ln(1 / level)`, nats.
-        share
-            Probability of the part.
-        """
-        sign, scale, price, bounds, exposures = self
-        nats = scale * score
-        nats = (nats - LIMIT_ROUNDING * abs(nats) - log_term - price) / share
-        if nats > bounds[-1]:  # no exposure explains so much
-            return 0.0 if sign < 0 else 1.0
-        right = bisect_right(bounds, nats)
-        if not right:
-            return exposures[0]
-        if right == len(bounds):
-            return exposures[-1]
-        low, least = bounds[right - 1], exposures[right - 1]
-        return least + (nats - low) / (bounds[right] - low) * (exposures[right] - least)
-
 
 @lru_cache(maxsize=256)
 def exposure_limits(
@@ -219,7 +205,7 @@ def exposure_limits(
     delta: float,
     universe: int | None = None,
     growing: bool = False,
-    bias: float = 1.0,
+    departure: Departure = NO_DEPARTURE,
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
@@ -234,7 +220,7 @@ def exposure_limits(
     growing
         Whether upper limits must not fall where groups are split; they are less sharp then for
         values that about k of the population's users share.
-    bias
+    departure
         As of `decision_criteria`.
 
     Raises
@@ -254,7 +240,9 @@ def exposure_limits(
     bases = (
         ()
         if serving is None
-        else _bases(serving, k, population, delta, universe, bias=bias, growing=growing)
+        else _bases(
+            serving, k, population, delta, universe, factors=departure.factors, growing=growing
+        )
     )
     scores = [averaged(base, users=users) for base in bases]
     return Limits(
@@ -264,6 +252,7 @@ def exposure_limits(
         parts=_parts(serving),
         weights=np.array([certified.weights for certified in scores] or np.zeros((0, 2))),
         curves=tuple(map(Curve.of, scores)),
+        margins=(steepest_fall(k, population) * departure.unobserved, departure.unobserved),
     )
 
 
@@ -275,11 +264,11 @@ def _bases(
     delta: float,
     universe: int | None,
     *,
-    bias: float,
+    factors: Factors,
     growing: bool,
 ) -> tuple[Base, ...]:
     """Design the scores of one base; they follow from the question alone."""
-    cells, share = base_cells(serving, k, population, min(DESIGNS), bias)
+    cells, share = base_cells(serving, k, population, min(DESIGNS), factors)
     return tuple(
         design_base(
             cells,

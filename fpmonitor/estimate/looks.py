@@ -20,15 +20,23 @@ import numpy as np
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.averaging import averaged, design_base
 from fpmonitor.estimate.criterion import Criterion, Refutation
+from fpmonitor.estimate.exposure import steepest_fall
 from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.poisson import poisson_laws, useful_mean
-from fpmonitor.policy import check_sample, check_share, check_threshold
+from fpmonitor.policy import (
+    AS_OBSERVED,
+    NO_DEPARTURE,
+    check_sample,
+    check_share,
+    check_threshold,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.exposure import Sign
+    from fpmonitor.policy import Departure, Factors
 
 BASES = 42  # equal shares of delta, of which each of the first bases has one
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
@@ -39,6 +47,8 @@ _FINE_BASES = math.ceil(BASES * _FINE / (BASES - _COARSE))  # they share what is
 _LARGEST_SHARE = 0.9  # of the users, that a base keeps when its turn begins
 _DESIGN_SIZE = 3  # APIs of the sets that are decided sharpest
 _FREE_FROM = 2.0  # times the mean of a base: free weights block larger populations far better
+_LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
+_MOST = 0.99  # of the users: nothing is found above it
 _LARGEST_COUNT = 5000  # of a value at the threshold among the users of a base
 
 
@@ -112,7 +122,7 @@ def decision_criteria(
     delta: float,
     universe: int = UNIVERSE,
     allowing: tuple[float, float] | None = None,
-    bias: float = 1.0,
+    departure: Departure = NO_DEPARTURE,
 ) -> Criteria:
     """Criteria for all sets of the APIs that may ever be asked for, at every look.
 
@@ -133,10 +143,10 @@ def decision_criteria(
         `D`, number of APIs that may be asked for, at least 1. For a question that was fixed before
         the data were seen, the number of its candidates.
     allowing
-        Budget and delta of allowing, where they are not those of blocking.
-    bias
-        Factor by which the share of any kind of user in the population may differ from that among
-        those observed, at least 1.
+        Budget and delta of allowing, where they are not those of blocking; with a budget of 0
+        nothing is allowed.
+    departure
+        How the population may differ from the law of the observed users.
 
     Raises
     ------
@@ -156,8 +166,7 @@ def decision_criteria(
     check_sample(users)
     check_threshold(k, population)
     within, allow_delta = allowing or (budget, delta)
-    for share in (within, budget):
-        check_share("budget", share)
+    check_share("budget", budget)
     for share in (allow_delta, delta):
         check_share("delta", share)
     if universe < 1:
@@ -181,14 +190,22 @@ def decision_criteria(
         for side, share in enumerate(deltas)
     )
     nats = float(allow_terms[min(_DESIGN_SIZE, universe)]), float(block_terms[1])
-    above = _base(serving, k, population, within, bias, sign=-1, log_term=nats[0])
-    below = _base(serving, k, population, budget, bias, sign=1, log_term=nats[1])
+    # Who is not observed may all be exposed, or be whom others hide among.
+    factors, unobserved = departure
+    within -= unobserved
+    beyond = budget + steepest_fall(k, population) * unobserved
+    least = _LEAST_SHARPNESS * budget
+    above = _base(serving, k, population, max(within, least), factors, sign=-1, log_term=nats[0])
+    below = _base(serving, k, population, min(beyond, _MOST), factors, sign=1, log_term=nats[1])
     allowed, blocking = averaged(above, users=users), averaged(below, users=users)
+    most = allowed.critical(allow_terms)
+    if within < least:
+        most[:] = -1
     limits = np.minimum(blocking.critical(block_terms), users)
-    limits[0] = users
+    limits[0 if beyond < _MOST else slice(None)] = users
     block, refute = blocking_tests(blocking.weights, limits, monotone=below.monotone)
     return Criteria(
-        allow=_criterion(allowed.weights, allowed.critical(allow_terms), users),
+        allow=_criterion(allowed.weights, most, users),
         block=block,
         refute=refute,
         allowing=allowed,
@@ -268,23 +285,32 @@ def base_of(users: int) -> Serving | None:
 
 @lru_cache(maxsize=1)  # all scores of a question see the same
 def base_cells(
-    serving: Serving, k: int, population: int, budget: float, bias: float = 1.0
+    serving: Serving, k: int, population: int, budget: float, factors: Factors = AS_OBSERVED
 ) -> tuple[Cells, float]:
     """Return the counts that a base sees, and the share of the users that it keeps.
 
     The share is that in the middle of its use. Both follow from the question alone.
     """
-    cells = design_cells(serving.mean, k, population, budget, bias)
+    cells = design_cells(serving.mean, k, population, budget, factors)
     middle = _LARGEST_SHARE / math.sqrt(serving.ratio)
     return cells, middle * cells.laws.mean / serving.mean
 
 
-def design_cells(full: float, k: int, population: int, budget: float, bias: float = 1.0) -> Cells:
+def design_cells(
+    full: float, k: int, population: int, budget: float, factors: Factors = AS_OBSERVED
+) -> Cells:
     """Return the counts that a design of `full` users sees, or of as few as say the same."""
     mean = useful_mean(
-        full, k=k, population=population, budget=budget, bias=bias, largest_count=_LARGEST_COUNT
+        full,
+        k=k,
+        population=population,
+        budget=budget,
+        factors=factors,
+        largest_count=_LARGEST_COUNT,
     )
-    return Cells.of(poisson_laws(mean=mean, k=k, population=population, budget=budget, bias=bias))
+    return Cells.of(
+        poisson_laws(mean=mean, k=k, population=population, budget=budget, factors=factors)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -293,13 +319,13 @@ def _base(
     k: int,
     population: int,
     budget: float,
-    bias: float,
+    factors: Factors,
     *,
     sign: Sign,
     log_term: float,
 ) -> Base:
     """Design a base; it follows from the question alone."""
-    cells, share = base_cells(serving, k, population, budget, bias)
+    cells, share = base_cells(serving, k, population, budget, factors)
     return design_base(
         cells,
         sign=sign,

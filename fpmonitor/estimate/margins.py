@@ -133,16 +133,16 @@ def _corrected_exposure(laws: PoissonLaws, sign: Sign) -> NDArray[np.float64]:
 
     A biased `p F` consists of `p F` at larger and smaller shares, and of a constant.
     """
-    means, exposure = laws.means[1:], laws.exposure[sign][1:]
+    means, exposure, most = laws.means[1:], laws.exposure[sign][1:], laws.factors[1]
     p = np.minimum(means / laws.mean, 1.0)
     slack = means[1:] * np.maximum(exposure[:-1] - exposure[1:], 0)  # F does not increase
-    bends = [_bend(factor * p, laws, sign) for factor in {1 / laws.bias, laws.bias}]
+    bends = [_bend(factor * p, laws, sign) for factor in {*laws.factors}]
     slack = np.minimum(slack, laws.mean * np.maximum.reduce(bends))
     margin = np.zeros(means.size)
     margin[:-1] = slack / means[:-1]
     margin[1:] = np.maximum(margin[1:], slack / means[1:])
-    corrected = exposure - sign * (margin + laws.bias * ACCURACY)
-    first = laws.bias * (1 + ACCURACY) if sign < 0 else corrected[0]  # of all smaller means
+    corrected = exposure - sign * (margin + most * ACCURACY)
+    first = most * (1 + ACCURACY) if sign < 0 else corrected[0]  # of all smaller means
     return np.append(first, corrected)
 
 

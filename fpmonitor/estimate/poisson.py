@@ -17,11 +17,13 @@ import scipy
 
 from fpmonitor.estimate.exposure import biased_exposure
 from fpmonitor.estimate.saddle_point import log_poisson
+from fpmonitor.policy import AS_OBSERVED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.exposure import Sign
+    from fpmonitor.policy import Factors
 
 MAX_COUNT = 4_000_000  # larger groups need not be counted: their relative noise is below 0.05 %
 USERS_PER_MEMBER = 1000  # more sampled users per user of the population add nothing
@@ -52,8 +54,9 @@ class PoissonLaws:
         `mu`, mean number of kept users.
     k, population
         Anonymity threshold and `n`, users.
-    bias
-        Factor by which a share of the population may differ from that of the sample, at least 1.
+    factors
+        Least and largest factor by which a share of the population may differ from that of the
+        sample.
     means
         float64, shape (P,), increasing from 0 to `mu`: means `lambda = mu p`, users.
     exposure
@@ -72,7 +75,7 @@ class PoissonLaws:
     mean: float
     k: int
     population: int
-    bias: float
+    factors: Factors
     means: NDArray[np.float64]
     exposure: dict[Sign, NDArray[np.float64]]
     atoms: NDArray[np.float64]
@@ -86,14 +89,9 @@ class PoissonLaws:
         large: NDArray[np.float64] = scipy.special.pdtrc(self.starts[-1] - 1, self.means)
         return np.exp(-self.means) + large
 
-    def weight_by_count(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weight of one user for each count 0, 1, ..., from the free weights, shape (W,)."""
-        lengths = np.diff(self.starts)
-        return np.concatenate([weights[:1], np.repeat(weights, lengths), [0.0]])
-
 
 def poisson_laws(
-    *, mean: float, k: int, population: int, budget: float, bias: float = 1.0
+    *, mean: float, k: int, population: int, budget: float, factors: Factors = AS_OBSERVED
 ) -> PoissonLaws:
     """Tabulate the distributions of the count of one value.
 
@@ -105,11 +103,11 @@ def poisson_laws(
         Anonymity threshold and `n`, users.
     budget
         `Q*`, a share; values with an exposure probability far below it get weight 0.
-    bias
+    factors
         As in `PoissonLaws`.
     """
-    first, end = _decisive_counts(mean, k, population, budget, bias)
-    means = _grid_of_means(mean, k, population, first, end, bias=bias)
+    first, end = _decisive_counts(mean, k, population, budget, factors)
+    means = _grid_of_means(mean, k, population, first, end, factors=factors)
     low = np.concatenate([_flat_bins(first), _free_bins(first, end)])
     high = np.append(low[1:], end) - 1
     at_low, at_high = _bin_rates(means, low, high)
@@ -120,9 +118,9 @@ def poisson_laws(
         mean=mean,
         k=k,
         population=population,
-        bias=bias,
+        factors=factors,
         means=means,
-        exposure=_exposures(means / mean, k, population, bias),
+        exposure=_exposures(means / mean, k, population, factors),
         atoms=np.concatenate([low, high[wide]]).astype(np.float64),
         weight_of_atom=np.concatenate([weight, weight[wide]]),
         rates=np.hstack([at_low, at_high[:, wide]]),
@@ -151,9 +149,9 @@ def small_group_laws(k: int, population: int) -> PoissonLaws:
         mean=float(population),
         k=k,
         population=population,
-        bias=1.0,
+        factors=AS_OBSERVED,
         means=means,
-        exposure=_exposures(means / population, k, population, 1.0),
+        exposure=_exposures(means / population, k, population, AS_OBSERVED),
         atoms=atoms,
         weight_of_atom=np.zeros(atoms.size, dtype=np.intp),
         rates=np.hstack([at_low, at_high[:, wide]]),
@@ -167,19 +165,20 @@ def useful_mean(
     k: int,
     population: int,
     budget: float,
-    bias: float = 1.0,
+    factors: Factors = AS_OBSERVED,
     largest_count: float = MAX_COUNT,
 ) -> float:
     """Mean number of users worth keeping: `mean`, or less where more would not sharpen anything."""
-    harmless = min(bias * _exposure_quantile(_HARMLESS * budget, k, population), 1.0)
+    harmless = min(_exposure_quantile(_HARMLESS * budget, k, population) / factors[0], 1.0)
     return min(mean, float(USERS_PER_MEMBER) * population, largest_count / harmless)
 
 
 def _exposures(
-    p: NDArray[np.float64], k: int, population: int, bias: float
+    p: NDArray[np.float64], k: int, population: int, factors: Factors
 ) -> dict[Sign, NDArray[np.float64]]:
     worst, least = (
-        biased_exposure(p, k=k, population=population, bias=bias, sign=sign) for sign in (-1, 1)
+        biased_exposure(p, k=k, population=population, factors=factors, sign=sign)
+        for sign in (-1, 1)
     )
     return {-1: worst, 1: least}
 
@@ -190,11 +189,12 @@ def _exposure_quantile(exposure: float, k: int, population: int) -> float:
 
 
 def _decisive_counts(
-    mean: float, k: int, population: int, budget: float, bias: float
+    mean: float, k: int, population: int, budget: float, factors: Factors
 ) -> tuple[int, int]:
     """First count that may come from a value that is not surely exposed, end of those that may."""
-    dangerous = mean * _exposure_quantile(_DANGEROUS, k, population) / bias
-    harmless = mean * min(bias * _exposure_quantile(_HARMLESS * budget, k, population), 1.0)
+    least, most = factors
+    dangerous = mean * min(_exposure_quantile(_DANGEROUS, k, population) / most, 1.0)
+    harmless = mean * min(_exposure_quantile(_HARMLESS * budget, k, population) / least, 1.0)
     first = math.floor(dangerous - _TAIL_SDS * math.sqrt(dangerous))
     end = math.ceil(harmless + _TAIL_SDS * math.sqrt(harmless)) + 4
     return max(first, 1), end
@@ -221,7 +221,13 @@ def _free_bins(first: int, end: int) -> NDArray[np.int64]:
 
 
 def _grid_of_means(
-    mean: float, k: int, population: int, first: int, end: int, *, bias: float = 1.0
+    mean: float,
+    k: int,
+    population: int,
+    first: int,
+    end: int,
+    *,
+    factors: Factors = AS_OBSERVED,
 ) -> NDArray[np.float64]:
     """Means of the table: fine where the score or the exposure changes."""
     smallest = 1e-5 * min(1.0, mean / population)
@@ -236,7 +242,7 @@ def _grid_of_means(
         _EXPOSURE_POINTS,
     )
     # a biased exposure moves where a share is that far from these
-    steep = [steepest * factor for factor in {1 / bias, bias}]
+    steep = [steepest / factor for factor in {*factors}]
     means = np.unique(np.concatenate([coarse, counting, *steep]))
     means = means[(means >= smallest) & (means < mean)]
     apart = np.diff(np.append(means, mean)) > _SMALLEST_STEP * means

@@ -465,11 +465,6 @@ def product(first: Mechanism, second: Mechanism) -> StochasticMatrix:
     return StochasticMatrix(both.reshape(-1, one.shape[1]))
 
 
-def kronecker_product(first: Mechanism, second: Mechanism) -> StochasticMatrix:
-    """Apply a mechanism to each of two values: the pair (x, x') is number `x * a' + x'`."""
-    return StochasticMatrix(np.asarray(np.kron(first.matrix(), second.matrix()), dtype=np.float64))
-
-
 def mixture(mechanisms: Sequence[Mechanism], weights: Sequence[float]) -> StochasticMatrix:
     """Apply one of the mechanisms, drawn by weight; the report names it.
 

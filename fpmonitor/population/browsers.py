@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNKNOWN = -1
+# What users may be told apart by, besides columns.
+BROWSER_FAMILY, OPERATING_SYSTEM = "browser family", "operating system"
 # What tells the family, the surest first: brands name Brave, whose user agent is that of Chrome and
 # has the same version.
 _BRANDS = ("http:sec-ch-ua", "NavigatorUAData.brands", "NavigatorUAData.brands#fingerprintjs")
@@ -39,6 +41,17 @@ _VENDOR_FAMILIES = {
     "": "firefox",
 }
 _BRAVE_VERSION = re.compile(r'"Brave"[^}]*?"(\d{1,5})')
+# The first that fits, as Android is a Linux, and iPhones say that they are like Mac OS X.
+_SYSTEMS = {
+    "iOS": _APPLE_HANDHELD,
+    "Android": re.compile("Android"),
+    "Chrome OS": re.compile(r"\bCrOS\b"),
+    "Windows": re.compile("Windows"),
+    "macOS": re.compile("Macintosh"),
+    "Linux": re.compile("Linux"),
+}
+SYSTEMS = tuple(_SYSTEMS)
+_BROWSER = re.compile(r"(Mozilla|Opera)/\d")
 _HEADLESS = re.compile(r"HeadlessChrome|PhantomJS|SlimerJS")
 _ROBOT = re.compile(r"bot\b|crawl|spider|curl/|python-requests|Lighthouse", re.IGNORECASE)
 _TRUE = re.compile("^true$")
@@ -201,6 +214,38 @@ def _by_agent(text: str) -> tuple[str | None, int]:
             handheld = family == "firefox" and "Android" in text
             return family, 0 if handheld else int(found[1])
     return None, 0
+
+
+def system_of(agent: str) -> int:
+    """Operating system that a user agent names: position in `SYSTEMS`, or `UNKNOWN`."""
+    found = (place for place, pattern in enumerate(_SYSTEMS.values()) if pattern.search(agent))
+    return next(found, UNKNOWN)
+
+
+def is_browser(agent: str) -> bool:
+    """Whether a user agent is that of a browser, which does not look automated."""
+    traits = traits_of(_USER_AGENTS[0], agent)
+    return bool(_BROWSER.match(agent)) and not traits & (_HEADLESS_BIT | _ROBOT_BIT)
+
+
+def joined_kind(texts: Iterable[str | None]) -> str | None:
+    """Name of users by what several columns tell of them; null where one tells nothing."""
+    found = list(texts)
+    return None if None in found else ", ".join(map(str, found))
+
+
+def systems_of_rows(rows: CodedRows) -> NDArray[np.int8]:
+    """Operating system of each row by its user agent, as `system_of`."""
+    systems = np.full(rows.users, UNKNOWN, dtype=np.int8)
+    for column, api in telling_columns(rows.apis, rows.said).items():
+        if api in _USER_AGENTS:
+            codes, values = rows.codes([column])[0].astype(np.intp), rows.values(column)
+            told = np.full(int(codes.max(initial=0)) + 1, UNKNOWN, dtype=np.int8)
+            for code, (status, text) in values.items():
+                if status == "value" and text is not None and code < len(told):
+                    told[code] = system_of(text)
+            systems = np.where(systems == UNKNOWN, told[codes], systems)
+    return systems
 
 
 def _by_vendor(text: str) -> tuple[str | None, int]:

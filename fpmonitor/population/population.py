@@ -29,7 +29,15 @@ from fpmonitor.estimate.looks import universe_of
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.estimate.strata import draw_by_shares
 from fpmonitor.policy import Strata
-from fpmonitor.population.browsers import BrowserGroups, signs_of
+from fpmonitor.population.browsers import (
+    BROWSER_FAMILY,
+    OPERATING_SYSTEM,
+    SYSTEMS,
+    BrowserGroups,
+    joined_kind,
+    signs_of,
+    systems_of_rows,
+)
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.memory import MemorySource
@@ -42,7 +50,7 @@ from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.digests import keyed_digest
 from fpmonitor.store.snapshot import Window
-from fpmonitor.vocabulary import FAMILIES, columns_of, meaning
+from fpmonitor.vocabulary import FAMILIES, columns_of, meaning, split_names
 
 Engine = Literal["auto", "memory", "duckdb"]
 
@@ -54,7 +62,7 @@ class Stratified:
     Attributes
     ----------
     strata
-        The shares.
+        The shares; of the strata that are left out nobody was drawn.
     rows
         Rows of the snapshot, increasing.
     observed
@@ -285,35 +293,33 @@ class Population:
         """Return as many users as can be drawn by the shares of strata, nobody twice.
 
         The draw follows from the data, so nobody can draw again. How many it has tells the size of
-        a stratum, which others are told from k on.
+        a stratum, which others are told from k on: a stratum of fewer is left out for them, as one
+        without users is for all.
 
         Raises
         ------
         UndecidableError
-            A stratum has no user, or the rows are not in memory.
+            No stratum has users, or the rows are not in memory.
         InputError
             Users in no stratum, or values that are kept as digests.
         UnknownNameError
             What tells the strata was never observed.
         """
-        if not self.snapshot.in_memory(1):
-            raise UndecidableError(
-                "strata: the users do not fit into memory", hint="ask of a window of fewer users"
-            )
         position = self._strata_of(strata)
-        shares = np.array(list(strata.shares.values()))
         names = list(strata.shares)
         sizes = np.bincount(position, minlength=len(names))
         least = 1 if self.audience is Audience.OWNER else k
-        if sizes.min() < least:
-            few = "nobody was" if least == 1 else f"fewer than {k} users were"
+        few = [name for name, size in zip(names, sizes, strict=True) if size < least]
+        if {*few, *strata.left_out} >= {*names}:
             raise UndecidableError(
-                f"strata: {few} observed of {names[int(sizes.argmin())]!r}, of whom nothing can be "
-                "promised",
-                hint="leave it out, with shares of all the others, and promise nothing of it",
+                f"strata: of each {'nobody was' if least == 1 else f'fewer than {k} users were'} "
+                "observed, or it is left out",
+                hint="compare the names of the shares with the values of the log",
             )
+        strata = strata.without(few)
+        shares = np.array(list(strata.drawn().values()))
         generator = np.random.default_rng(seed_of("strata", self.digest))
-        kept, binding = draw_by_shares(position, shares / shares.sum(), generator)
+        kept, binding = draw_by_shares(position, shares, generator)
         rows = np.arange(self.snapshot.users) if self._rows is None else self._rows
         other = self._copied()
         other.stratified = Stratified(
@@ -323,33 +329,83 @@ class Population:
 
     def _strata_of(self, strata: Strata) -> NDArray[np.intp]:
         """Position of the stratum of each user; errors as of `drawn_by`."""
-        if strata.by == "browser family" and self._groups.rows is not None:
-            texts: dict[int, str | None] = dict(enumerate(FAMILIES))
-            codes = self._groups.family[self._groups.rows].astype(np.int64)
-        else:
-            found = self.named([strata.by])
-            if len(found) > 1:
-                raise InputError(f"strata: {strata.by} may be any of {', '.join(found)}")
-            check_values(self.snapshot, "strata")
-            texts = {
-                code: text if status == "value" else None
-                for code, (status, text) in self.snapshot.values(found[0]).items()
-            }
-            codes = self.snapshot.codes(found)[0].astype(np.int64)
-        shown = codes if self._rows is None else codes[self._rows]
         places = {name: place for place, name in enumerate(strata.shares)}
-        kinds, kind = np.unique(shown, return_inverse=True)
-        told = [texts.get(int(code)) for code in kinds]
-        place = [places.get("" if text is None else text, places.get("other", -1)) for text in told]
+        kind, called = self.kinds(strata.by, told_brave=any("brave" in name for name in places))
+        rest = places.get("other", -1)
+        place = [rest if name is None else places.get(name, rest) for name in called]
         found_at = np.array(place, dtype=np.intp)[kind]
         if (found_at < 0).any():
-            lost = [str(text) for text, at in zip(told, place, strict=True) if at < 0]
+            lost = [str(name) for name, at in zip(called, place, strict=True) if at < 0]
             named = f", as {', '.join(lost[:3])}" if self.audience is Audience.OWNER else ""
             raise InputError(
                 f"strata: some users are in none{named}",
                 hint="name all values, or add `other` with the share of all the rest",
             )
         return found_at
+
+    def kinds(
+        self, by: str, *, told_brave: bool = True
+    ) -> tuple[NDArray[np.intp], list[str | None]]:
+        """Tell users apart by columns: position of each one's kind, and what the kinds are called.
+
+        Parameters
+        ----------
+        by
+            Columns separated by commas, or `browser family` and `operating system`; a kind is
+            called by the values of all, and null where a user lacks one.
+        told_brave
+            Whether Brave, whose user agent is that of Chrome, is a family of its own.
+
+        Raises
+        ------
+        UnknownNameError
+            A column that was never observed.
+        InputError
+            No column is named, or values are kept as digests.
+        UndecidableError
+            The rows are not in memory.
+        """
+        columns = split_names(by)
+        if not columns:
+            raise InputError("strata: name what tells them", hint="a column, or browser family")
+        if not self.snapshot.in_memory(1):
+            raise UndecidableError(
+                "strata: the users do not fit into memory", hint="ask of a window of fewer users"
+            )
+        check_values(self.snapshot, "strata")
+        kind = np.zeros(self.users, dtype=np.intp)
+        told: list[tuple[str | None, ...]] = [()]
+        for column in columns:
+            codes, texts = self._values_by(column, told_brave=told_brave)
+            found, position = np.unique(codes, return_inverse=True)
+            pairs, kind = np.unique(kind * len(found) + position, return_inverse=True)
+            places = zip(*np.divmod(pairs, len(found)), strict=True)
+            told = [(*told[before], texts.get(int(found[at]))) for before, at in places]
+        return kind, [joined_kind(texts) for texts in told]
+
+    def _values_by(
+        self, column: str, *, told_brave: bool
+    ) -> tuple[NDArray[np.int64], Mapping[int, str | None]]:
+        """Code of each user by one column of `kinds`, and what codes stand for."""
+        texts: dict[int, str | None]
+        if column == BROWSER_FAMILY and self._groups.rows is not None:
+            texts = dict(enumerate(FAMILIES))
+            if not told_brave:
+                texts[FAMILIES.index("brave")] = "chromium"
+            codes = self._groups.family[self._groups.rows].astype(np.int64)
+        elif column == OPERATING_SYSTEM:
+            texts = dict(enumerate(SYSTEMS))
+            codes = systems_of_rows(self.snapshot).astype(np.int64)
+        else:
+            found = self.named([column])
+            if len(found) > 1:
+                raise InputError(f"strata: {column} may be any of {', '.join(found)}")
+            texts = {
+                code: text if status == "value" else None
+                for code, (status, text) in self.snapshot.values(found[0]).items()
+            }
+            codes = self.snapshot.codes(found)[0].astype(np.int64)
+        return codes if self._rows is None else codes[self._rows], texts
 
     def _copied(self) -> Self:
         """Copy without what was found out about these users."""
@@ -382,6 +438,14 @@ class Population:
             return users.with_all(wanted)
         having = users.with_all(wanted, least=question.k)
         return users if users.users - having.users < question.k else having
+
+    def question(self, question: Question) -> Question:
+        """Return a question as it is asked of these users: how many, and whom nobody observed."""
+        question = question.among(self.users)
+        if self.stratified is None:
+            return question
+        sample = replace(question.sample, strata=self.stratified.strata)
+        return replace(question, sample=sample)
 
     def check_names(self, apis: Iterable[str]) -> None:
         """Refuse what the log does not call an API; errors as of `named`."""
@@ -524,7 +588,7 @@ class Population:
         together = sorted({api for apis in sets for api in (*apis, *given)})
         users = self.asked(question, together)
         check_users(users.users, question.k)
-        question = question.among(users.users)
+        question = users.question(question)
         said = self.snapshot.said
         return CertifiedSample(
             question,

@@ -126,7 +126,7 @@ class CertifiedSample:
             delta=self.question.delta if delta is None else delta,
             universe=self.universe,
             growing=not self.growing.isdisjoint(apis),
-            bias=self.question.sample.bias,
+            departure=self.question.sample.departure,
         )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:

@@ -191,34 +191,6 @@ def attack_groups(
     )
 
 
-def expected_group_success(
-    groups: NDArray[np.int64], words: Words, group_weights: NDArray[np.float64], *, weight: float
-) -> NDArray[np.float64]:
-    """Success of `attack_groups` on each group, over all hash functions; exact.
-
-    Members with equal records are accepted together, and never isolated.
-
-    Parameters
-    ----------
-    groups, words, group_weights, weight
-        As in `attack_groups`.
-
-    Returns
-    -------
-    float64, shape (rows,), probabilities; 0 for a group without users.
-    """
-    members = members_of_groups(groups, len(group_weights))
-    sizes = np.array([max(len(rows), 1) for rows in members])
-    shares = hash_shares(sizes, group_weights, weight=weight)
-    success = np.zeros(len(members))
-    for row, rows in enumerate(members):
-        _, copies = np.unique(words[rows], return_counts=True)
-        alone = int((copies == 1).sum())
-        if alone:
-            success[row] = alone * shares[row] * (1 - shares[row]) ** (len(copies) - 1)
-    return success
-
-
 def members_of_groups(groups: NDArray[np.int64], rows: int) -> list[NDArray[np.intp]]:
     """Positions of the users of each row of a release."""
     order = np.argsort(groups, kind="stable")
@@ -321,97 +293,6 @@ def _isolated_by_counts(words: Words, key: int, bits: int, *, factor: int, disgu
 
     found = read_by_counts(count, len(words), bits, factor=factor, disguised=disguised)
     return found is not None and int((numbers == np.uint64(found)).sum()) == 1
-
-
-def suppress_bits(records: NDArray[np.bool_], k: int) -> list[tuple[NDArray[np.intp], Any]]:
-    """k-anonymise rows of bits: groups of `k` in order, suppressed where a group differs.
-
-    Parameters
-    ----------
-    records
-        bool, shape (users, bits).
-    k
-        Size of the groups; the last takes what is left over.
-
-    Returns
-    -------
-    Positions of the members, and bool, shape (bits,), of suppressed columns; one pair a group.
-    """
-    ends = [*range(k, len(records) - k + 1, k), len(records)]
-    starts = [0, *ends[:-1]]
-    groups = [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
-    return [(rows, np.ptp(records[rows].astype(np.int8), axis=0) > 0) for rows in groups]
-
-
-def hash_attack_on_bits(
-    records: NDArray[np.bool_], k: int, *, weight: float, rng: np.random.Generator
-) -> bool:
-    """Whether a hash predicate on a group of a bit suppression isolates a record.
-
-    Passes where the unsuppressed bits of the group, uniform ones, have a weight above `weight`.
-    Other arguments as in `suppress_bits`.
-
-    Notes
-    -----
-    Singling out, Theorem 6.1 and section 6.2.
-    """
-    groups = suppress_bits(records, k)
-    rows, suppressed = groups[int(rng.integers(len(groups)))]
-    kept = ~suppressed
-    if 2.0 ** -int(kept.sum()) > weight:
-        return False
-    fits = np.flatnonzero((records[:, kept] == records[rows[0], kept]).all(axis=1))
-    _, numbers = np.unique(records[fits], axis=0, return_inverse=True)
-    words = numbers.ravel().astype(np.uint64)  # equal records have equal words
-    return int(_accepts(words, share=1 / len(rows), key=_key(rng)).sum()) == 1
-
-
-def positional_attack_on_bits(records: NDArray[np.bool_], k: int) -> bool:
-    """Whether "the suppressed bits, as a fraction, are below 1/k" isolates in the first group.
-
-    Arguments as in `suppress_bits`.
-
-    Notes
-    -----
-    Singling out, section 6.2, with "<" for the printed ">".
-    """
-    rows, suppressed = suppress_bits(records, k)[0]
-    places = 0.5 ** np.arange(1, int(suppressed.sum()) + 1)
-    return int((records[rows][:, suppressed] @ places < 1 / len(rows)).sum()) == 1
-
-
-def interval_attack(numbers: NDArray[np.int64]) -> bool:
-    """Whether the lower end of a published interval of all numbers isolates a record.
-
-    Notes
-    -----
-    Singling out, section 6: generalising to the range of a group publishes two records of it.
-    """
-    return int((numbers == numbers.min()).sum()) == 1
-
-
-def composition_attack(records: NDArray[np.bool_], bits: int) -> bool:
-    """Whether two releases, a key and a record encrypted by it, isolate the last record.
-
-    Parameters
-    ----------
-    records
-        bool, shape (users, more than `bits`), independent uniform bits.
-    bits
-        Length of the key.
-
-    Notes
-    -----
-    Singling out, Theorem 4.9; see `composition_success`.
-    """
-    leading = records[: 2 * (len(records) // 4), 0]
-    first, second = leading[0::2], leading[1::2]
-    key = first[first != second][:bits]
-    if len(key) < bits:
-        return False
-    encrypted = records[-1, 1 : bits + 1] ^ key
-    found = encrypted ^ key
-    return int((records[:, 1 : bits + 1] == found).all(axis=1).sum()) == 1
 
 
 def check_trials(trials: int) -> None:

@@ -89,10 +89,14 @@ def drawn(decided: Decision) -> str:
     """Say how many users count where they were drawn by the shares of strata."""
     if decided.observed is None:
         return ""
-    return (
+    said = (
         f"{decided.users:,} of {decided.observed:,} users could be drawn by the shares of the "
         f"strata, until {decided.binding_stratum} had none left."
     )
+    if decided.unobserved_share:
+        left = max(1 - decided.unobserved_share / decided.policy.budget, 0)
+        said += f" Those of whom nobody was drawn leave {100 * left:.3g} % of the budget."
+    return said
 
 
 def tolerance(decided: Decision) -> str:

@@ -183,6 +183,22 @@ def api_of_instrumented(source: str, symbol: str) -> str:
     return name if name in known_apis() else f"x:{source}:{symbol}"
 
 
+def split_names(text: str) -> tuple[str, ...]:
+    """Split API names separated by commas; put a name with a comma in double quotes."""
+    names: list[str] = []
+    name, quoted = "", False
+    for character in text:
+        if character == '"' and (quoted or not name.strip()):
+            quoted = not quoted
+        elif character == "," and not quoted:
+            names.append(name.strip())
+            name = ""
+        else:
+            name += character
+    names.append(name.strip())
+    return tuple(name for name in names if name)
+
+
 def is_known(api: str) -> bool:
     """Whether the vocabulary has an API, or the API without its selector."""
     return api in known_apis() or base_of(api) in known_apis()

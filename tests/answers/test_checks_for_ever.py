@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import random
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fpmonitor.answers.check import _all_or_nothing
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
-from fpmonitor.errors import UndecidableError
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.upkeep import forget_before
 from fpmonitor.watch import Watch, WatchSettings
@@ -191,8 +190,14 @@ def test_a_watch_forgets_an_outcome_that_is_no_longer_true(decision: Path, tmp_p
     assert watch.outcome == "cannot tell"
     with Monitor(db) as monitor:
         forget_before(monitor.database, datetime(2027, 1, 1))  # noqa: DTZ001
-    with pytest.raises(UndecidableError):
-        Watch(watched(tmp_path, db, decision, by=None), deliver=[]).step()
+    told: list[dict[str, Any]] = []
+    watch = Watch(
+        watched(tmp_path, db, decision, by=None),
+        deliver=[lambda notice: told.append(dict(notice.body))],
+    )
+    watch.step()
+    assert watch.outcome == "cannot tell"
+    assert [problem["kind"] for problem in told[-1]["problems"]] == ["cannot judge"]
 
 
 def test_an_alarm_sees_what_no_window_shows(decision: Path, tmp_path: Path) -> None:
@@ -230,16 +235,24 @@ def test_windows_move_with_the_data(decision: Path, tmp_path: Path) -> None:
 
 
 def test_others_learn_nothing_from_a_single_visit(decision: Path, tmp_path: Path) -> None:
-    db, told = tmp_path / "db", []
-    store(db, day_log(tmp_path, 0, 3000, rare=0.0), day_log(tmp_path, 1, 1, rare=0.0))
-    settings = watched(tmp_path, db, decision)
-    Watch(settings, deliver=[lambda notice: told.append(notice.body)]).step()
-    [body] = told
-    assert (body["outcome"], body["left_out"], body["new_users"]) == ("holds", [], None)
-    assert "2026-03-03" not in json.dumps({**body, "until": None})
-    store(db, day_log(tmp_path, 2, 3000, rare=0.0), day_log(tmp_path, 0, 1, rare=0.0))
-    Watch(settings, deliver=[lambda notice: told.append(notice.body)]).step()
-    assert len(told) == 1
+    told: list[list[dict[str, Any]]] = []
+    for visits in (0, 1):
+        folder = tmp_path / str(visits)
+        folder.mkdir()
+        db, bodies = folder / "db", []
+        store(db, day_log(folder, 0, 3000, rare=0.0))
+        if visits:
+            store(db, day_log(folder, 1, visits, rare=0.0))
+        settings = watched(folder, db, decision)
+        Watch(settings, deliver=[lambda notice, to=bodies: to.append(notice.body)]).step()
+        store(db, day_log(folder, 2, 3000, rare=0.0))
+        if visits:
+            store(db, day_log(folder, 0, 1, rare=0.0))
+        Watch(settings, deliver=[lambda notice, to=bodies: to.append(notice.body)]).step()
+        told.append(bodies)
+    assert told[0] == told[1]
+    assert (told[0][0]["outcome"], told[0][0]["left_out"]) == ("holds", [])
+    assert told[0][0]["new_users"] is None
 
 
 def test_a_promise_about_one_population_is_checked_for_ever(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import duckdb
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.cli.options import split_names
+from fpmonitor.vocabulary import split_names
 
 ROOT = Path(__file__).parents[2]
 LOGS = str(ROOT / "fixtures" / "logs")

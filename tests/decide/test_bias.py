@@ -55,13 +55,13 @@ def test_a_bias_is_assumed_said_checked_and_proved_and_its_limit_is_told(
         content = json.loads(biased.read_text())
         content["policy"]["sample"]["bias"] = claimed
         for side in content["proof"].values():
-            side["bias"] = claimed
+            side["factors"] = [1 / claimed, claimed]
         more.write_text(json.dumps(content))
         assert run(["audit", "certificate", str(more)]) == 1
-    content["proof"]["allow"]["bias"] = tolerated
+    content["proof"]["allow"]["factors"] = [1 / tolerated, tolerated]
     more.write_text(json.dumps(content))
     assert run(["audit", "certificate", str(more)]) == 1
-    assert "another question: bias" in capsys.readouterr().out
+    assert "another question: factors" in capsys.readouterr().out
 
 
 def test_a_decision_of_before_is_tested_with_the_bias_that_its_policy_says(

@@ -93,6 +93,43 @@ def test_exposures_are_those_of_the_users_who_were_drawn(
     assert found["sample"]["strata"]["shares"] == {"phone": 0.95, "other": 0.05}
 
 
+def test_shares_within_limits_and_nobody_of_a_stratum_cost_what_the_file_proves(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shares, path = tmp_path / "shares.toml", tmp_path / "decision.json"
+    shares.write_text('by = "kind"\n[shares]\nphone = [0.2, 0.24]\nTV = 0.01\nother = [0.7, 0.8]\n')
+    asked = ["decide", "--budget", "0.05", "--db", str(folder / "d.duckdb"), "-n", "20000"]
+    asked += ["--candidates", "Screen.height,Screen.width", "--strata", str(shares)]
+    assert run([*asked, "-o", str(path)]) == 0
+    assert "leave 80 % of the budget" in capsys.readouterr().err
+    decision = read_decision(path)
+    assert decision.allow == (("Screen.height", "Screen.width"),)
+    assert decision.unobserved_share == pytest.approx(0.01)
+    assert decision.policy.sample.strata is not None
+    assert decision.policy.sample.strata.left_out == ("TV",)
+    assert "within each of the 2 strata of kind, whose shares are taken to be within" in (
+        decision.guarantee
+    )
+    assert "Nobody of TV was drawn: all of these, up to 1 % of" in decision.guarantee
+    assert run([*asked, "-q", "--resume", str(path)]) == 0
+    assert run(["check", str(path), "--db", str(folder / "d.duckdb")]) == 0
+    assert run(["audit", "certificate", str(path), "--db", str(folder / "d.duckdb")]) == 0
+    capsys.readouterr()
+    said = json.loads(path.read_text())
+    for wider in (
+        {"phone": [0.2, 0.24], "TV": 0.011, "other": [0.7, 0.8]},
+        {"phone": [0.18, 0.24], "TV": 0.01, "other": [0.7, 0.81]},
+    ):
+        said["policy"]["sample"]["strata"]["shares"] = wider
+        path.write_text(json.dumps(said))
+        assert run(["audit", "certificate", str(path)]) == 1
+        assert "another question" in capsys.readouterr().out
+    shares.write_text('by = "kind"\nleft_out = ["phone"]\n[shares]\nphone = 0.2\nother = 0.8\n')
+    assert run([*asked, "-o", str(path)]) == 0
+    assert read_decision(path).allow == ()
+    assert "leave 0 % of the budget" in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize(
     ("shares", "option", "said"),
     [
@@ -100,11 +137,11 @@ def test_exposures_are_those_of_the_users_who_were_drawn(
         ('by = "kind"\n[shares]\nphone = 1.5\nother = -0.5', [], "strictly between 0 and 1"),
         ('by = "kind"\n[shares]\nphone = 1', [], "at least two"),
         ('by = "kind"\n[shares]\nphone = 0.5\ntablet = 0.5', [], "users are in none, as desktop"),
-        (
-            'by = "kind"\n[shares]\nphone = 0.5\nTV = 0.1\nother = 0.4',
-            [],
-            "nobody was observed of 'TV'",
-        ),
+        ('by = "kind"\n[shares]\nphone = [0.5, 0.6]\nother = 0.3', [], "got 0.8 to 0.9"),
+        ('by = "kind"\n[shares]\nphone = [0.6, 0.5]\nother = 0.5', [], "0.6 to 0.5 is empty"),
+        ('by = "kind"\n[shares]\nphone = [0, 0.5]\nother = 0.5', [], "between 0 and 1, got 0"),
+        ('by = "kind"\nleft_out = ["TV"]\n[shares]\nphone = 0.5\nother = 0.5', [], "'TV' is left"),
+        ('by = "Screen.width"\n[shares]\n7 = 0.5\n8 = 0.5', [], "users are in none"),
         ('by = "sort"\n[shares]\nphone = 0.5\nother = 0.5', [], "sort"),
         ("[shares]\nphone = 0.5\nother = 0.5", [], "shares"),
         (None, ["--missing", "drop"], "missing: drop leaves other shares"),
@@ -138,5 +175,10 @@ def test_others_learn_no_size_of_a_stratum_below_k(
     shares.write_text('by = "Screen.height"\n[shares]\n0 = 0.1\nother = 0.9')
     asked = ["exposure", "--apis", "Screen.width", "--db", str(folder / "d.duckdb")]
     asked += ["--strata", str(shares), "--k", "2"]
-    assert run(["--for-others", *asked]) != 0
-    assert "fewer than 2 users were observed of '0'" in capsys.readouterr().err
+    capsys.readouterr()
+    assert run(["--for-others", *asked, "--format", "json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["sample"]["strata"]["left_out"] == ["0"]
+    assert run([*asked, "--format", "json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["sample"]["strata"]["left_out"] == []

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fpmonitor.estimate.exposure import biased_exposure, exposure_probability, statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.policy import SampleModel
 from fpmonitor.spectrum import CountSpectrum
 
 M = N = 5000
@@ -31,7 +32,8 @@ def test_the_worst_exposure_is_that_of_the_worst_share_within_the_bias(
     there = np.minimum(p * np.geomspace(1 / bias, bias, 2001), 1)
     exposed = there * exposure_probability(there, k=k, population=n) / p
     worst, least = (
-        float(biased_exposure(p, k=k, population=n, bias=bias, sign=sign)) for sign in (-1, 1)
+        float(biased_exposure(p, k=k, population=n, factors=(1 / bias, bias), sign=sign))
+        for sign in (-1, 1)
     )
     assert exposed.max() - 1e-9 <= worst <= exposed.max() * 1.001 + 1e-9
     assert exposed.min() - 1e-9 <= least <= exposed.min() * 1.001 + 1e-9
@@ -49,7 +51,7 @@ def test_no_population_within_the_bias_exposes_more_or_fewer_than_its_limits(
     there /= there.sum()
     truth = statistical_exposure(there, k=K, population=N)
     worst, least = (
-        observed @ biased_exposure(observed, k=K, population=N, bias=bias, sign=sign)
+        observed @ biased_exposure(observed, k=K, population=N, factors=(1 / bias, bias), sign=sign)
         for sign in (-1, 1)
     )
     assert least - 1e-9 <= truth <= worst + 1e-9
@@ -81,8 +83,9 @@ def test_a_biased_sample_of_a_population_above_the_budget_is_allowed_without_bia
     assert BUDGET < statistical_exposure(there, k=K, population=N) < 1.02 * BUDGET
     assert max((there / here).max(), (here / there).max()) <= bias * (1 + 1e-9)
     question = {"users": M, "k": K, "population": N, "budget": BUDGET, "delta": DELTA}
+    departure = SampleModel(bias=bias).departure
     plain = decision_criteria(**question, universe=1).allow
-    biased = decision_criteria(**question, universe=1, bias=bias).allow
+    biased = decision_criteria(**question, universe=1, departure=departure).allow
     rng = np.random.default_rng(7)
     spectra = [CountSpectrum.from_counts(rng.multinomial(M, here)) for _ in range(RUNS)]
     assert np.mean([plain.holds(spectrum, 1) for spectrum in spectra]) > 0.7
@@ -93,8 +96,9 @@ def test_a_set_within_the_budget_is_not_blocked_for_a_bias_that_enlarges_it() ->
     rare = np.full(200_000, 0.9 * BUDGET / 200_000)
     here = np.append(rare * 1.5, 1 - rare.sum() * 1.5)
     question = {"users": M, "k": K, "population": N, "budget": BUDGET, "delta": DELTA}
+    departure = SampleModel(bias=1.5).departure
     plain = decision_criteria(**question, universe=1).refute
-    biased = decision_criteria(**question, universe=1, bias=1.5).refute
+    biased = decision_criteria(**question, universe=1, departure=departure).refute
     rng = np.random.default_rng(7)
     spectra = [CountSpectrum.from_counts(rng.multinomial(M, here)) for _ in range(RUNS)]
     assert np.mean([plain.refutes(spectrum, 1) for spectrum in spectra]) > 0.7
@@ -106,7 +110,10 @@ def test_limits_of_a_biased_sample_hold_the_exposure_that_plain_ones_miss() -> N
     truth = statistical_exposure(there, k=K, population=N)
     spectrum = CountSpectrum.from_counts(np.random.default_rng(7).multinomial(M, here))
     question = {"users": M, "k": K, "population": N, "delta": DELTA}
-    plain, biased = (exposure_limits(**question, bias=bias).of(spectrum) for bias in (1.0, 1.5))
+    plain, biased = (
+        exposure_limits(**question, departure=SampleModel(bias=bias).departure).of(spectrum)
+        for bias in (1.0, 1.5)
+    )
     assert plain[1] < truth
     assert biased[0] < plain[0]
     assert truth < biased[1]

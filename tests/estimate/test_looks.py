@@ -158,8 +158,8 @@ def test_bounds_of_any_weights_hold_between_the_grid_points_and_need_their_margi
         population = k + int(10 ** rng.uniform(1, 7))
         budget = float(rng.choice([1e-3, 0.05, 0.5]))
         mean = useful_mean(mean, k=k, population=population, budget=budget, largest_count=2_000)
-        bias = (1.0, 1.0, 1.2, 4.0)[case % 4]
-        laws = poisson_laws(mean=mean, k=k, population=population, budget=budget, bias=bias)
+        factors = ((1.0, 1.0), (0.9, 0.9), (0.8, 1.2), (0.25, 4.0))[case % 4]
+        laws = poisson_laws(mean=mean, k=k, population=population, budget=budget, factors=factors)
         size = laws.starts.size - 1
         shapes = [
             np.sort(rng.random(size))[::-1],
@@ -174,7 +174,7 @@ def test_bounds_of_any_weights_hold_between_the_grid_points_and_need_their_margi
         inside = laws.means[cell] + np.diff(laws.means)[cell] * rng.random(60)
         exact = moments_between(cells, weights, sign, inside)
         exposure = biased_exposure(
-            np.minimum(inside / mean, 1), k=k, population=population, bias=bias, sign=sign
+            np.minimum(inside / mean, 1), k=k, population=population, factors=factors, sign=sign
         )
         slack = []
         for corrected, bounds in (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpmonitor.estimate.exposure import statistical_exposure
+from fpmonitor.estimate.exposure import biased_exposure, statistical_exposure, steepest_fall
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.estimate.strata import draw_by_shares
+from fpmonitor.policy import NO_DEPARTURE, Strata
 from fpmonitor.spectrum import CountSpectrum
 
 M = N = 10_000
@@ -68,3 +70,74 @@ def test_a_stratum_that_is_rare_in_the_sample_alone_is_allowed_without_its_share
             allowed.append(test.holds(CountSpectrum.from_counts(counts), 1))
     assert np.mean(plain) > 0.9
     assert np.mean(stratified) <= DELTA
+
+
+def shares_of(weights: np.ndarray, wide: float, left_out: int) -> Strata:
+    """Limits around the shares of strata; nobody counts of the first ones."""
+    ends = np.array([weights / (1 + wide), np.minimum(weights * (1 + wide), 0.999)]).T
+    shares = {str(stratum): tuple(limits) for stratum, limits in enumerate(ends.tolist())}
+    return Strata(by="kind", shares=shares, left_out=tuple(list(shares)[:left_out]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(2, 4), st.sampled_from([0.0, 0.02, 0.3]), st.integers(0, 1), st.integers(0, 2**32)
+)
+def test_no_population_within_the_limits_of_the_shares_exposes_more_or_fewer(
+    strata: int, wide: float, left_out: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    within = rng.dirichlet(np.full(30, rng.choice([0.05, 1.0])), strata)
+    if rng.random() < 0.5:  # values of about k/n, where the exposure falls at its steepest
+        within = np.full((strata, 900), 1 / 900)
+    weights = rng.dirichlet(np.ones(strata)) * 0.9 + 0.1 / strata
+    shares = shares_of(weights / (1 + wide) ** rng.uniform(-1, 1, strata), wide * 1.5, left_out)
+    known = np.array(list(shares.limits.values()))
+    weights = np.clip(weights / weights.sum(), *known.T)
+    if abs(weights.sum() - 1) > 1e-9:
+        return
+    truth = statistical_exposure(weights @ within, k=K, population=N)
+    drawn = np.array(list(shares.drawn().values())) @ within
+    factors, unobserved = shares.departure()
+    most, least = (
+        float(drawn @ biased_exposure(drawn, k=K, population=N, factors=factors, sign=sign))
+        for sign in (-1, 1)
+    )
+    assert least - steepest_fall(K, N) * unobserved - 1e-9 <= truth <= most + unobserved + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("shares", "left_out", "drawn"),
+    [
+        ({"common": 0.948, "rare": 0.032, "unseen": 0.02}, ("unseen",), 0.032 / 0.98),
+        ({"common": (0.449, 0.949), "rare": 0.051, "other": (0.0005, 0.5)}, (), 0.034),
+    ],
+)
+def test_whom_nobody_observes_and_what_shares_may_be_keep_a_set_from_being_allowed(
+    shares: dict[str, object], left_out: tuple[str, ...], drawn: float
+) -> None:
+    """Two in a hundred are never observed; or there are more rare values than among those drawn."""
+    known = Strata(by="kind", shares=shares, left_out=left_out)  # type: ignore[arg-type]
+    assert known.drawn()["rare"] == pytest.approx(drawn, rel=1e-3)
+    rare = 0.052 if left_out else 0.051
+    there, here = (
+        np.append(np.full(20, (1 - share) / 20), np.full(200_000, share / 200_000))
+        for share in (rare, drawn)
+    )
+    assert BUDGET < statistical_exposure(there, k=K, population=N) < 1.05 * BUDGET
+    plain, bounded = (
+        decision_criteria(
+            users=M,
+            k=K,
+            population=N,
+            budget=BUDGET,
+            delta=DELTA,
+            universe=1,
+            departure=departure,
+        ).allow
+        for departure in (NO_DEPARTURE, known.departure())
+    )
+    rng = np.random.default_rng(7)
+    spectra = [CountSpectrum.from_counts(rng.multinomial(M, here)) for _ in range(RUNS)]
+    assert np.mean([plain.holds(each, 1) for each in spectra]) > 0.9
+    assert np.mean([bounded.holds(each, 1) for each in spectra]) <= DELTA

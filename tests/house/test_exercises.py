@@ -56,7 +56,8 @@ import typer
 
 from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, K, split_names
+from fpmonitor.vocabulary import split_names
+from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, OUTPUT, K
 from fpmonitor.cli.output import show
 from fpmonitor.question import Question
 from fpmonitor.render.store import listing

@@ -262,6 +262,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "log-line": [["nginx"], ["apache"]],
     "rank": [["--size", "2", "--format", form] for form in TEXTS],
     "curve": [[*SET, "--format", "table"], TOLD_BY_NAME],
+    "shares": [["--by", "Screen.width,os"], ["--by", "Canvas.hash"], ["{logs}/access.log"]],
     "questions": [["--format", form] for form in TEXTS],
     "decide": [
         ["--budget", "0.1", *CANDIDATES, "-o", "{out}/decision.json"],

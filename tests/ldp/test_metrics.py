@@ -39,14 +39,12 @@ from fpmonitor.ldp.metrics import (
     asymptotic_utility,
     average_privacy,
     participation,
-    participation_bound,
-    prior_free_participation_bound,
     report_information,
     worst_case_privacy,
 )
 from fpmonitor.ldp.optimal import optimal_matrix
 from fpmonitor.ldp.planner import PROTOCOLS
-from fpmonitor.ldp.priors import DirichletPrior, prior_of, truthful_utility_floor
+from fpmonitor.ldp.priors import DirichletPrior, prior_of
 
 if TYPE_CHECKING:
     from fpmonitor.ldp.mechanisms import Mechanism
@@ -346,9 +344,14 @@ def test_participation_is_bounded_by_the_ldp_level(data: st.DataObject) -> None:
     found = asymptotic_utility(mechanism, prior, rng=generator())
     share = participation(found, prior).value
     assert found.value <= prior.truthful_utility + 1e-9
-    assert prior.truthful_utility >= truthful_utility_floor(values)
-    assert share <= participation_bound(mechanism, prior) + 1e-12
-    assert share <= prior_free_participation_bound(mechanism) + 1e-12
+    half_log = math.log(2 * math.pi * math.e) / 2
+    floor = values * math.log(values) / (2 * values - 2) - half_log
+    assert prior.truthful_utility >= floor
+    # Theorem 8.1, and with the floor a bound for every prior, which the paper says does not exist.
+    excess = math.expm1(mechanism.ldp_level) ** 2 if mechanism.ldp_level < 300 else math.inf
+    assert share <= excess * math.exp(-2 * (half_log + prior.truthful_utility)) + 1e-12
+    common = float(mechanism.matrix().min(axis=1).sum())
+    assert share <= excess * math.exp(-2 * (half_log + floor)) * common + 1e-12
 
 
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))

@@ -17,28 +17,26 @@ from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.release.attacks import (
     attack_counts,
     attack_groups,
-    composition_attack,
-    expected_group_success,
-    hash_attack_on_bits,
-    interval_attack,
     keyed_hash,
-    positional_attack_on_bits,
     read_by_counts,
     success_limits,
-    suppress_bits,
 )
 from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, isolation_within_reach
-from fpmonitor.release.singling_out import (
-    baseline,
-    best_baseline,
+from fpmonitor.release.singling_out import baseline, best_baseline, dp_bound, first_cut
+from tests.release.singling_out_paper import (
     bit_suppression_success,
+    composition_attack,
     composition_success,
     count_attack_success,
     count_bound,
-    dp_bound,
     dp_epsilon,
+    expected_group_success,
+    hash_attack_on_bits,
     hash_attack_success,
+    interval_attack,
     interval_bucket_success,
+    positional_attack_on_bits,
+    suppress_bits,
 )
 
 if TYPE_CHECKING:
@@ -377,16 +375,8 @@ def test_answered_counts_add_up_per_reader_and_stop_before_the_attack() -> None:
         ("weight", lambda: dp_bound(10, 1.1, epsilon=1)),
         ("epsilon", lambda: dp_bound(10, 0.1, epsilon=-1)),
         ("delta", lambda: dp_bound(10, 0.1, epsilon=1, delta=2)),
-        ("k", lambda: bit_suppression_success(1)),
-        ("k", lambda: bit_suppression_success(1000)),
-        ("bits", lambda: count_attack_success(10, 0)),
-        ("factor", lambda: count_attack_success(10, 8, factor=0)),
-        ("bits", lambda: interval_bucket_success(10, 40)),
-        ("bits", lambda: composition_success(10, 0)),
-        ("counts", lambda: count_bound(10, 0.1, counts=-1)),
+        ("factor", lambda: first_cut(10, 8, factor=0)),
         ("counts", lambda: isolation_within_reach(10, 0)),
-        ("users", lambda: hash_attack_success(3, 5, columns=8, weight=0.1)),
-        ("weight", lambda: hash_attack_success(30, 5, columns=8, weight=0)),
     ],
 )
 def test_errors_name_the_argument(argument: str, call: Callable[[], object]) -> None:

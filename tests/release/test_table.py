@@ -19,7 +19,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError, PolicyError, UndecidableError, UnknownNameError
 from fpmonitor.logs import ColumnMap
 from fpmonitor.monitor import Monitor
-from fpmonitor.release.attacks import attack_groups, expected_group_success
+from fpmonitor.release.attacks import attack_groups
 from fpmonitor.release.audit import record_words, weights_by_table, weights_of_rows
 from fpmonitor.release.histogram import (
     group_of_users,
@@ -36,6 +36,7 @@ from fpmonitor.release.suppression import drop_apis, suppress_cells
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
 from fpmonitor.store.transforms import Transform
+from tests.release.singling_out_paper import expected_group_success
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

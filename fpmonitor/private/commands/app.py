@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.options import BUDGET_OR_NONE, DELTA, POPULATION, K, split_names
+from fpmonitor.cli.options import BUDGET_OR_NONE, DELTA, POPULATION, K
 from fpmonitor.cli.output import emit, note
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import roles, selection, users
 from fpmonitor.private.commands.options import EPOCH
 from fpmonitor.private.study import FIRST_PORT, Role, Study, first_ask
+from fpmonitor.vocabulary import split_names
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from fpmonitor.cli.options import FORMAT, OUTPUT, split_names
+from fpmonitor.cli.options import FORMAT, OUTPUT
 from fpmonitor.cli.output import emit, note
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError
@@ -16,6 +16,7 @@ from fpmonitor.private.page import SealedAnswers, sealing_lines
 from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.render.output import to_json
 from fpmonitor.serve.snippet import SCRIPTS, SEALED, page_lines, script_named, unreadable
+from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,7 +23,6 @@ from fpmonitor.cli.options import (
     POPULATION,
     QUIET,
     K,
-    split_names,
 )
 from fpmonitor.cli.output import emit, note, show
 from fpmonitor.cli.questions import read_weights
@@ -48,6 +47,7 @@ from fpmonitor.private.table import read_tokens
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import untyped
 from fpmonitor.store.snapshot import take_snapshot
+from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
     import polars as pl

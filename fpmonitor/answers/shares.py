@@ -1,0 +1,211 @@
+"""Shares of the strata of a population, from an access log or from users of another survey."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.collectors.accesslog import AccesslogCollector
+from fpmonitor.disclosure import publishable_count
+from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.logs import ColumnMap
+from fpmonitor.policy import Strata
+from fpmonitor.population.browsers import (
+    BROWSER_FAMILY,
+    OPERATING_SYSTEM,
+    SYSTEMS,
+    UNKNOWN,
+    browser_of,
+    is_browser,
+    joined_kind,
+    system_of,
+)
+from fpmonitor.vocabulary import FAMILIES, split_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fpmonitor.logs import LogFile
+    from fpmonitor.population.population import Population
+
+_USER_AGENT = "http:user-agent"
+_AGENTS = 10_000  # remembered, of few characters each
+_BUSY = 0.1
+_FORMS = (
+    "the common log format lacks the user agent: log the combined one, or that of `fpmonitor "
+    "log-line`"
+)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharesReport:
+    """Shares of strata, each of at least k users.
+
+    Attributes
+    ----------
+    strata
+        The shares; `other` holds what has fewer than k users, and users of whom a column is not
+        known.
+    users
+        Users who were counted; in an access log, visitors on a day.
+    automated
+        Those who were left out as they look automated, or are no browsers; null if fewer than k.
+    days
+        First and last day; null where they are not known.
+    rejected
+        Lines of an access log that tell no visitor.
+    busiest
+        Share of the visitors that one address has; null below a tenth, or k.
+    """
+
+    strata: Strata
+    users: int
+    automated: int | None = None
+    days: tuple[str, str] | None = None
+    rejected: int = 0
+    busiest: float | None = None
+
+
+def shares_of_users(population: Population, by: str, *, k: int) -> SharesReport:
+    """Count the users of a population by strata.
+
+    Parameters
+    ----------
+    population
+        The users; those that its view leaves out are not counted.
+    by
+        See `Population.kinds`.
+    k
+        Users that a stratum must have to be named.
+
+    Raises
+    ------
+    UnknownNameError, InputError, UndecidableError
+        As of `Population.kinds`; or fewer than two strata have k users.
+    """
+    users = population.without_few(k)
+    strata = _named(_counted(users, by, told_brave=True), by, k)
+    if not any("brave" in name for name in strata.shares):  # then `--strata` takes it for Chromium
+        strata = _named(_counted(users, by, told_brave=False), by, k)
+    dropped = publishable_count(users.dropped, k, users.audience)
+    return SharesReport(strata=strata, users=users.users, automated=dropped)
+
+
+def _counted(users: Population, by: str, *, told_brave: bool) -> Counter[str | None]:
+    kind, called = users.kinds(by, told_brave=told_brave)
+    counts: Counter[str | None] = Counter()
+    for name, number in zip(called, np.bincount(kind).tolist(), strict=True):
+        counts[name] += number
+    return counts
+
+
+def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int) -> SharesReport:
+    """Count the visitors of access logs by browser family and operating system.
+
+    A visitor is an address, or the cookie that `log-line` has logged, with a user agent on a day.
+    Of both, digests with a key that is forgotten are held in memory.
+
+    Parameters
+    ----------
+    logs
+        As `accesslog` reads them.
+    by
+        `browser family`, `operating system`, or both.
+    k
+        Visitors that a stratum must have to be named.
+
+    Raises
+    ------
+    InputError
+        Another stratum, a log of another form, or one without user agents.
+    UndecidableError
+        Fewer than two strata have k visitors.
+    """
+    columns = split_names(by)
+    if not columns or not set(columns) <= {BROWSER_FAMILY, OPERATING_SYSTEM}:
+        raise InputError(
+            "shares: an access log tells nothing but browser family and operating system",
+            hint="--by family,os; or `ingest` a log that has more, and ask without naming it",
+        )
+    collector, key = AccesslogCollector(), secrets.token_bytes(32)
+    seen: set[bytes] = set()
+    counts: Counter[str | None] = Counter()
+    addresses: Counter[bytes] = Counter()
+    automated = rejected = 0
+    days: set[str] = set()
+    for log in logs:
+        if not collector.recognises(log, ColumnMap()):
+            raise InputError(f"{log.label}: not an access log that fpmonitor reads", hint=_FORMS)
+        for record in collector.records(log):
+            visitor = None if record.problem else _visitor(record.content)
+            if visitor is None:
+                rejected += 1
+                continue
+            digest = _digest(key, *visitor)
+            if digest in seen:
+                continue
+            seen.add(digest)
+            day, address, agent = visitor
+            days.add(day)
+            if is_browser(agent):
+                counts[_kind_of(agent, columns)] += 1
+                addresses[_digest(key, address)] += 1
+            else:
+                automated += 1
+    if not days:
+        raise InputError("shares: no line names an address and a user agent", hint=_FORMS)
+    visitors, busiest = counts.total(), max(addresses.values(), default=0)
+    return SharesReport(
+        strata=_named(counts, by, k),
+        users=visitors,
+        automated=publishable_count(automated, k),
+        days=(min(days), max(days)),
+        rejected=rejected,
+        busiest=busiest / visitors if busiest >= max(k, _BUSY * visitors) else None,
+    )
+
+
+def _digest(key: bytes, *parts: str) -> bytes:
+    return hashlib.blake2b("\0".join(parts).encode(), key=key, digest_size=10).digest()
+
+
+def _visitor(line: Mapping[str, str | None]) -> tuple[str, str, str] | None:
+    """Day, address or cookie, and user agent of a request; null where one is not known."""
+    day, agent = (line.get("time") or "")[:10], line.get(_USER_AGENT)
+    whose = line.get("user") or line.get("host")
+    return (day, whose, agent) if whose and agent and _DAY.fullmatch(day) else None
+
+
+@lru_cache(_AGENTS)
+def _kind_of(agent: str, columns: tuple[str, ...]) -> str | None:
+    family, system = browser_of(_USER_AGENT, agent)[0], system_of(agent)
+    told = {
+        BROWSER_FAMILY: None if family == UNKNOWN else FAMILIES[family],
+        OPERATING_SYSTEM: None if system == UNKNOWN else SYSTEMS[system],
+    }
+    return joined_kind(told[column] for column in columns)
+
+
+def _named(counts: Mapping[str | None, int], by: str, k: int) -> Strata:
+    """Shares of the strata of at least k users, and of the rest if there is one, as large."""
+    listed = sorted((-users, name) for name, users in counts.items() if name and users >= k)
+    told = {name: -negative for negative, name in listed if name != "other"}
+    total = sum(counts.values())
+    if 0 < total - sum(told.values()) < k and told:
+        told.popitem()  # the rest must not follow from it
+    if rest := total - sum(told.values()):
+        told["other"] = rest
+    if len(told) < 2:
+        raise UndecidableError(
+            f"shares: fewer than two strata have {k:,} users",
+            hint="a longer log, or a coarser --by",
+        )
+    return Strata(by=by, shares={name: users / total for name, users in told.items()})

@@ -1,0 +1,105 @@
+"""The command `shares`: where shares of strata come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fpmonitor.answers.shares import SharesReport, shares_of_logs, shares_of_users
+from fpmonitor.cli.options import QUIET, K
+from fpmonitor.cli.output import emit, note
+from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
+from fpmonitor.errors import InputError
+from fpmonitor.logs import log_files
+from fpmonitor.population.views import View
+from fpmonitor.question import strata_file
+from fpmonitor.render.numbers import percent
+from fpmonitor.vocabulary import split_names
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_SHORT = {"family": "browser family", "os": "operating system"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedUsers(UsersOfSource):
+    """Options for users, with or without those that look automated."""
+
+    drop_automation: DROP_AUTOMATION = False
+
+    @property
+    def view(self) -> View:
+        """Who is left out."""
+        return View(drop_automation=self.drop_automation)
+
+
+def shares(
+    *,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Access logs: files, folders, glob patterns, or -.",
+            metavar="LOG",
+            show_default="the users of the database",
+        ),
+    ] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            help="What tells the strata: family, os, or a column of the database; several, "
+            "separated by commas, make joint strata.",
+            metavar="A,B,...",
+        ),
+    ] = "family",
+    k: K = 10,
+    users: SharedUsers,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="TOML file to write.", rich_help_panel="Output"),
+    ] = None,
+    quiet: QUIET = False,
+) -> None:
+    """Count shares of strata for `--strata`: the visitors of an access log, or stored users."""
+    if paths:
+        if users != SharedUsers(db=users.db, engine=users.engine):
+            raise InputError(
+                "shares: visitors are counted in the whole access log",
+                hint="leave the options for users of a database away",
+            )
+        with log_files(paths) as logs:
+            report = shares_of_logs(logs, _in_full(by), k=k)
+    else:
+        with users.open() as monitor:
+            population = monitor.population()
+            report = shares_of_users(population, _in_full(by, population.apis), k=k)
+    about = _about(report, k)
+    emit(strata_file(report.strata, about), output)
+    note(about, quiet=quiet or output is None)
+    if report.busiest is not None:
+        note(
+            f"{percent(report.busiest)} of the visitors come from one address: a proxy whose own "
+            "address is logged, or somebody with many user agents",
+            quiet=quiet,
+        )
+
+
+def _in_full(by: str, columns: Collection[str] = ()) -> str:
+    """Write out the short names of what no column is called by."""
+    names = [name if name in columns else _SHORT.get(name, name) for name in split_names(by)]
+    return ", ".join(f'"{name}"' if "," in name else name for name in names)
+
+
+def _about(report: SharesReport, k: int) -> str:
+    """Say who was counted, and who was not."""
+    number = f"fewer than {k}" if report.automated is None else f"{report.automated:,}"
+    dropped = f"; {number} look automated and are left out" * (report.automated != 0)
+    if report.days is None:
+        return f"{report.users:,} users{dropped}."
+    rejected = f"; lines that tell no visitor: {report.rejected:,}" * bool(report.rejected)
+    first, last = report.days
+    return f"{report.users:,} visitors, day by day, {first} to {last}{dropped}{rejected}."

@@ -1,0 +1,189 @@
+"""What Cohen and Nissim (2020) compute: success of their attacks, and those that run on toy data.
+
+"Towards formalizing the GDPR's notion of singling out"; the functions say where print is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fpmonitor.release.attacks import Words, hash_shares, keyed_hash, members_of_groups
+from fpmonitor.release.binomial import log_pmf, log_tail
+from fpmonitor.release.singling_out import baseline, best_baseline, first_cut
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+
+def count_bound(users: int, weight: float, *, counts: int = 1) -> float:
+    """Bound after exact counts of fixed predicates (Proposition 4.2), or of their bits (4.4).
+
+    A count has `n + 1` answers, and guessing it costs that factor; for several they multiply.
+    """
+    base = best_baseline(users, weight)
+    return math.exp(min(math.log(base) + counts * math.log(users + 1), 0.0))
+
+
+def dp_epsilon(users: int, weight: float, *, epsilon: float) -> float:
+    """Theorem 5.4: by which factor, as its log, a private release may raise the baseline."""
+    return epsilon - (users - 1) * math.log1p(-weight)
+
+
+def count_attack_success(
+    users: int, bits: int, *, factor: int = 1, disguised: bool = False
+) -> float:
+    """Theorem 4.6, with the case that all but one of the records below the cut are 0.
+
+    Remark 4.7 when disguised. There print has the condition `q*(x) = q0*(x) + 1` for
+    `#q0* = #q* + 1`, and half the baseline for its value at half the weight, 0.303; with
+    `factor = 2` all of the baseline is back.
+    """
+    values = first_cut(users, bits, factor=factor)
+    values = (values + 1) // 2 if disguised else values
+    weight = values / 2**bits
+    success = baseline(users, weight)
+    if 0 < weight < 1:
+        for below in range(2, min(users, 200) + 1):
+            others_zero = below * (1 - 1 / values) * math.exp(-(below - 1) * math.log(values))
+            success += math.exp(float(log_pmf(below, users, weight, 1 - weight))) * others_zero
+    return success
+
+
+def bit_suppression_success(k: int) -> float:
+    """Section 6.2: is the fraction of the suppressed bits of a group below 1/k?
+
+    Print has "> 2^(n/2) / k" for "<", and success about `(1 - 1/k)^(k - 1)`: suppressed columns
+    are not constant, which pushes the records apart, so that it is 1, 3/5, 25/49, 0.45, ... for
+    k = 2, 3, 4, 5.
+    """
+    distribution: Mapping[tuple[int, int], float] = {(0, k): 1.0}
+    rest = 1
+    for _ in range(400):
+        digit, rest = divmod(2 * rest, k)
+        distribution = _compare_digit(distribution, digit, k)
+    return sum(share for (below, _), share in distribution.items() if below == 1)
+
+
+def _compare_digit(
+    distribution: Mapping[tuple[int, int], float], digit: int, k: int
+) -> Mapping[tuple[int, int], float]:
+    """Records below 1/k, and records that agree so far, after one more binary digit.
+
+    The column of the `k` records is uniform over those that are not constant.
+    """
+    after: defaultdict[tuple[int, int], float] = defaultdict(float)
+    for (below, agree), probability in distribution.items():
+        for ones in range(agree + 1):
+            columns = math.comb(agree, ones) * 2 ** (k - agree) - (ones == agree) - (ones == 0)
+            share = probability * (columns / (2**k - 2))
+            if columns > 0 and digit:
+                after[below + agree - ones, ones] += share
+            elif columns > 0:
+                after[below, agree - ones] += share
+    return after
+
+
+def hash_attack_success(users: int, k: int, *, columns: int, weight: float) -> float:
+    """Theorem 6.1 on bit suppression of uniform bits, groups of a larger weight passed by.
+
+    Print of section 6.2 has the probability 2^-k for k bits to agree, for 2^(1-k).
+    """
+    agree = 2.0 ** (1 - k)
+    common = np.arange(max(math.ceil(-math.log2(weight)), 0), columns + 1)
+    probability = np.exp(log_pmf(common, columns, agree, 1 - agree))
+    share = 2.0**-common / k
+    others = users - k
+    none_else = np.exp(others * np.log1p(-share))
+    one_else = others * share * np.exp((others - 1) * np.log1p(-share))
+    in_group, none_in_group = baseline(k, 1 / k), (1 - 1 / k) ** k
+    return float(probability @ (in_group * none_else + none_in_group * one_else))
+
+
+def interval_bucket_success(users: int, bits: int) -> float:
+    """Section 6, buckets that publish their smallest record: about `1 - n 2^-bits / 2`, not 1."""
+    above = 1 - np.arange(1, 2**bits + 1) / 2**bits
+    return float(users * 2.0**-bits * np.sum(above ** (users - 1)))
+
+
+def composition_success(users: int, bits: int) -> float:
+    """Theorem 4.9: a key drawn from the data, and bits of the last record encrypted by it.
+
+    Print takes `bits <= n / 8` with failure at most `e^(-n / 16)`: half of the rows make n/4 pairs
+    and n/8 bits on average, so that `n / 8` fails half of the time; `bits <= n / 16` fails with
+    probability at most `e^(-n / 32)` (Hoeffding).
+    """
+    enough = math.exp(float(log_tail(bits, users // 4, 0.5, 0.5)))
+    return enough * math.exp((users - 1) * math.log1p(-(2.0**-bits)))
+
+
+def expected_group_success(
+    groups: NDArray[np.int64], words: Words, group_weights: NDArray[np.float64], *, weight: float
+) -> NDArray[np.float64]:
+    """Success of `attack_groups` on each group, over all hash functions.
+
+    Members with equal records are accepted together, and never isolated.
+    """
+    members = members_of_groups(groups, len(group_weights))
+    sizes = np.array([max(len(rows), 1) for rows in members])
+    shares = hash_shares(sizes, group_weights, weight=weight)
+    success = np.zeros(len(members))
+    for row, rows in enumerate(members):
+        _, copies = np.unique(words[rows], return_counts=True)
+        alone = int((copies == 1).sum())
+        if alone:
+            success[row] = alone * shares[row] * (1 - shares[row]) ** (len(copies) - 1)
+    return success
+
+
+def suppress_bits(records: NDArray[np.bool_], k: int) -> list[tuple[NDArray[np.intp], Any]]:
+    """Members and suppressed columns of groups of `k` rows; the last takes what is left over."""
+    ends = [*range(k, len(records) - k + 1, k), len(records)]
+    starts = [0, *ends[:-1]]
+    groups = [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
+    return [(rows, np.ptp(records[rows].astype(np.int8), axis=0) > 0) for rows in groups]
+
+
+def hash_attack_on_bits(
+    records: NDArray[np.bool_], k: int, *, weight: float, rng: np.random.Generator
+) -> bool:
+    """Whether a hash predicate on a group of a bit suppression isolates a record (Theorem 6.1)."""
+    groups = suppress_bits(records, k)
+    rows, suppressed = groups[int(rng.integers(len(groups)))]
+    kept = ~suppressed
+    if 2.0 ** -int(kept.sum()) > weight:
+        return False
+    fits = np.flatnonzero((records[:, kept] == records[rows[0], kept]).all(axis=1))
+    _, numbers = np.unique(records[fits], axis=0, return_inverse=True)
+    words = numbers.ravel().astype(np.uint64)  # equal records have equal words
+    accepted = keyed_hash(words, int(rng.integers(2**63))) < np.uint64(2**64 // len(rows))
+    return int(accepted.sum()) == 1
+
+
+def positional_attack_on_bits(records: NDArray[np.bool_], k: int) -> bool:
+    """Whether the predicate of `bit_suppression_success` isolates in the first group."""
+    rows, suppressed = suppress_bits(records, k)[0]
+    places = 0.5 ** np.arange(1, int(suppressed.sum()) + 1)
+    return int((records[rows][:, suppressed] @ places < 1 / len(rows)).sum()) == 1
+
+
+def interval_attack(numbers: NDArray[np.int64]) -> bool:
+    """Whether the lower end of a published interval of all numbers isolates a record."""
+    return int((numbers == numbers.min()).sum()) == 1
+
+
+def composition_attack(records: NDArray[np.bool_], bits: int) -> bool:
+    """Whether the two releases of `composition_success` isolate the last record."""
+    leading = records[: 2 * (len(records) // 4), 0]
+    first, second = leading[0::2], leading[1::2]
+    key = first[first != second][:bits]
+    if len(key) < bits:
+        return False
+    encrypted = records[-1, 1 : bits + 1] ^ key
+    found = encrypted ^ key
+    return int((records[:, 1 : bits + 1] == found).all(axis=1).sum()) == 1
