@@ -39,6 +39,7 @@ from fpmonitor.estimate.looks import (
     decision_criteria,
     design_cells,
 )
+from fpmonitor.estimate.poisson import ExposureFunction
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def share(limit: float, score: float, most: float, budget: float) -> object:
 def one_look(size: tuple[int, int, int, float]) -> dict[str, object]:
     """Certified and refuted share of one fixed set that is looked at once, by its own design."""
     users, population, k, budget = size
-    cells = design_cells(ONE_LOOK * users, k, population, budget)
+    cells = design_cells(ONE_LOOK * users, ExposureFunction(k, population), budget)
     means, exposure = reference_law(users, k, population)
     found = {}
     for name, sign in (("certified_share", -1), ("refuted_share", 1)):

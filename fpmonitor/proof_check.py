@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from flint import arb, arb_poly, ctx, fmpq
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Answer = Literal["proved", "not proved", "cannot tell"]
 Group = tuple[int, int, int]  # so many users (last) are in groups of so few to so many
@@ -617,7 +617,7 @@ def _is_share(share: float, content: dict[str, Any]) -> bool:
 
 
 def check_sets(
-    content: dict[str, Any], groups_of: Callable[[Sequence[str]], Iterable[Group]]
+    content: dict[str, Any], groups: Mapping[tuple[str, ...], Iterable[Group]]
 ) -> Iterator[Finding]:
     """Find the verdict on every listed set of a decision file again.
 
@@ -625,22 +625,25 @@ def check_sets(
     ----------
     content
         The file, as a parser of JSON returns it.
-    groups_of
-        Count spectrum of a set: how many users are in groups of how many, or of few to many.
+    groups
+        Count spectra of the sets: how many users are in groups of how many, or of few to many.
     """
     allow, block = (content["proof"][side] for side in ("allow", "block"))
     users, refused = content["data"]["users"], len(content["block"]) + len(content["undecided"])
     for verdict in ("allow", "block", "undecided"):
         for apis in content[verdict]:
-            groups = [*groups_of(apis)]
-            known = all(0 < least <= most and inside > 0 for least, most, inside in groups)
-            if not known or sum(inside for _, _, inside in groups) != users:
+            spectrum = [*groups[tuple(apis)]]
+            known = all(0 < least <= most and inside > 0 for least, most, inside in spectrum)
+            if not known or sum(inside for _, _, inside in spectrum) != users:
                 yield Finding(verdict, tuple(apis), "not proved", "not a spectrum of the users")
                 continue
             if len(apis) >= min(len(allow["limits"]), len(block["limits"])):
                 yield Finding(verdict, tuple(apis), "not proved", "no limit for so many APIs")
                 continue
-            outside, blocked = _above(allow, groups, len(apis)), _above(block, groups, len(apis))
+            outside, blocked = (
+                _above(allow, spectrum, len(apis)),
+                _above(block, spectrum, len(apis)),
+            )
             if not (content["complete"] and refused <= LISTED):
                 undecided = outside  # it may be that nobody tried to block it
             else:
@@ -650,6 +653,43 @@ def check_sets(
             within = _Range(not outside.perhaps, not outside.surely)
             holds = {"allow": within, "block": blocked, "undecided": undecided}[verdict]
             yield Finding(verdict, tuple(apis), holds.answer)
+
+
+def check_tolerance(
+    content: dict[str, Any],
+    tests: Iterable[tuple[float, dict[str, dict[str, Any]]]],
+    groups: Mapping[tuple[str, ...], Iterable[Group]] | None,
+) -> Iterator[Finding]:
+    """Prove the biases of the sample that a decision file says its allowed sets tolerate.
+
+    Parameters
+    ----------
+    content
+        The file, as a parser of JSON returns it.
+    tests
+        Each bias of the list that was tried, and the proof of a decision with it.
+    groups
+        As of `check_sets`; None to prove the tests alone.
+    """
+    policy, told = content["policy"], content.get("bias_tolerated") or []
+    sample = policy.get("sample", {})
+    known = {sample.get("bias", 1.0)}
+    for bias, proof in tests:
+        known.add(bias)
+        sets = [apis for apis, most in zip(content["allow"], told, strict=True) if most >= bias]
+        biased = content | {
+            "policy": policy | {"sample": sample | {"bias": bias}},
+            "proof": proof,
+            "allow": sets,
+            "block": [],
+            "undecided": [],
+        }
+        found = [next(check_proofs(biased))]
+        if groups is not None:
+            found += check_sets(biased, groups)
+        yield from (one._replace(claim=f"{one.claim}, bias {bias:g}") for one in found)
+    if not known.issuperset(told):
+        yield Finding("bias tolerated", (), "not proved", "a bias that was not tried")
 
 
 class _Range(NamedTuple):

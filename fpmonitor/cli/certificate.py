@@ -11,6 +11,7 @@ from fpmonitor.answers.spectra import count_spectra, read_spectra
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import DEFAULT_DB, SINCE, SNAPSHOT, UNSAFE_COUNTS, UNTIL
 from fpmonitor.cli.output import Shown, emit
+from fpmonitor.decide.deciding import tolerance_proofs
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.questions import most_weight
@@ -101,9 +102,11 @@ def certificate(
     ):
         answer: proof_check.Answer = "proved" if holds else "not proved"
         findings.append(proof_check.Finding(claim, (), answer, "" if holds else reason))
+    groups = None if counted is None else {one.apis: one.groups for one in counted.spectra}
+    if groups is not None:
+        findings += proof_check.check_sets(content, groups)
+    findings += proof_check.check_tolerance(content, tolerance_proofs(decided), groups)
     if counted is not None:
-        groups = {one.apis: one.groups for one in counted.spectra}
-        findings += proof_check.check_sets(content, lambda apis: groups[tuple(apis)])
         if write_spectra is not None:
             emit(to_json(counted.to_json()), write_spectra)
     elif write_spectra is not None:

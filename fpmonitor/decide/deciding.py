@@ -31,7 +31,7 @@ _BEST, _POSSIBLE = 0.7, 0.7  # shares of the time that is left, for the two boun
 _BIASES = (1.02, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from fpmonitor.decide.decision import Proof, Setting, Verdict
     from fpmonitor.policy import Policy
@@ -337,14 +337,35 @@ def _bias_tolerated(
     """
     found = dict.fromkeys(_without_empty(allowed), policy.sample.bias)
     passing = list(found)
-    for bias in _BIASES:
-        if not passing or bias <= policy.sample.bias:
-            continue
-        biased = replace(policy, sample=replace(policy.sample, bias=bias))
-        test = _tests(biased, "population", source.users, universe, level.level).allow
-        passing = [apis for apis in passing if test.holds(source.spectrum(apis), len(apis))]
+    for bias, tests in _biased_tests(policy, source.users, universe, level.level):
+        spectra = ((apis, source.spectrum(apis)) for apis in passing)
+        passing = [apis for apis, spectrum in spectra if tests.allow.holds(spectrum, len(apis))]
+        if not passing:
+            break
         found |= dict.fromkeys(passing, bias)
     return tuple(found.values())
+
+
+def _biased_tests(
+    policy: Policy, users: int, universe: int | None, level: float | None
+) -> Iterator[tuple[float, Tests]]:
+    for bias in _BIASES:
+        if bias > policy.sample.bias:
+            biased = replace(policy, sample=replace(policy.sample, bias=bias))
+            yield bias, _tests(biased, "population", users, universe, level)
+
+
+def tolerance_proofs(decision: Decision) -> Iterator[tuple[float, Proof]]:
+    """Make the tests again by which the tolerated biases of a decision were found.
+
+    By each bias of the list, up to the largest that a set is said to tolerate.
+    """
+    most = max(decision.bias_tolerated or (0.0,))
+    level = decision.level or decision.policy.delta
+    for bias, tests in _biased_tests(decision.policy, decision.users, decision.universe, level):
+        if bias > most or not tests.proof:
+            break
+        yield bias, tests.proof
 
 
 def recheck(

@@ -211,9 +211,9 @@ def design_base(
     return Base(
         sign=sign,
         monotone=monotone,
-        k=laws.k,
-        population=laws.population,
-        factors=laws.factors,
+        k=laws.function.k,
+        population=laws.function.population,
+        factors=laws.function.factors,
         budget=budget,
         mean=laws.mean,
         starts=laws.starts,

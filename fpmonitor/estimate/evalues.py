@@ -19,6 +19,7 @@ import numpy as np
 from fpmonitor.estimate.averaging import averaged, design_base
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.looks import design_cells
+from fpmonitor.estimate.poisson import ExposureFunction
 from fpmonitor.policy import AS_OBSERVED
 
 if TYPE_CHECKING:
@@ -93,18 +94,10 @@ def window_test(
     if users < LEAST_USERS:
         return WindowTest(within=None, above=None)
     position = math.floor(math.log(_LARGEST_SHARE * users / _FIRST_MEAN) / math.log(_RATIO))
+    function = ExposureFunction(k, population, factors)
     within, above = (
         averaged(
-            _design(
-                position,
-                k,
-                population,
-                budget,
-                factors,
-                sign=sign,
-                log_term=term,
-                monotone=monotone,
-            ),
+            _design(position, function, budget, sign=sign, log_term=term, monotone=monotone),
             users=users,
         )
         for sign, term in zip((-1, 1), log_terms, strict=True)
@@ -115,17 +108,15 @@ def window_test(
 @lru_cache(maxsize=64)
 def _design(
     position: int,
-    k: int,
-    population: int,
+    function: ExposureFunction,
     budget: float,
-    factors: Factors,
     *,
     sign: Sign,
     log_term: float,
     monotone: bool,
 ) -> Base:
     full = _FIRST_MEAN * _RATIO**position
-    cells = design_cells(full, k, population, budget, factors)
+    cells = design_cells(full, function, budget)
     mean = cells.laws.mean
     return design_base(
         cells,
@@ -133,7 +124,7 @@ def _design(
         budget=budget,
         log_term=log_term,
         share=_LARGEST_SHARE * mean / full,
-        monotone=monotone or sign < 0 or population <= _FREE_FROM * mean,
+        monotone=monotone or sign < 0 or function.population <= _FREE_FROM * mean,
     )
 
 

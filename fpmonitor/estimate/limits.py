@@ -19,6 +19,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.estimate.averaging import LIMIT_ROUNDING, averaged, design_base
 from fpmonitor.estimate.exposure import steepest_fall
 from fpmonitor.estimate.looks import BASES, base_cells, base_of
+from fpmonitor.estimate.poisson import ExposureFunction
 from fpmonitor.policy import NO_DEPARTURE, check_sample, check_share, check_threshold
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.looks import Serving
-    from fpmonitor.policy import Departure, Factors
+    from fpmonitor.policy import Departure
     from fpmonitor.spectrum import CountSpectrum
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the scores are sharpest for
@@ -236,14 +237,8 @@ def exposure_limits(
     check_sample(users)
     check_threshold(k, population)
     check_share("delta", delta)
-    serving = base_of(users)
-    bases = (
-        ()
-        if serving is None
-        else _bases(
-            serving, k, population, delta, universe, factors=departure.factors, growing=growing
-        )
-    )
+    serving, function = base_of(users), ExposureFunction(k, population, departure.factors)
+    bases = () if serving is None else _bases(serving, function, delta, universe, growing=growing)
     scores = [averaged(base, users=users) for base in bases]
     return Limits(
         users=users,
@@ -259,16 +254,14 @@ def exposure_limits(
 @lru_cache(maxsize=64)
 def _bases(
     serving: Serving,
-    k: int,
-    population: int,
+    function: ExposureFunction,
     delta: float,
     universe: int | None,
     *,
-    factors: Factors,
     growing: bool,
 ) -> tuple[Base, ...]:
     """Design the scores of one base; they follow from the question alone."""
-    cells, share = base_cells(serving, k, population, min(DESIGNS), factors)
+    cells, share = base_cells(serving, function, min(DESIGNS))
     return tuple(
         design_base(
             cells,
@@ -277,7 +270,7 @@ def _bases(
             log_term=_log_term(delta / _parts(serving), 1, universe),
             share=share,
             # Free weights may lose where the population is smaller than the sample.
-            monotone=population < cells.laws.mean or (growing and sign < 0),
+            monotone=function.population < cells.laws.mean or (growing and sign < 0),
         )
         for sign in _SIGNS
         for budget in DESIGNS

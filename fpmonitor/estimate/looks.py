@@ -22,9 +22,8 @@ from fpmonitor.estimate.averaging import averaged, design_base
 from fpmonitor.estimate.criterion import Criterion, Refutation
 from fpmonitor.estimate.exposure import steepest_fall
 from fpmonitor.estimate.margins import Cells
-from fpmonitor.estimate.poisson import poisson_laws, useful_mean
+from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, useful_mean
 from fpmonitor.policy import (
-    AS_OBSERVED,
     NO_DEPARTURE,
     check_sample,
     check_share,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.exposure import Sign
-    from fpmonitor.policy import Departure, Factors
+    from fpmonitor.policy import Departure
 
 BASES = 42  # equal shares of delta, of which each of the first bases has one
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
@@ -192,11 +191,12 @@ def decision_criteria(
     nats = float(allow_terms[min(_DESIGN_SIZE, universe)]), float(block_terms[1])
     # Who is not observed may all be exposed, or be whom others hide among.
     factors, unobserved = departure
+    function = ExposureFunction(k, population, factors)
     within -= unobserved
     beyond = budget + steepest_fall(k, population) * unobserved
     least = _LEAST_SHARPNESS * budget
-    above = _base(serving, k, population, max(within, least), factors, sign=-1, log_term=nats[0])
-    below = _base(serving, k, population, min(beyond, _MOST), factors, sign=1, log_term=nats[1])
+    above = _base(serving, function, max(within, least), sign=-1, log_term=nats[0])
+    below = _base(serving, function, min(beyond, _MOST), sign=1, log_term=nats[1])
     allowed, blocking = averaged(above, users=users), averaged(below, users=users)
     most = allowed.critical(allow_terms)
     if within < least:
@@ -284,55 +284,35 @@ def base_of(users: int) -> Serving | None:
 
 
 @lru_cache(maxsize=1)  # all scores of a question see the same
-def base_cells(
-    serving: Serving, k: int, population: int, budget: float, factors: Factors = AS_OBSERVED
-) -> tuple[Cells, float]:
+def base_cells(serving: Serving, function: ExposureFunction, budget: float) -> tuple[Cells, float]:
     """Return the counts that a base sees, and the share of the users that it keeps.
 
     The share is that in the middle of its use. Both follow from the question alone.
     """
-    cells = design_cells(serving.mean, k, population, budget, factors)
+    cells = design_cells(serving.mean, function, budget)
     middle = _LARGEST_SHARE / math.sqrt(serving.ratio)
     return cells, middle * cells.laws.mean / serving.mean
 
 
-def design_cells(
-    full: float, k: int, population: int, budget: float, factors: Factors = AS_OBSERVED
-) -> Cells:
+def design_cells(full: float, function: ExposureFunction, budget: float) -> Cells:
     """Return the counts that a design of `full` users sees, or of as few as say the same."""
-    mean = useful_mean(
-        full,
-        k=k,
-        population=population,
-        budget=budget,
-        factors=factors,
-        largest_count=_LARGEST_COUNT,
-    )
-    return Cells.of(
-        poisson_laws(mean=mean, k=k, population=population, budget=budget, factors=factors)
-    )
+    mean = useful_mean(full, function, budget, _LARGEST_COUNT)
+    return Cells.of(poisson_laws(mean, function, budget))
 
 
 @lru_cache(maxsize=64)
 def _base(
-    serving: Serving,
-    k: int,
-    population: int,
-    budget: float,
-    factors: Factors,
-    *,
-    sign: Sign,
-    log_term: float,
+    serving: Serving, function: ExposureFunction, budget: float, *, sign: Sign, log_term: float
 ) -> Base:
     """Design a base; it follows from the question alone."""
-    cells, share = base_cells(serving, k, population, budget, factors)
+    cells, share = base_cells(serving, function, budget)
     return design_base(
         cells,
         sign=sign,
         budget=budget,
         log_term=log_term,
         share=share,
-        monotone=sign < 0 or population <= _FREE_FROM * cells.laws.mean,
+        monotone=sign < 0 or function.population <= _FREE_FROM * cells.laws.mean,
     )
 
 

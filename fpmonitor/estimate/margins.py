@@ -133,10 +133,10 @@ def _corrected_exposure(laws: PoissonLaws, sign: Sign) -> NDArray[np.float64]:
 
     A biased `p F` consists of `p F` at larger and smaller shares, and of a constant.
     """
-    means, exposure, most = laws.means[1:], laws.exposure[sign][1:], laws.factors[1]
+    means, exposure, most = laws.means[1:], laws.exposure[sign][1:], laws.function.factors[1]
     p = np.minimum(means / laws.mean, 1.0)
     slack = means[1:] * np.maximum(exposure[:-1] - exposure[1:], 0)  # F does not increase
-    bends = [_bend(factor * p, laws, sign) for factor in {*laws.factors}]
+    bends = [_bend(factor * p, laws, sign) for factor in {*laws.function.factors}]
     slack = np.minimum(slack, laws.mean * np.maximum.reduce(bends))
     margin = np.zeros(means.size)
     margin[:-1] = slack / means[:-1]
@@ -151,7 +151,7 @@ def _bend(p: NDArray[np.float64], laws: PoissonLaws, sign: Sign) -> NDArray[np.f
 
     `(p F)'' = (k - 1) b (n p - k) / (p (1 - p))`, `b` the probability of `k - 1` hits in `n - 1`.
     """
-    n, k, low, high = laws.population, laws.k, p[:-1], p[1:]
+    n, k, low, high = laws.function.population, laws.function.k, p[:-1], p[1:]
     # p F is concave below k/n, where it may be above a chord, and convex beyond.
     pull = np.maximum(k - n * low if sign < 0 else n * high - k, 0)
     smooth = (pull > 0) & (high < 1)

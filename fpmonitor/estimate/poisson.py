@@ -40,6 +40,38 @@ _TAIL_SDS = 6.0
 SMALLEST_MOMENT = 1e-250  # far from underflow
 
 
+@dataclass(frozen=True, slots=True)
+class ExposureFunction:
+    """Probability of a user to be exposed, by the share of the user's value in the sample.
+
+    Attributes
+    ----------
+    k, population
+        Anonymity threshold and `n`, users.
+    factors
+        Least and largest factor by which a share of the population may differ from that of the
+        sample.
+    """
+
+    k: int
+    population: int
+    factors: Factors = AS_OBSERVED
+
+    def at(self, p: NDArray[np.float64]) -> dict[Sign, NDArray[np.float64]]:
+        """For each sign the `biased_exposure` at shares `p`."""
+        worst, least = (
+            biased_exposure(
+                p, k=self.k, population=self.population, factors=self.factors, sign=sign
+            )
+            for sign in (-1, 1)
+        )
+        return {-1: worst, 1: least}
+
+    def quantile(self, exposure: float) -> float:
+        """Share in the population of a value whose users are exposed with this probability."""
+        return float(scipy.special.betainccinv(self.k - 1, self.population - self.k + 1, exposure))
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PoissonLaws:
     """Distributions of the count of one value, for a grid of its probability.
@@ -52,15 +84,12 @@ class PoissonLaws:
     ----------
     mean
         `mu`, mean number of kept users.
-    k, population
-        Anonymity threshold and `n`, users.
-    factors
-        Least and largest factor by which a share of the population may differ from that of the
-        sample.
+    function
+        The question.
     means
         float64, shape (P,), increasing from 0 to `mu`: means `lambda = mu p`, users.
     exposure
-        For each sign, float64, shape (P,): `biased_exposure` at `p = means / mu`.
+        For each sign, float64, shape (P,): `function.at(means / mu)`.
     atoms
         float64, shape (A,): counts that carry the probability, users.
     weight_of_atom
@@ -73,9 +102,7 @@ class PoissonLaws:
     """
 
     mean: float
-    k: int
-    population: int
-    factors: Factors
+    function: ExposureFunction
     means: NDArray[np.float64]
     exposure: dict[Sign, NDArray[np.float64]]
     atoms: NDArray[np.float64]
@@ -90,24 +117,20 @@ class PoissonLaws:
         return np.exp(-self.means) + large
 
 
-def poisson_laws(
-    *, mean: float, k: int, population: int, budget: float, factors: Factors = AS_OBSERVED
-) -> PoissonLaws:
+def poisson_laws(mean: float, function: ExposureFunction, budget: float) -> PoissonLaws:
     """Tabulate the distributions of the count of one value.
 
     Parameters
     ----------
     mean
         `mu`, mean number of kept users, at most `useful_mean`.
-    k, population
-        Anonymity threshold and `n`, users.
+    function
+        The question.
     budget
         `Q*`, a share; values with an exposure probability far below it get weight 0.
-    factors
-        As in `PoissonLaws`.
     """
-    first, end = _decisive_counts(mean, k, population, budget, factors)
-    means = _grid_of_means(mean, k, population, first, end, factors=factors)
+    first, end = _decisive_counts(mean, function, budget)
+    means = _grid_of_means(mean, function, first, end)
     low = np.concatenate([_flat_bins(first), _free_bins(first, end)])
     high = np.append(low[1:], end) - 1
     at_low, at_high = _bin_rates(means, low, high)
@@ -116,11 +139,9 @@ def poisson_laws(
     weight = np.maximum(np.arange(low.size) - max(flat_bins - 1, 0), 0)
     return PoissonLaws(
         mean=mean,
-        k=k,
-        population=population,
-        factors=factors,
+        function=function,
         means=means,
-        exposure=_exposures(means / mean, k, population, factors),
+        exposure=function.at(means / mean),
         atoms=np.concatenate([low, high[wide]]).astype(np.float64),
         weight_of_atom=np.concatenate([weight, weight[wide]]),
         rates=np.hstack([at_low, at_high[:, wide]]),
@@ -141,17 +162,16 @@ def small_group_laws(k: int, population: int) -> PoissonLaws:
     """
     low = _free_bins(1, k)
     high = np.append(low[1:], k) - 1
-    means = _grid_of_means(float(population), k, population, 1, k)
+    function = ExposureFunction(k, population)
+    means = _grid_of_means(float(population), function, 1, k)
     at_low, at_high = _bin_rates(means, low, high)
     wide = high > low
     atoms = np.concatenate([low, high[wide]]).astype(np.float64)
     return PoissonLaws(
         mean=float(population),
-        k=k,
-        population=population,
-        factors=AS_OBSERVED,
+        function=function,
         means=means,
-        exposure=_exposures(means / population, k, population, AS_OBSERVED),
+        exposure=function.at(means / population),
         atoms=atoms,
         weight_of_atom=np.zeros(atoms.size, dtype=np.intp),
         rates=np.hstack([at_low, at_high[:, wide]]),
@@ -160,41 +180,18 @@ def small_group_laws(k: int, population: int) -> PoissonLaws:
 
 
 def useful_mean(
-    mean: float,
-    *,
-    k: int,
-    population: int,
-    budget: float,
-    factors: Factors = AS_OBSERVED,
-    largest_count: float = MAX_COUNT,
+    mean: float, function: ExposureFunction, budget: float, largest_count: float = MAX_COUNT
 ) -> float:
     """Mean number of users worth keeping: `mean`, or less where more would not sharpen anything."""
-    harmless = min(_exposure_quantile(_HARMLESS * budget, k, population) / factors[0], 1.0)
-    return min(mean, float(USERS_PER_MEMBER) * population, largest_count / harmless)
+    harmless = min(function.quantile(_HARMLESS * budget) / function.factors[0], 1.0)
+    return min(mean, float(USERS_PER_MEMBER) * function.population, largest_count / harmless)
 
 
-def _exposures(
-    p: NDArray[np.float64], k: int, population: int, factors: Factors
-) -> dict[Sign, NDArray[np.float64]]:
-    worst, least = (
-        biased_exposure(p, k=k, population=population, factors=factors, sign=sign)
-        for sign in (-1, 1)
-    )
-    return {-1: worst, 1: least}
-
-
-def _exposure_quantile(exposure: float, k: int, population: int) -> float:
-    """Probability of a value whose users are exposed with probability `exposure`."""
-    return float(scipy.special.betainccinv(k - 1, population - k + 1, exposure))
-
-
-def _decisive_counts(
-    mean: float, k: int, population: int, budget: float, factors: Factors
-) -> tuple[int, int]:
+def _decisive_counts(mean: float, function: ExposureFunction, budget: float) -> tuple[int, int]:
     """First count that may come from a value that is not surely exposed, end of those that may."""
-    least, most = factors
-    dangerous = mean * min(_exposure_quantile(_DANGEROUS, k, population) / most, 1.0)
-    harmless = mean * min(_exposure_quantile(_HARMLESS * budget, k, population) / least, 1.0)
+    least, most = function.factors
+    dangerous = mean * min(function.quantile(_DANGEROUS) / most, 1.0)
+    harmless = mean * min(function.quantile(_HARMLESS * budget) / least, 1.0)
     first = math.floor(dangerous - _TAIL_SDS * math.sqrt(dangerous))
     end = math.ceil(harmless + _TAIL_SDS * math.sqrt(harmless)) + 4
     return max(first, 1), end
@@ -221,28 +218,20 @@ def _free_bins(first: int, end: int) -> NDArray[np.int64]:
 
 
 def _grid_of_means(
-    mean: float,
-    k: int,
-    population: int,
-    first: int,
-    end: int,
-    *,
-    factors: Factors = AS_OBSERVED,
+    mean: float, function: ExposureFunction, first: int, end: int
 ) -> NDArray[np.float64]:
     """Means of the table: fine where the score or the exposure changes."""
-    smallest = 1e-5 * min(1.0, mean / population)
+    smallest = 1e-5 * min(1.0, mean / function.population)
     coarse = np.geomspace(smallest, mean, math.ceil(math.log(mean / smallest) / _COARSE_STEP) + 2)
     low = math.sqrt(max(first - _TAIL_SDS * math.sqrt(first), 0.05))
     high = math.sqrt(end + _TAIL_SDS * math.sqrt(end))
     step = max(_ROOT_STEP, (high - low) / _MAX_ROOT_POINTS)
     counting = np.arange(low, high + step, step) ** 2
     steepest = mean * np.geomspace(
-        _exposure_quantile(1 - 1e-7, k, population),
-        _exposure_quantile(1e-7, k, population),
-        _EXPOSURE_POINTS,
+        function.quantile(1 - 1e-7), function.quantile(1e-7), _EXPOSURE_POINTS
     )
     # a biased exposure moves where a share is that far from these
-    steep = [steepest / factor for factor in {*factors}]
+    steep = [steepest / factor for factor in {*function.factors}]
     means = np.unique(np.concatenate([coarse, counting, *steep]))
     means = means[(means >= smallest) & (means < mean)]
     apart = np.diff(np.append(means, mean)) > _SMALLEST_STEP * means

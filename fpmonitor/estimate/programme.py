@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.poisson import PoissonLaws
 
-_EVERY, _POINTS = 3, 500  # of the grid; the bound takes all of its points
+_EVERY, _POINTS = 2, 1000  # of the grid; the bound takes all of its points
 _LARGEST_SCORE = 60.0  # tilted, of one value
 _LARGEST_EXPONENT = 600.0
 _MOST_STEPS = 200
-_GAP, _VIOLATION = 5e-3, 0.02  # in prices
+_GAP, _VIOLATION = 2e-3, 0.02  # in prices
+_STRAYED = 10.0  # times the gap; to go back to the conditions earlier takes twice the steps
 _TO_THE_BORDER = 0.995
 _SHORTER, _MOST_SHORTENINGS = 0.6, 25
 _RAREST_MEMBER = 1e-3  # the reference law starts at this many users of the population
@@ -61,7 +62,7 @@ def sharpest_weights(
 
 def reference_law(laws: PoissonLaws) -> NDArray[np.float64]:
     """Shares of users with values at the means of the grid, log-uniform, shape (P,)."""
-    rarest = _RAREST_MEMBER * laws.mean / laws.population
+    rarest = _RAREST_MEMBER * laws.mean / laws.function.population
     shares = np.gradient(np.log(laws.means[1:])) * (laws.means[1:] >= rarest)
     return np.append(_RARE_SHARE, (1 - _RARE_SHARE) * shares / shares.sum())
 
@@ -84,14 +85,11 @@ class _Programme:
     price: float
     monotone: bool
     basis: NDArray[np.float64] = field(init=False)
-    unit: NDArray[np.float64] = field(init=False)
+    exponent: NDArray[np.float64] = field(init=False)
     start: NDArray[np.float64] = field(init=False)
     mean_score: NDArray[np.float64] = field(init=False)
     rows: NDArray[np.float64] = field(init=False)
     offset: NDArray[np.float64] = field(init=False)
-    atoms: NDArray[np.float64] = field(init=False)
-    weight_of_atom: NDArray[np.intp] = field(init=False)
-    first_atom: NDArray[np.intp] = field(init=False)
     rates: NDArray[np.float64] = field(init=False)
     means: NDArray[np.float64] = field(init=False)
     unweighted: NDArray[np.float64] = field(init=False)
@@ -102,30 +100,27 @@ class _Programme:
         last = laws.means.size - 1
         chosen = np.unique(np.append(np.arange(0, last, max(_EVERY, last // _POINTS)), last))
         size = laws.starts.size - 1
-        order = np.argsort(laws.weight_of_atom, kind="stable")
-        self.atoms, self.weight_of_atom = laws.atoms[order], laws.weight_of_atom[order]
-        self.first_atom = np.searchsorted(self.weight_of_atom, np.arange(size))
-        self.rates, self.means = laws.rates[np.ix_(chosen, order)], laws.means[chosen]
+        self.rates, self.means = laws.rates[chosen], laws.means[chosen]
         self.exposure = laws.exposure[self.sign][chosen]
         self.unweighted = laws.unweighted[chosen]
-        by_weight = self._by_weight((reference_law(laws) @ laws.rates)[order] * self.atoms)
+        by_atom = (reference_law(laws) @ laws.rates) * laws.atoms
         first = np.interp(laws.starts[:-1], laws.means, laws.exposure[self.sign])
         first[0] = 1.0
         ends = (laws.starts[1:] - 1).astype(np.float64)
-        weights = self._best_tilt(first, by_weight) * first
+        weights = self._best_tilt(first[laws.weight_of_atom], by_atom) * first
         largest = max(_LARGEST_SCORE, 2 * float(np.abs(weights * ends).max()))
         unit = float(weights[0])
         # Monotone weights by their drops: by the weights themselves Newton's method stalls.
         if self.monotone:
-            self.unit = np.full(size, unit)
             self.basis = np.triu(np.ones((size, size))) * unit
             weights = np.maximum.accumulate(weights[::-1])[::-1]
             weights = weights + 1e-3 * unit * np.linspace(1, 0.5, size)
             shape = np.eye(size)
         else:
-            self.unit = unit * ends[0] / ends
-            self.basis = np.diag(self.unit)
+            self.basis = np.diag(unit * ends[0] / ends)
             shape = np.empty((0, size))
+        by_weight = self.basis[laws.weight_of_atom]
+        self.exponent = self.sign * laws.atoms[:, np.newaxis] * by_weight
         box = (ends / largest)[:, np.newaxis] * self.basis
         points = self.means.size
         self.rows = np.zeros((points + len(shape) + 2 * size + 1, size + 2))
@@ -134,21 +129,16 @@ class _Programme:
         self.rows[-1, size] = self.sign
         self.offset = np.zeros(len(self.rows))
         self.offset[-1 - 2 * size : -1] = 1.0
-        self.mean_score = by_weight @ self.basis / self.price
+        self.mean_score = by_atom @ by_weight / self.price
         parameters = np.linalg.solve(self.basis, weights)
         self.start = self._with_line(np.concatenate([parameters, [0.0, 0.0]]))
 
-    def _by_weight(self, by_atom: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum over the atoms of each weight, along the last axis."""
-        sums: NDArray[np.float64] = np.add.reduceat(by_atom, self.first_atom, axis=-1)
-        return sums
-
-    def _best_tilt(self, weights: NDArray[np.float64], by_weight: NDArray[np.float64]) -> float:
-        """Tilt of given weights with the best certified share, without margins."""
+    def _best_tilt(self, weights: NDArray[np.float64], by_atom: NDArray[np.float64]) -> float:
+        """Tilt of given weights at the atoms with the best certified share, without margins."""
         best, chosen = -np.inf, 1.0
-        mean = float(by_weight @ weights)
+        mean = float(by_atom @ weights)
         for tilt in np.geomspace(1e-3, 8, 40):
-            exponents = self.sign * tilt * self.atoms * weights[self.weight_of_atom]
+            exponents = self.sign * tilt * self.laws.atoms * weights
             if np.abs(exponents).max() > _LARGEST_EXPONENT:
                 break
             level = self._level(self._bounds(exponents)[0])
@@ -184,9 +174,7 @@ class _Programme:
     def state(self, x: NDArray[np.float64]) -> _State:
         """Evaluate all conditions."""
         size, points = x.size - 2, self.means.size
-        weights = self.basis @ x[:size]
-        exponents = self.sign * self.atoms * weights[self.weight_of_atom]
-        exponents = np.minimum(exponents, _LARGEST_EXPONENT)
+        exponents = np.minimum(self.exponent @ x[:size], _LARGEST_EXPONENT)
         bounds, moments, powers = self._bounds(exponents)
         left = self.offset + self.rows @ x
         left[:points] -= bounds / self.price
@@ -194,11 +182,8 @@ class _Programme:
 
     def gradient(self, state: _State) -> NDArray[np.float64]:
         """Gradients of all bounds at the grid points by the parameters, in prices, shape (P, W)."""
-        gradient = self._by_weight(self.rates * (self.sign * self.atoms * state.powers))
+        gradient = self.rates @ (self.exponent * state.powers[:, np.newaxis])
         gradient /= self.price * state.moments[:, np.newaxis]
-        if self.monotone:
-            np.cumsum(gradient, axis=1, out=gradient)
-        gradient *= self.unit
         return gradient
 
     def system(
@@ -210,8 +195,7 @@ class _Programme:
     ) -> NDArray[np.float64]:
         """Matrix of Newton's method: of the conditions, whose gradients are `rows`, and curvature.
 
-        The second derivatives of a bound are a diagonal matrix of the weights, less its gradient
-        times itself.
+        The second derivatives of a bound are those of its moment, less its gradient times itself.
         """
         by_row = dual / slack
         matrix = np.empty((rows.shape[1],) * 2)
@@ -221,9 +205,8 @@ class _Programme:
         by_row[:points] -= dual[:points] * self.means * self.price
         inner = rows[:, :-2]
         matrix[:-2, :-2] = (inner * by_row[:, np.newaxis]).T @ inner
-        second = (dual[:points] / state.moments) @ self.rates * self.atoms**2 * state.powers
-        diagonal = self._by_weight(second) / self.price
-        matrix[:-2, :-2] += (self.basis.T * diagonal) @ self.basis
+        second = (dual[:points] / state.moments) @ self.rates * state.powers / self.price
+        matrix[:-2, :-2] += (self.exponent.T * second) @ self.exponent
         return matrix
 
     def achieved(self, x: NDArray[np.float64], state: _State) -> float:
@@ -270,8 +253,8 @@ class _Programme:
             x = x + length * move
             slack, dual = slack + length * slack_move, dual + length * dual_move
             centring = 0.1 if length > 0.7 else 0.3 if length > 0.2 else 0.7
-            if np.abs(state.left - slack).max() > 0.3 * float(dual @ slack) + 0.03:
-                centring = 1.0  # first back to the conditions
+            if np.abs(state.left - slack).max() > _STRAYED * float(dual @ slack) + 1:
+                centring = 1.0
             achieved = self.achieved(x, state)
             if self.sign * (best - achieved) > 0:
                 best, kept = achieved, x

@@ -40,6 +40,15 @@ def test_a_bias_is_assumed_said_checked_and_proved_and_its_limit_is_told(
     assert "sample" not in json.loads(usual.read_text())["policy"]
     assert run([*asked, "--bias", str(tolerated), "-o", str(biased)]) == 0
     capsys.readouterr()
+    assert run(["audit", "certificate", str(usual), "--db", db]) == 0
+    found = [row["claim"] for row in json.loads(capsys.readouterr().out)]
+    assert found[-2:] == [f"{claim}, bias {tolerated:g}" for claim in ("proof of allow", "allow")]
+    for claimed in (1.3, 1.03):  # more than the sample bears, and what was never tried
+        content = json.loads(usual.read_text())
+        content["bias_tolerated"] = [claimed]
+        more.write_text(json.dumps(content))
+        assert run(["audit", "certificate", str(more), "--db", db]) == 1
+    capsys.readouterr()
     decision = read_decision(biased)
     assert decision.allow == plain.allow
     assert decision.policy.sample.bias == tolerated

@@ -24,7 +24,7 @@ from fpmonitor.estimate.looks import (
     universe_of,
 )
 from fpmonitor.estimate.margins import Cells
-from fpmonitor.estimate.poisson import poisson_laws, useful_mean
+from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, useful_mean
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -157,9 +157,9 @@ def test_bounds_of_any_weights_hold_between_the_grid_points_and_need_their_margi
         mean, k = 10 ** rng.uniform(1, 5), int(rng.choice([2, 5, 50]))
         population = k + int(10 ** rng.uniform(1, 7))
         budget = float(rng.choice([1e-3, 0.05, 0.5]))
-        mean = useful_mean(mean, k=k, population=population, budget=budget, largest_count=2_000)
+        mean = useful_mean(mean, ExposureFunction(k, population), budget, largest_count=2_000)
         factors = ((1.0, 1.0), (0.9, 0.9), (0.8, 1.2), (0.25, 4.0))[case % 4]
-        laws = poisson_laws(mean=mean, k=k, population=population, budget=budget, factors=factors)
+        laws = poisson_laws(mean, ExposureFunction(k, population, factors), budget)
         size = laws.starts.size - 1
         shapes = [
             np.sort(rng.random(size))[::-1],
