@@ -402,7 +402,8 @@ def recheck(
     PolicyError
         The policy asks more than the current data can carry.
     """
-    judge = Judge.of(decision, source.users)
+    # never by the tests that the file holds: those of another delta, or of others' making
+    judge = Judge(_designed(decision, source.users))
     return {
         apis: judge.verdict(
             len(apis), source.spectrum(apis), None if least is None else least.spectrum(apis)
@@ -422,19 +423,17 @@ class Judge(NamedTuple):
 
     @classmethod
     def of(cls, decision: Decision, users: int) -> Judge:
-        """Make the tests.
+        """Take the tests that the decision holds, if they are for so many users, or make them.
 
         Raises
         ------
         PolicyError
             The policy asks more than so many users can carry.
         """
-        proof, policy = decision.proof, decision.policy
-        most = len(policy.candidates)
+        proof, most = decision.proof, len(decision.policy.candidates)
         if proof and users == decision.users and len(proof["allow"]["limits"]) > most:
             return cls(_tests_of(proof))
-        level = decision.level or policy.delta
-        return cls(_tests(policy, decision.setting, users, decision.universe, level))
+        return cls(_designed(decision, users))
 
     def verdict(
         self, size: int, spectrum: CountSpectrum, least: CountSpectrum | None = None
@@ -506,6 +505,13 @@ def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
         "of the certificate",
         hint="a larger --population, a smaller --k or a window of fewer users decides",
     )
+
+
+def _designed(decision: Decision, users: int) -> Tests:
+    """Design the tests of a decision for a number of users."""
+    policy = decision.policy
+    level = decision.level or policy.delta
+    return _tests(policy, decision.setting, users, decision.universe, level)
 
 
 def _tests_of(proof: Proof) -> Tests:

@@ -24,7 +24,14 @@ from fpmonitor.render.decisions import (
     headline,
     tolerance,
 )
-from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
+from fpmonitor.render.figures import (
+    of_curve,
+    of_exposures,
+    of_ranking,
+    of_tolerance,
+    of_trend,
+    of_trust,
+)
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html
 
@@ -67,6 +74,7 @@ def write_html(findings: Findings) -> str:
         ("trust", "The price of trust", _trust(findings)),
         ("more", "What one more API would cost", _one_more(findings)),
         ("border", "All that is allowed", _border(findings.decision)),
+        ("bias", "How biased the sample may be", _tolerance(findings.decision)),
         ("time", "Over time", _trend(findings.trend)),
         ("demand", "What scripts read", _demand(findings.demand)),
         ("coverage", "What products can carry out", _coverage(findings.coverage)),
@@ -82,7 +90,7 @@ def write_html(findings: Findings) -> str:
         if body
     )
     decision = findings.decision
-    told = (decision.guarantee, drawn(decision), tolerance(decision))
+    told = (decision.guarantee, drawn(decision))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
@@ -221,6 +229,11 @@ def _border(decision: Decision) -> str:
         f'<caption>Largest allowed sets</caption><thead><tr><th scope="col">set</th>{head}'
         f'<th scope="col">APIs</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     )
+
+
+def _tolerance(decision: Decision) -> str:
+    figure = of_tolerance(decision)
+    return "" if figure is None else f"<p>{escape(tolerance(decision))}</p>{_figure(figure)}"
 
 
 def _trend(trend: TrendReport | None) -> str:
