@@ -71,7 +71,7 @@ def decide_sets(
     must, never, weights
         See `decide.utility.recommend`; APIs as in `candidates`.
     options
-        `time_limit`, `max_size`, `forecast`, `tolerance`, `progress`, `known`: see
+        `time_limit`, `max_size`, `max_sets`, `forecast`, `tolerance`, `progress`, `known`: see
         `decide.deciding.decide`.
 
     Raises

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,6 +71,19 @@ class Shown:
     def show(self, answer: Output) -> None:
         """Write an answer."""
         show(answer, self.output_format, self.output)
+
+
+@contextmanager
+def ending_as_interrupted() -> Iterator[None]:
+    """Take the request to end (SIGTERM) as an interrupt (Ctrl-C): what is done by then is kept."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from fpmonitor.cli.options import (
     REGISTER,
     AskedOfSample,
 )
-from fpmonitor.cli.output import Shown, note, progress_line
+from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_line
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import TransformedUsers, note_coverage, note_view
 from fpmonitor.decide.decision import Decision, Setting, read_decision
@@ -195,6 +195,15 @@ def decide(
     max_size: Annotated[
         int | None, typer.Option("--max-size", help="Only search sets of at most this many APIs.")
     ] = None,
+    max_sets: Annotated[
+        int | None,
+        typer.Option(
+            "--max-sets",
+            help="How many sets each list holds at most.",
+            show_default="all; 500 of more than 25 candidates",
+            min=1,
+        ),
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -216,7 +225,7 @@ def decide(
             raise InputError("--budget: is needed to decide")
         questions(db=users.db, shown=shown)
         return 0
-    with users.open() as monitor, progress_line(quiet) as progress:
+    with users.open() as monitor, progress_line(quiet) as progress, ending_as_interrupted():
         progress("preparing")
         names = None if candidates is None else split_names(candidates)
         population = monitor.population()
@@ -237,6 +246,7 @@ def decide(
             never=split_names(never),
             time_limit=time_limit,
             max_size=max_size,
+            max_sets=max_sets,
             forecast=forecast,
             tolerance=tolerance,
             progress=progress,

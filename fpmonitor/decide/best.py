@@ -14,11 +14,12 @@ import time
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fpmonitor.decide.effort import OutOfTimeError
 from fpmonitor.decide.refinement import refinement_of
-from fpmonitor.decide.search import mask, positions
+from fpmonitor.decide.search import check_names, mask, positions
+from fpmonitor.decide.utility import checked_weights
 from fpmonitor.errors import EngineLostError
 from fpmonitor.population.memory import MemorySource
 
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 _DIVERSE = 10  # sets, each made to differ from those before it
 _AGAIN = 0.6  # of its weight, what an API counts for each of them that holds it
-_EXCHANGING, _ENDING = 0.1, 0.15  # shares of the time: for exchanges, for the least exposing
+_PLAIN = 2500  # sets evaluated for one doll, before dolls within it are made
+_EXCHANGING, _ENDING = 0.1, 0.1  # shares of the time: for exchanges, for the least exposing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +97,17 @@ def best_set(
 
     Raises
     ------
+    UnknownNameError, InputError
+        An API that the source does not have, or that is both in `must` and `never`; a weight that
+        is negative or not finite.
     EngineLostError
         The engine that holds the users was lost before anything was proven.
     """
+    check_names(source, must, never)
+    checked = checked_weights(weights)
     apis = [api for api in source.apis if api not in never]
     base = mask(apis.index(api) for api in must)
-    exact = [Fraction(weights.get(api, 1.0)) for api in apis]
+    exact = [Fraction(checked.get(api, 1.0)) for api in apis]
     scale = math.lcm(*(weight.denominator for weight in exact))
     if isinstance(source, MemorySource):
         source = source.restricted(apis)
@@ -235,9 +242,8 @@ class _Search:
                 if time.monotonic() >= until:
                     return
                 others = [other for other in self._order if other != column]
-                members = self.grown(tried ^ 1 << column, others, self.weights)
-                if self.weight(members) > self.weight(tried):
-                    self.note(members)
+                self.offer(self.grown(tried ^ 1 << column, others, self.weights))
+                if tried != self.found[0]:
                     break
 
     def grown(self, members: int, columns: Sequence[int], weights: Sequence[float]) -> int:
@@ -275,6 +281,11 @@ class _Search:
         self.found.insert(0 if better else len(self.found), members)
         self.tell()
 
+    def offer(self, members: int) -> None:
+        """Keep a passing set if it is the best."""
+        if self.weight(members) > self.weight(self.found[0]):
+            self.note(members)
+
     def tell(self) -> None:
         """Say anew how far the search is."""
         best, bound = (
@@ -298,8 +309,21 @@ class _Search:
         return [column for column, score in zip(columns, scores, strict=True) if score <= limit]
 
 
-class _ReachedError(Exception):
-    """A doll weighs as much as it can."""
+class _TooHardError(Exception):
+    """A doll takes more than a plain search."""
+
+
+class _Part(NamedTuple):
+    """The sets that hold `members`, a passing set and the base of `data`, and some of `columns`.
+
+    `most` tells for each column what no passing set of it and the columns before it weighs more
+    than, beside `members`.
+    """
+
+    data: Refinement
+    members: int
+    columns: list[int]
+    most: Mapping[int, int]
 
 
 class _Dolls:
@@ -308,9 +332,7 @@ class _Dolls:
     def __init__(self, search: _Search, order: Sequence[int]) -> None:
         self.values = [0]
         self._search, self._order = search, order
-        self._place = {column: place for place, column in enumerate(order, 1)}
-        self._until = self._most = 0.0
-        self._value = self._best = 0
+        self._until = self._evaluations = math.inf
 
     def run(self, until: float) -> None:
         """Make dolls until they are done, or the best set is proven, or time is up."""
@@ -319,59 +341,85 @@ class _Dolls:
             for place in range(len(self.values) - 1, len(self._order)):
                 if self._search.proven:
                     return
-                self._make(self._order[place], self._order[:place])
-                self.values.append(self._value)
+                self.values.append(self._made(self._order[place], self._order[:place]))
                 self._search.tell()
         except OutOfTimeError:
-            self._value = self.values[-1]
-
-    def _make(self, column: int, before: Sequence[int]) -> None:
-        search, weight = self._search, self._search.weights[column]
-        self._most = self._value + weight
-        held = mask([column, *before])
-        free = search.compatible(1 << column, before)
-        try:
-            for members in search.found:
-                self._note(members & held)
-            if weight + self._ceilings(free)[-1] > self._value:
-                self._note(search.grown(1 << column, free, search.weights))
-                self._explore(search.root.joined(column), 1 << column, weight, free)
-        except _ReachedError:
             pass
 
-    def _note(self, members: int) -> None:
-        """Take a passing set of the columns so far for the doll if it weighs more."""
-        weight = self._search.weight(members)
-        if weight > self._value:
-            self._value = weight
-            if weight > self._search.weight(self._search.found[0]):
-                self._search.note(members)
-            if weight >= self._most:
-                raise _ReachedError
+    def _made(self, column: int, before: Sequence[int]) -> int:
+        """Make the doll of one column more."""
+        search, weight, last = self._search, self._search.weights[column], self.values[-1]
+        held, free = mask([column, *before]), search.compatible(1 << column, before)
+        value = max(last, *(search.weight(members & held) for members in search.found))
+        most = dict(zip(before, self.values[1:], strict=True))
+        if value < last + weight and weight + self._ceilings(free, most)[-1] > value:
+            members = search.grown(1 << column, free, search.weights)
+            search.offer(members)
+            value = max(value, search.weight(members))
+            part = _Part(search.root.joined(column), 1 << column, free, most)
+            floor, top = value - weight, last
+            self._evaluations = search.evaluated + _PLAIN
+            try:
+                value = weight + self._gained(part, floor, top)
+            except _TooHardError:
+                self._evaluations = math.inf
+                value = weight + self._gained(part, floor, top, by_dolls=True)
+        return min(value, last + weight)
 
-    def _ceilings(self, columns: Sequence[int]) -> list[int]:
-        """Weights that no passing set of the first of `columns` exceeds, for none, one, two..."""
-        ceilings = [0]
-        for column in columns:
-            weight = ceilings[-1] + self._search.weights[column]
-            ceilings.append(min(weight, self.values[self._place[column]]))
-        return ceilings
-
-    def _explore(self, data: Refinement, members: int, weight: int, columns: list[int]) -> None:
-        """Look for a set that weighs more than the doll: `members` and some of `columns`."""
+    def _gained(self, part: _Part, floor: int, top: int, *, by_dolls: bool = False) -> int:
+        """Weight of the best columns that join, if it exceeds `floor`; `top` and more is enough."""
         if time.monotonic() >= self._until:
             raise OutOfTimeError
         search, weights = self._search, self._search.weights
-        data, _ = data.narrowed(columns)
-        passing = search.passing(data, members, columns)
+        if floor >= top or not part.columns:
+            return floor
+        if search.evaluated > self._evaluations:
+            raise _TooHardError
+        data, _ = part.data.narrowed(part.columns)
+        passing = search.passing(data, part.members, part.columns)
+        part = _Part(data, part.members, passing, part.most)
         heaviest = max(passing, key=weights.__getitem__, default=None)
-        self._note(members if heaviest is None else members | 1 << heaviest)
-        ceilings = self._ceilings(passing)
+        if heaviest is not None:
+            search.offer(part.members | 1 << heaviest)
+            floor = max(floor, weights[heaviest])
+        if by_dolls:
+            return self._gained_by_dolls(part, floor, top)
+        ceilings = self._ceilings(passing, part.most)
         for place in reversed(range(len(passing))):
-            if weight + ceilings[place + 1] <= self._value:
-                return
-            column = passing[place]
-            rest = search.compatible(1 << column, passing[:place])
-            joined = weight + weights[column]
-            if rest and joined + self._ceilings(rest)[-1] > self._value:
-                self._explore(data.joined(column), members | 1 << column, joined, rest)
+            if floor >= top or ceilings[place + 1] <= floor:
+                break
+            floor = self._gained_with(part, place, floor, top)
+        return floor
+
+    def _gained_by_dolls(self, part: _Part, floor: int, top: int) -> int:
+        """Make dolls of the columns that join: they cut off far more, but all have to be made."""
+        own: dict[int, int] = {}
+        within, value = part._replace(most=own), 0
+        for place, column in enumerate(part.columns):
+            weight = self._search.weights[column]
+            highest = min(value + weight, part.most[column])
+            value = min(max(value, weight), highest)
+            value = own[column] = self._gained_with(within, place, value, highest)
+            rest = self._ceilings(part.columns[place + 1 :], part.most, value)
+            if value >= top or rest[-1] <= floor:
+                break
+        return max(value, floor)
+
+    def _gained_with(self, part: _Part, place: int, floor: int, top: int) -> int:
+        """Return what is gained by sets of which the column at a place is the last."""
+        search, column = self._search, part.columns[place]
+        weight = search.weights[column]
+        rest = search.compatible(1 << column, part.columns[:place])
+        if floor >= top or weight + self._ceilings(rest, part.most)[-1] <= floor:
+            return floor
+        joined = _Part(part.data.joined(column), part.members | 1 << column, rest, part.most)
+        return weight + self._gained(joined, floor - weight, top - weight)
+
+    def _ceilings(
+        self, columns: Iterable[int], most: Mapping[int, int], value: int = 0
+    ) -> list[int]:
+        """Weights that no passing set of none, one, two... of `columns` exceeds, after `value`."""
+        ceilings = [value]
+        for column in columns:
+            ceilings.append(min(ceilings[-1] + self._search.weights[column], most[column]))
+        return ceilings

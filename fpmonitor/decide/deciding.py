@@ -27,6 +27,7 @@ from fpmonitor.population.views import View
 
 MANY = 25  # candidates, above which the best set is searched before the borders
 _SECONDS = 60.0  # that a search of more candidates takes where no limit is given
+_LISTED = 500  # sets of each list of so many candidates
 _BEST, _POSSIBLE = 0.7, 0.7  # shares of the time that is left, for the two bounds
 _BIASES = (1.02, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
@@ -54,6 +55,7 @@ def decide(
     never: Iterable[str] = (),
     time_limit: float | None = None,
     max_size: int | None = None,
+    max_sets: int | None = None,
     forecast: bool = False,
     tolerance: bool = False,
     progress: Callable[[str], None] | None = None,
@@ -86,6 +88,10 @@ def decide(
     time_limit, max_size
         Seconds and number of APIs at which the search stops; what is proven stays valid. Of more
         than `MANY` candidates, a minute by default.
+    max_sets
+        How many sets each list holds at most; by default all, of more than `MANY` candidates 500.
+        Lists that were cut are not complete: first come the recommended set, some that differ from
+        it and those of the greatest utility, and the smallest that are not allowed.
     forecast
         Say for each undecided set how many users would decide it.
     tolerance
@@ -142,6 +148,11 @@ def decide(
     sought = _Sought(weights=weights, must=must, never=never, max_size=max_size, best_first=many)
     found = _search(source, tests, sought, known=proven, effort=effort)
     borders, best = found.borders, recommend(found.borders.allow, weights=weights)
+    bound = best.weight if borders.complete else found.bound
+    if max_sets is None and many:
+        max_sets = _LISTED
+    if max_sets is not None:
+        borders = _cut(borders, max_sets, first=[best.apis, *found.diverse], weights=weights)
     undecided = _without_empty(borders.undecided)
     expected = _forecast(source, policy, universe, level, undecided) if forecast else None
     decided = Decision(
@@ -162,7 +173,7 @@ def decide(
         undecided=undecided,
         recommended=best.apis,
         utility=best.weight,
-        utility_bound=best.weight if borders.complete else found.bound,
+        utility_bound=bound,
         utility_possible=found.possible,
         complete=borders.complete,
         evaluated=found.evaluated,
@@ -247,13 +258,15 @@ class _Sought:
 class _Found(NamedTuple):
     """Borders; what no allowed set and what no set within the budget exceeds; sets evaluated.
 
-    The weights are null where nobody asked for them and the borders are complete.
+    The weights are null where nobody asked for them and the borders are complete. `diverse` are
+    allowed sets that differ, where the best one was searched.
     """
 
     borders: Borders
     bound: float | None
     possible: float | None
     evaluated: int
+    diverse: Sequence[ApiSet]
 
 
 def _search(
@@ -261,13 +274,14 @@ def _search(
 ) -> _Found:
     """Search the borders; of many APIs the best set before, and what none exceeds."""
     bound = possible = None
-    evaluated = 0
+    evaluated, diverse = 0, list[ApiSet]()
     if sought.best_first:
         best_of = partial(
             best_set, source, weights=sought.weights, must=sought.must, never=sought.never
         )
         best = best_of(tests.allow, tests.allow.limits.tolist(), effort=effort, share=_BEST)
         bound, blocked, evaluated = best.bound, list[ApiSet](), best.evaluated
+        diverse = best.sets
         if tests.refute is None:
             possible, blocked = best.bound, best.refused
         elif tests.refute.monotone:
@@ -298,7 +312,29 @@ def _search(
             bound = sought.bound(source.apis, [*borders.block, *borders.undecided])
         if possible is None:
             possible = sought.bound(source.apis, borders.block)
-    return _Found(borders, bound, possible, evaluated + borders.evaluated)
+    return _Found(borders, bound, possible, evaluated + borders.evaluated, diverse)
+
+
+def _cut(
+    borders: Borders, most: int, *, first: Sequence[ApiSet], weights: Mapping[str, float]
+) -> Borders:
+    """Keep so many sets of each list: of the allowed ones `first`, of the others the smallest."""
+
+    def utility(apis: ApiSet) -> float:
+        return math.fsum(weights.get(api, 1.0) for api in apis)
+
+    def cut(sets: Sequence[ApiSet]) -> list[ApiSet]:
+        return sorted(sorted(sets, key=lambda apis: (len(apis), apis))[:most])
+
+    best = sorted(borders.allow, key=lambda apis: (apis not in first, -utility(apis), apis))
+    longest = max(map(len, (borders.allow, borders.block, borders.undecided)))
+    return replace(
+        borders,
+        allow=sorted(best[:most]),
+        block=cut(borders.block),
+        undecided=cut(borders.undecided),
+        complete=borders.complete and longest <= most,
+    )
 
 
 def _forecast(

@@ -402,7 +402,7 @@ def search(
         The criteria allow and block the same set.
     """
     must, never, effort = sorted(set(must)), set(never), effort or Effort()
-    _check_names(source, must, never)
+    check_names(source, must, never)
     apis = [api for api in source.apis if api not in never]
     if min(len(allow.limits), len(block.limits)) <= len(apis):
         raise InputError(f"search: {len(apis)} APIs need {len(apis) + 1} limits")
@@ -433,7 +433,14 @@ def search(
     return _borders(apis, lower, upper)
 
 
-def _check_names(source: SpectrumSource, must: Iterable[str], never: Iterable[str]) -> None:
+def check_names(source: SpectrumSource, must: Iterable[str], never: Iterable[str]) -> None:
+    """Check that a source has the APIs that a search must and must not use, and none is in both.
+
+    Raises
+    ------
+    UnknownNameError, InputError
+        It is not so.
+    """
     for api in (*must, *never):
         if api not in source.apis:
             raise UnknownNameError("API", api, source.apis)

@@ -57,7 +57,7 @@ def recommend(
     InputError
         A weight that is negative or not finite, or an API in both `must` and `never`.
     """
-    weight_of = _checked(weights)
+    weight_of = checked_weights(weights)
     must, never = set(must), set(never)
     if must & never:
         raise InputError(f"{', '.join(sorted(must & never))}: both must and must not be in the set")
@@ -101,7 +101,7 @@ def weight_bound(
     InputError
         A weight that is negative or not finite.
     """
-    weight_of = _checked(weights)
+    weight_of = checked_weights(weights)
     gain = np.array([weight_of.get(api, 1.0) for api in candidates])
     place = {api: column for column, api in enumerate(candidates)}
     sets = [apis for apis in refused if place.keys() >= set(apis)]
@@ -128,7 +128,14 @@ def weight_bound(
     return float(gain.sum() if bound is None else min(gain.sum(), -bound))
 
 
-def _checked(weights: Mapping[str, float] | None) -> Mapping[str, float]:
+def checked_weights(weights: Mapping[str, float] | None) -> Mapping[str, float]:
+    """Return the weights, none where null.
+
+    Raises
+    ------
+    InputError
+        One is negative or not finite.
+    """
     for api, weight in (weights or {}).items():
         if not (math.isfinite(weight) and weight >= 0):
             raise InputError(f"weight of {api}: must be at least 0 and finite, got {weight}")

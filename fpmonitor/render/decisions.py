@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fpmonitor.render.tables import Cell
 
 _SHOWN_SETS = 5
+_SHOWN_PARTNERS = 3
 _COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
 _SHORT = {
     "exact": "yes",
@@ -65,13 +66,51 @@ def decision(decided: Decision, data: str = "") -> Output:
     return Output(
         preface=tuple(
             filter(
-                None, (answer(decided), decided.guarantee, drawn(decided), tolerance(decided), data)
+                None,
+                (
+                    answer(decided),
+                    bounds(decided),
+                    decided.guarantee,
+                    drawn(decided),
+                    tolerance(decided),
+                    data,
+                ),
             )
         ),
-        tables=[actions, sets],
+        tables=[actions, sets, *([conflicts(decided)] if decided.utility_possible else [])],
         rows=decided.rows(),
         document=decided.to_json(),
     )
+
+
+def conflicts(decided: Decision) -> Table:
+    """Return for each API that is not allowed alone, or with another, with how many and which."""
+    refused = [apis for apis in (*decided.block, *decided.undecided) if len(apis) <= 2]
+    partners: dict[str, set[str]] = {}
+    for apis in refused:
+        for api in apis:
+            partners.setdefault(api, set()).update(set(apis) - {api})
+    never = {apis[0] for apis in refused if len(apis) == 1}
+    hardest = sorted(partners, key=lambda api: (api not in never, -len(partners[api]), api))
+    free = len(decided.policy.candidates) - len(partners)
+    return Table(
+        title="APIs that are not allowed alone, and pairs that are not",
+        caption=(
+            f"As far as listed. {free:,} of {len(decided.policy.candidates):,} APIs are in no such "
+            "pair. These are pairs only: APIs without a conflict need not be allowed all together."
+        ),
+        columns=[Column("API"), Column("conflicts", "count"), Column("for example with")],
+        rows=[
+            (api, None, "never allowed")
+            if api in never
+            else (api, len(partners[api]), ", ".join(_hardest_of(partners[api], hardest)))
+            for api in hardest
+        ],
+    )
+
+
+def _hardest_of(partners: set[str], hardest: Sequence[str]) -> list[str]:
+    return [api for api in hardest if api in partners][:_SHOWN_PARTNERS]
 
 
 def called(entry: ApiAction) -> str:
@@ -108,6 +147,26 @@ def tolerance(decided: Decision) -> str:
     return (
         f"What a site may read stays allowed as long as no kind of user is more than {bias:g} "
         "times as frequent among the observed users as in the population, or the other way round."
+    )
+
+
+def bounds(decided: Decision) -> str:
+    """Say how much better than the recommended set any other may be, where that is not plain."""
+    if decided.utility is None or decided.utility_bound is None:
+        return ""
+    if decided.complete and decided.utility_possible is None:
+        return ""
+    weighs = f"The recommended set weighs {decided.utility:.6g}"
+    if decided.utility < decided.utility_bound:
+        weighs += f"; no allowed set weighs more than {decided.utility_bound:.6g}"
+    else:
+        weighs += ", and no allowed set more"
+    if decided.utility_possible is None or decided.policy.delta is None:
+        return f"{weighs}."
+    likely = 100 * (1 - decided.policy.delta)
+    return (
+        f"{weighs}. With probability at least {likely:.6g} %, no set within the budget weighs more "
+        f"than {decided.utility_possible:.6g}."
     )
 
 
@@ -174,11 +233,8 @@ def _users(number: int | None) -> str:
 
 def _borders_caption(decided: Decision) -> str:
     ending = "" if decided.complete else " The search was stopped early: more may be allowed."
-    if not decided.complete and decided.utility is not None and decided.utility_bound:
-        ending += (
-            f" The recommended set weighs {decided.utility:.6g}; no allowed set weighs more than "
-            f"{decided.utility_bound:.6g}. --resume goes on."
-        )
+    if not decided.complete:
+        ending += " --resume goes on."
     if decided.users_needed:
         ending += (
             " Users needed: on average, if one looks as they come in (all looks are covered) and "

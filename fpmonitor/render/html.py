@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 from fpmonitor.decide.guarantee import draws
 from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import WORDS_OF_APIS, names
-from fpmonitor.render.decisions import called, counted, data_line, drawn, headline, tolerance
+from fpmonitor.render.decisions import (
+    bounds,
+    called,
+    counted,
+    data_line,
+    drawn,
+    headline,
+    tolerance,
+)
 from fpmonitor.render.figures import (
     of_curve,
     of_exposures,
@@ -93,7 +101,7 @@ def write_html(findings: Findings) -> str:
         '<a class="skip" href="#main">To the findings</a>'
         f"<header><h1>{_TITLE}</h1>"
         f'<p class="lead">{escape(headline(decision))}</p>{chips(decision.recommended)}'
-        f"<p>{escape(counted(decision))}</p>"
+        f"<p>{escape(' '.join(filter(None, (counted(decision), bounds(decision)))))}</p>"
         f"<p>{escape(' '.join(filter(None, told)))}</p>"
         f"<p>{escape(_data(findings))}</p></header>"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'

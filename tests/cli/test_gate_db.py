@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import signal
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -96,3 +98,25 @@ def test_users_that_were_not_decided_on_answer_nothing(
     told = capsys.readouterr().err
     assert "does not hold the users that were decided on" in told
     assert "decide anew" in told
+
+
+def test_a_search_that_is_told_to_end_writes_what_it_has_proven(tmp_path: Path) -> None:
+    draw = random.Random(2)
+    rows = [{f"a{i:02d}": str(draw.randrange(3)) for i in range(40)} for _ in range(1500)]
+    db, file = stored(tmp_path, rows), tmp_path / "decision.json"
+    asked = ["--budget", "40%", "--k", "5", "--setting", "sample", "--time-limit", "20"]
+
+    def end() -> None:
+        while signal.getsignal(signal.SIGTERM) is not signal.default_int_handler:
+            time.sleep(0.01)
+        time.sleep(1.5)
+        signal.raise_signal(signal.SIGTERM)
+
+    threading.Thread(target=end, daemon=True).start()
+    assert run(["decide", "--db", db, *asked, "--quiet", "-o", str(file)]) == 0
+    decision = read_decision(file)
+    assert not decision.complete
+    assert decision.seconds < 10
+    assert decision.utility is not None
+    assert decision.utility_bound is not None
+    assert 0 < decision.utility <= decision.utility_bound

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from fpmonitor.decide import best as best_module
 from fpmonitor.decide.best import BestSet, best_set
 from fpmonitor.decide.deciding import decide
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.search import search
 from fpmonitor.decide.utility import recommend
+from fpmonitor.errors import InputError
 from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.render.decisions import decision as decision_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,8 +59,13 @@ def best_of(
     return best_set(source, criterion, limits, weights=utility, effort=effort, **asked)
 
 
-@pytest.mark.parametrize("must", [(), ("a03",), ("a01", "a06")])
-def test_the_best_set_is_the_one_of_the_complete_borders(must: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("must", "plain"), [((), 0), ((), 2500), (("a03",), 0), (("a01", "a06"), 9)]
+)
+def test_the_best_set_is_the_one_of_the_complete_borders(
+    must: tuple[str, ...], plain: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(best_module, "_PLAIN", plain)
     for seed in range(25):
         source, criterion, utility = question(seed)
         never = {"a05"} if seed % 2 else set[str]()
@@ -99,16 +107,36 @@ def test_the_bound_holds_wherever_the_search_is_stopped() -> None:
 
 
 def test_more_than_25_candidates_are_recommended_a_set_and_two_bounds() -> None:
-    source = devices(1, columns=30, rows=20_000)
-    policy = Policy(k=10, population=20_000, budget=0.05, delta=0.05, candidates=tuple(source.apis))
-    decision = decide(source, policy, seal="", time_limit=4)
+    source = devices(1, columns=30, rows=4_000)
+    policy = Policy(k=10, population=4_000, budget=0.05, delta=0.05, candidates=tuple(source.apis))
+    decision = decide(source, policy, seal="", time_limit=2)
     criteria = decision_criteria(
-        users=20_000, k=10, population=20_000, budget=0.05, delta=0.05, universe=30
+        users=4_000, k=10, population=4_000, budget=0.05, delta=0.05, universe=30
     )
     assert criteria.allow.holds(source.spectrum(decision.recommended), len(decision.recommended))
     assert decision.utility == len(decision.recommended)
     assert decision.utility_bound is not None
     assert decision.utility_possible is not None
-    assert decision.utility <= decision.utility_bound <= decision.utility_possible < 30
+    assert decision.utility <= decision.utility_bound <= decision.utility_possible <= 30
+    told = decision_output(decision).preface[1]
+    assert told.startswith(f"The recommended set weighs {decision.utility:g}")
+    assert told.endswith(
+        f"no set within the budget weighs more than {decision.utility_possible:g}."
+    )
+    pairs = decision_output(decision).tables[-1]
+    assert "pairs only" in pairs.caption
+    hardest, number, partners = next(row for row in pairs.rows if row[1])
+    refused = [apis for apis in decision.block + decision.undecided if hardest in apis]
+    assert number == sum(len(apis) == 2 for apis in refused)
+    assert all(tuple(sorted((hardest, one))) in refused for one in str(partners).split(", "))
+    assert max(map(len, (decision.allow, decision.block, decision.undecided))) <= 500
+    cut = decide(source, policy, seal="", time_limit=1, max_sets=3)
+    assert {len(cut.allow), len(cut.block), len(cut.undecided)} == {3}
+    assert not cut.complete
+    assert cut.recommended in cut.allow
+    with pytest.raises(InputError, match="both must and must not"):
+        decide(source, policy, seal="", must=["a03"], never=["a03"])
+    with pytest.raises(InputError, match="weight of a03"):
+        decide(source, policy, seal="", weights={"a03": -1.0})
     part = decide(source, policy, seal="", time_limit=0)
     assert (part.complete, part.utility_bound, part.utility_possible) == (False, 30, 30)
