@@ -349,10 +349,11 @@ class Monitor(Closing):
         population: int | None = None,
         delta: float = 0.05,
         missing: Missing = "value",
+        sample: SampleModel = PLAIN_DRAWS,
         **details: Any,
     ) -> list[ExposureReport]:
         """Estimate the exposure of API sets: see `answers.exposure.report_exposures`."""
-        question = Question(k, population, delta, missing)
+        question = Question(k, population, delta, missing, sample)
         return report_exposures(self.population(), question, sets, **details)
 
     def index(
@@ -363,9 +364,11 @@ class Monitor(Closing):
         population: int | None = None,
         delta: float = 0.05,
         missing: Missing = "value",
+        sample: SampleModel = PLAIN_DRAWS,
     ) -> ExposureIndex:
         """Hold the users in memory: exposure of any set of the candidates in milliseconds."""
-        return self.population().index(Question(k, population, delta, missing), candidates)
+        question = Question(k, population, delta, missing, sample)
+        return self.population().index(question, candidates)
 
     def rank(
         self,
@@ -377,9 +380,10 @@ class Monitor(Closing):
         population: int | None = None,
         delta: float = 0.05,
         missing: Missing = "value",
+        sample: SampleModel = PLAIN_DRAWS,
     ) -> Ranking:
         """Rank API sets by entropy and by exposure: see `answers.rank.rank_sets`."""
-        question = Question(k, population, delta, missing)
+        question = Question(k, population, delta, missing, sample)
         return rank_sets(self.population(), question, sets, size=size, candidates=candidates)
 
     def curve(
@@ -389,10 +393,11 @@ class Monitor(Closing):
         k: int = 10,
         delta: float = 0.05,
         missing: Missing = "value",
+        sample: SampleModel = PLAIN_DRAWS,
         show_counts_below_k: bool = False,
     ) -> CurveReport:
         """Draw the exposure curve of one API set: see `answers.curve.report_curve`."""
-        question = Question(k, delta=delta, missing=missing)
+        question = Question(k, delta=delta, missing=missing, sample=sample)
         return report_curve(
             self.population(), question, apis, show_counts_below_k=show_counts_below_k
         )
@@ -435,10 +440,11 @@ class Monitor(Closing):
         k: int = 10,
         population: int | None = None,
         delta: float = 0.05,
+        sample: SampleModel = PLAIN_DRAWS,
         most: int = 50,
     ) -> list[DemandLine]:
         """List API sets that scripts really read, those of the most sites, with their exposure."""
-        question = Question(k, population, delta)
+        question = Question(k, population, delta, sample=sample)
         demands = read_demand(self.database, by, most=most)
         has_users = self.database.rows("snapshot/last_batch")[0][0] > 0
         return report_demand(self.population() if has_users else None, question, demands)

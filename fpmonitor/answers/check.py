@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.decide import called_as, question_of, recheck_sets
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
+from fpmonitor.decide.guarantee import drawn_by_shares, draws
 from fpmonitor.decide.horizon import (
     CheckSlot,
     Evidence,
@@ -26,7 +27,9 @@ from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.evalues import LEAST_USERS, go_on, log_mean, window_test
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
+from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.population import Population
+from fpmonitor.population.sample import Drawn, sample_members
 from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
 from fpmonitor.results import Result
@@ -108,6 +111,8 @@ class CheckReport(Result):
         See `Alarm`; null where the window adds nothing to the runs.
     left_out
         Newer windows that were not checked, and why; others are not told.
+    drawn
+        Of how many the users of this check were drawn by shares; null where all count.
     """
 
     decision: Decision
@@ -123,6 +128,7 @@ class CheckReport(Result):
     new_users: bool | None = None
     alarm: Alarm | None = None
     left_out: tuple[LeftOut, ...] = ()
+    drawn: Drawn | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -137,17 +143,26 @@ class CheckReport(Result):
         delta = self.decision.policy.delta
         if delta is None:
             return "Exact, for the users of this check."
-        draws = "the users of each check are independent draws from one distribution"
+        sample = self.decision.policy.sample
+        provided = "the users of each check are independent draws from one distribution"
+        if sample != PLAIN_DRAWS:
+            provided = f"the users of each check and those of the population are {draws(sample)}"
+        if self.drawn is not None:
+            return (
+                f"With probability at least {1 - delta:.6g}, this check passes no set that is "
+                "above the budget; one of other users is another draw by the shares, and another "
+                f"test. Provided that {provided}. {drawn_by_shares(self.drawn)}"
+            )
         if self.place is None:
             return (
                 f"With probability at least {1 - delta:.6g}, no check of the growing data passes a "
-                f"set that is above the budget, however often it is made, provided that {draws}."
+                f"set that is above the budget, however often it is made, provided that {provided}."
             )
         if self.place.horizon is not None:
             return (
                 f"With probability at least {1 - delta:.6g}, none of the {self.place.horizon:,} "
                 "checks passes a set that is above the budget in the population of its users, "
-                f"provided that {draws} and that none was chosen for what was seen of them."
+                f"provided that {provided} and that none was chosen for what was seen of them."
             )
         chosen = (
             "" if self.period else " and that which users are checked does not follow from a look"
@@ -155,7 +170,7 @@ class CheckReport(Result):
         return (
             f"Of all passes of this list{_BY[self.period]}, on average at most {100 * delta:.6g} % "
             "are wrong, however long you go on, and so of all violations, provided that "
-            f"{draws}{chosen}."
+            f"{provided}{chosen}."
         )
 
     def listed(self) -> list[dict[str, Any]]:
@@ -184,6 +199,7 @@ class CheckReport(Result):
             "guarantee": self.guarantee,
             "new_users": self.new_users,
             "alarm": None if self.alarm is None else asdict(self.alarm),
+            **sample_members(PLAIN_DRAWS, self.drawn),
             "left_out": [
                 {
                     "since": window.since.isoformat(),
@@ -355,23 +371,24 @@ def _report(
 ) -> CheckReport:
     policy = decision.policy
     coverage = population.coverage(policy.candidates, policy.k)
+    asked = population.asked(question_of(decision), policy.candidates)
     return CheckReport(
         decision=decision,
         verdicts=verdicts,
-        limits=_limits(population, decision),
+        limits=_limits(asked, decision),
         lacking=tuple(api for api, share in coverage.items() if share is None),
         users=publishable_count(population.snapshot.users, policy.k, population.audience),
         since=population.window.since,
         until=population.window.until,
         place=slot,
         masked=population.masked(policy.candidates, policy.k),
+        drawn=asked.drawn,
     )
 
 
-def _limits(population: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:
+def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:
     """Limits of all listed sets, by the users of this check alone."""
     policy, sets = decision.policy, decision.allow
-    asked = population.asked(question_of(decision), policy.candidates)
     if not sets or asked.users < policy.k:
         return dict.fromkeys(sets, (0.0, 1.0))
     delta = decision.level or policy.delta

@@ -10,8 +10,11 @@ import numpy as np
 
 from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.disclosure import ToldSpectra, check_users, may_count_below
+from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_curve, gamma_dkw, limits_within
+from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS, SampleModel
 from fpmonitor.population.population import Population
+from fpmonitor.population.sample import Drawn, sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 
@@ -55,6 +58,8 @@ class CurveReport(Result):
         Increasing in the threshold; between two points the curve is that of the later one.
     masked
         APIs of the set whose volatile values the view masks.
+    sample, drawn
+        As of `ExposureReport`.
     """
 
     apis: tuple[str, ...]
@@ -62,6 +67,8 @@ class CurveReport(Result):
     delta: float
     points: tuple[CurvePoint, ...]
     masked: tuple[str, ...] = ()
+    sample: SampleModel = PLAIN_DRAWS
+    drawn: Drawn | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each point."""
@@ -69,7 +76,9 @@ class CurveReport(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the curve as the CLI prints it."""
-        return asdict(self)
+        content = asdict(replace(self, sample=PLAIN_DRAWS, drawn=None))
+        del content["sample"], content["drawn"]
+        return content | sample_members(self.sample, self.drawn)
 
 
 def report_curve(
@@ -98,16 +107,23 @@ def report_curve(
     PolicyError, UnknownNameError, UndecidableError
         A number out of range, counts below k for others, an API never observed, fewer than k users.
     InputError
-        No API is named.
+        No API is named; the band has no limits for the sample.
     """
     [wanted] = sorted_sets([population.named(apis)])
     unsafe = may_count_below(population.audience, wanted=show_counts_below_k)
     asked = population.asked(question, wanted)
+    sample = asked.model(question.sample)
+    if sample.departure != NO_DEPARTURE:
+        raise InputError(
+            "curve: has no limits with a bias, nor with shares that are not exact and of all",
+            hint="`exposure` and `decide` have them, at one threshold",
+        )
     if not unsafe:
         check_users(asked.users, question.k)
     told = asked.told(wanted, question.k)
     curve = curve_of(wanted, told, question, show_counts_below_k=unsafe)
-    return replace(curve, masked=asked.masked(wanted, question.k))
+    masked = asked.masked(wanted, question.k)
+    return replace(curve, masked=masked, sample=sample, drawn=asked.drawn)
 
 
 def curve_of(

@@ -92,7 +92,7 @@ def decide_sets(
     )
     asked = population.asked(question, chosen)
     exact = setting == "sample"
-    sample = asked.question(question).sample
+    sample = asked.model(question.sample)
     policy = Policy(
         k=question.k,
         population=asked.users if exact or question.population is None else question.population,
@@ -129,14 +129,14 @@ def decide_sets(
         **options,
     )
     decision = replace(decision, names=population.names(policy.candidates))
-    drawn = asked.stratified
+    drawn = asked.drawn
     if drawn is None:
         return decision
     return replace(
         decision,
         observed=drawn.observed,
         binding_stratum=drawn.binding,
-        unobserved_share=drawn.strata.departure().unobserved,
+        unobserved_share=drawn.unobserved,
     )
 
 
@@ -197,11 +197,11 @@ def _as_in_log(
     )
 
 
-def question_of(decision: Decision, *, delta: float = 0.05) -> Question:
-    """Return the question of a decision; `delta` is that of limits where it is exact."""
+def question_of(decision: Decision) -> Question:
+    """Return the question of a decision; where it is exact, limits are wrong with 5 %."""
     policy = decision.policy
     return Question(
-        policy.k, policy.population, policy.delta or delta, decision.missing, policy.sample
+        policy.k, policy.population, policy.delta or 0.05, decision.missing, policy.sample
     )
 
 
@@ -290,6 +290,9 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     candidates = decision.policy.candidates
     asked = population.asked(question_of(decision), candidates)
     source = asked.source(candidates)
+    # a stratum that has no user now counts as exposed now
+    policy = replace(decision.policy, sample=asked.model(decision.policy.sample))
+    decision = replace(decision, policy=policy)
     if population.audience is Audience.OTHERS:
         most, least = (ToldSource(source, decision.policy.k, which) for which in ("most", "least"))
         return recheck(decision, most, least=least)

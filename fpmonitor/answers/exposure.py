@@ -30,7 +30,7 @@ from fpmonitor.estimate.exposure import (
 from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS, SampleModel
 from fpmonitor.population.population import Population
-from fpmonitor.population.sample import CertifiedSample
+from fpmonitor.population.sample import CertifiedSample, Drawn, sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 
@@ -110,8 +110,9 @@ class ExposureReport(Result):
     masked, left_out
         APIs of the set whose values some browsers randomise by design and the view masks; and,
         where they count as one token for each browser family, the same question without these.
-    sample
-        How the observed users may differ from the population.
+    sample, drawn
+        How the observed users may differ from the population; and of how many they were drawn,
+        where they were by the shares of strata.
     """
 
     apis: tuple[str, ...]
@@ -142,6 +143,7 @@ class ExposureReport(Result):
     masked: tuple[str, ...] = ()
     left_out: ExposureReport | None = None
     sample: SampleModel = PLAIN_DRAWS
+    drawn: Drawn | None = None
 
     @property
     def together(self) -> tuple[str, ...]:
@@ -175,11 +177,7 @@ class ExposureReport(Result):
         } | self._details()
 
     def _details(self) -> dict[str, Any]:
-        details: dict[str, Any] = {}
-        if self.sample != PLAIN_DRAWS:
-            details["sample"] = {
-                name: value for name, value in asdict(self.sample).items() if value is not None
-            }
+        details = sample_members(self.sample, self.drawn)
         if self.realised is not None:
             details["realised_lower"] = self.realised.lower
             details["realised_upper"] = self.realised.upper
@@ -356,6 +354,7 @@ def report_exposure(
         misleading_factor_worst_1=worst_1,
         masked=tuple(api for api in together if api in sample.masked),
         sample=question.sample,
+        drawn=sample.drawn,
     )
 
 

@@ -19,7 +19,7 @@ from fpmonitor.answers.trust import Knowledge
 from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.export.coverage import Coverage
-from fpmonitor.policy import PLAIN_DRAWS
+from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import Days
 from fpmonitor.population.windows import Windows
@@ -140,8 +140,10 @@ def gather_findings(
     progress("measuring what one more API would cost")
     costs = preview_sets(population, decision, one_more) if recommended else []
     progress("drawing exposure curves")
-    observed = replace(question, sample=PLAIN_DRAWS)  # curves and trends describe the users
-    curves = [report_curve(population, observed, apis) for apis in shown if apis]
+    # trends describe the users, and curves where they have no limits for the sample
+    observed = replace(question, sample=PLAIN_DRAWS)
+    drawn = question if asked.model(question.sample).departure == NO_DEPARTURE else observed
+    curves = [report_curve(population, drawn, apis) for apis in shown if apis]
     progress("ranking by entropy and by exposure")
     ranking = rank_sets(population, question, size=2 if pairs else 1, candidates=candidates)
     progress("following the weeks")

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def preview_sets(
-    population: Population,
-    decision: Decision,
-    sets: Iterable[Sequence[str]],
-    *,
-    delta: float = 0.05,
+    population: Population, decision: Decision, sets: Iterable[Sequence[str]]
 ) -> list[ExposureReport]:
     """Estimate the exposure of subsets of a decision's candidates, as its own question.
 
@@ -32,8 +28,6 @@ def preview_sets(
         Its policy is the question.
     sets
         Subsets of its candidates; the empty set exposes nobody.
-    delta
-        Tolerated probability of error of each limit, if the policy names none, in (0, 1).
 
     Raises
     ------
@@ -42,7 +36,7 @@ def preview_sets(
     """
     decision = called_as(decision, population)
     wanted = [sorted(population.named(apis)) for apis in sets]
-    question = question_of(decision, delta=delta)
+    question = question_of(decision)
     sample = population.sample(question, [decision.policy.candidates])
     sample.ask(wanted)
     return [report_exposure(sample, apis) for apis in wanted]

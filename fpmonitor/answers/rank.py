@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +14,9 @@ from fpmonitor.disclosure import check_users, smallest_told_group, told_spectra
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.entropy import entropy_bits, misleading_factors, naive_group_size
 from fpmonitor.estimate.exposure import unbiased_exposure
+from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS, SampleModel
 from fpmonitor.population.population import Population
+from fpmonitor.population.sample import Drawn, sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum, spectra_of
@@ -80,6 +82,8 @@ class Ranking(Result):
         The most exposing first.
     masked
         APIs whose volatile values the view masks.
+    sample, drawn
+        As of `ExposureReport`.
     """
 
     k: int
@@ -91,6 +95,8 @@ class Ranking(Result):
     disagreeing_pairs: int
     sets: tuple[RankedSet, ...]
     masked: tuple[str, ...] = ()
+    sample: SampleModel = PLAIN_DRAWS
+    drawn: Drawn | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each set."""
@@ -98,7 +104,9 @@ class Ranking(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the ranking as the CLI prints it."""
-        return asdict(self)
+        content = asdict(replace(self, sample=PLAIN_DRAWS, drawn=None))
+        del content["sample"], content["drawn"]
+        return content | sample_members(self.sample, self.drawn)
 
 
 def rank_sets(
@@ -138,9 +146,9 @@ def rank_sets(
     together = sorted({api for apis in distinct for api in apis})
     asked = population.asked(question, together)
     check_users(asked.users, question.k)
-    question = question.among(asked.users)
+    question = asked.question(question)
     k, n = question.k, question.users
-    if n <= asked.users:
+    if n <= asked.users and question.sample.departure == NO_DEPARTURE:
         basis: Basis = "unbiased"
         spectra = spectra_of(asked.source(together), distinct)
         told = [told_spectra(spectrum, k, asked.audience).most for spectrum in spectra]
@@ -164,6 +172,8 @@ def rank_sets(
         disagreeing_pairs=disagreeing,
         sets=tuple(sorted(ranked, key=lambda line: (line.place_by_exposure, line.apis))),
         masked=asked.masked(together, k),
+        sample=question.sample,
+        drawn=asked.drawn,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import secrets
 from collections import Counter
@@ -15,8 +16,9 @@ import numpy as np
 from fpmonitor.collectors.accesslog import AccesslogCollector
 from fpmonitor.disclosure import publishable_count
 from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.ldp.frequency import clopper_pearson
 from fpmonitor.logs import ColumnMap
-from fpmonitor.policy import Strata
+from fpmonitor.policy import Strata, check_share
 from fpmonitor.population.browsers import (
     BROWSER_FAMILY,
     OPERATING_SYSTEM,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _USER_AGENT = "http:user-agent"
 _AGENTS = 10_000  # remembered, of few characters each
 _BUSY = 0.1
+_DIGITS = 9  # decimals, outward
 _FORMS = (
     "the common log format lacks the user agent: log the combined one, or that of `fpmonitor "
     "log-line`"
@@ -74,7 +77,7 @@ class SharesReport:
     busiest: float | None = None
 
 
-def shares_of_users(population: Population, by: str, *, k: int) -> SharesReport:
+def shares_of_users(population: Population, by: str, *, k: int, delta: float = 0.0) -> SharesReport:
     """Count the users of a population by strata.
 
     Parameters
@@ -85,6 +88,9 @@ def shares_of_users(population: Population, by: str, *, k: int) -> SharesReport:
         See `Population.kinds`.
     k
         Users that a stratum must have to be named.
+    delta
+        Probability that any limit of a share fails, where the users are a sample; 0 for shares as
+        they were counted. Clopper and Pearson (1934), at an even part for each stratum that occurs.
 
     Raises
     ------
@@ -92,9 +98,9 @@ def shares_of_users(population: Population, by: str, *, k: int) -> SharesReport:
         As of `Population.kinds`; or fewer than two strata have k users.
     """
     users = population.without_few(k)
-    strata = _named(_counted(users, by, told_brave=True), by, k)
+    strata = shares_of_counts(_counted(users, by, told_brave=True), by, k, delta)
     if not any("brave" in name for name in strata.shares):  # then `--strata` takes it for Chromium
-        strata = _named(_counted(users, by, told_brave=False), by, k)
+        strata = shares_of_counts(_counted(users, by, told_brave=False), by, k, delta)
     dropped = publishable_count(users.dropped, k, users.audience)
     return SharesReport(strata=strata, users=users.users, automated=dropped)
 
@@ -107,7 +113,7 @@ def _counted(users: Population, by: str, *, told_brave: bool) -> Counter[str | N
     return counts
 
 
-def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int) -> SharesReport:
+def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int, delta: float = 0.0) -> SharesReport:
     """Count the visitors of access logs by browser family and operating system.
 
     A visitor is an address, or the cookie that `log-line` has logged, with a user agent on a day.
@@ -119,8 +125,8 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int) -> SharesReport:
         As `accesslog` reads them.
     by
         `browser family`, `operating system`, or both.
-    k
-        Visitors that a stratum must have to be named.
+    k, delta
+        As of `shares_of_users`.
 
     Raises
     ------
@@ -164,7 +170,7 @@ def shares_of_logs(logs: Iterable[LogFile], by: str, *, k: int) -> SharesReport:
         raise InputError("shares: no line names an address and a user agent", hint=_FORMS)
     visitors, busiest = counts.total(), max(addresses.values(), default=0)
     return SharesReport(
-        strata=_named(counts, by, k),
+        strata=shares_of_counts(counts, by, k, delta),
         users=visitors,
         automated=publishable_count(automated, k),
         days=(min(days), max(days)),
@@ -194,8 +200,23 @@ def _kind_of(agent: str, columns: tuple[str, ...]) -> str | None:
     return joined_kind(told[column] for column in columns)
 
 
-def _named(counts: Mapping[str | None, int], by: str, k: int) -> Strata:
-    """Shares of the strata of at least k users, and of the rest if there is one, as large."""
+def shares_of_counts(
+    counts: Mapping[str | None, int], by: str, k: int, delta: float = 0.0
+) -> Strata:
+    """Shares of the strata of at least k users, and of `other`, the rest, as large if there is any.
+
+    Parameters
+    ----------
+    counts
+        Users of each kind; null for those of whom it is not known.
+    by, k, delta
+        As of `shares_of_users`.
+
+    Raises
+    ------
+    UndecidableError
+        Fewer than two strata have k users.
+    """
     listed = sorted((-users, name) for name, users in counts.items() if name and users >= k)
     told = {name: -negative for negative, name in listed if name != "other"}
     total = sum(counts.values())
@@ -208,4 +229,25 @@ def _named(counts: Mapping[str | None, int], by: str, k: int) -> Strata:
             f"shares: fewer than two strata have {k:,} users",
             hint="a longer log, or a coarser --by",
         )
-    return Strata(by=by, shares={name: users / total for name, users in told.items()})
+    if not delta:
+        return Strata(by=by, shares={name: users / total for name, users in told.items()})
+    check_share("delta", delta)
+    users = np.array(list(told.values()))
+    ends = np.stack(clopper_pearson(users, total, delta / (2 * len(counts))), axis=1)
+    limits = dict(zip(told, ends.tolist(), strict=True))
+    if "other" in told and counts.keys() - told.keys() - {None}:
+        # What is in it follows from the counts: it is limited by the others alone.
+        low, high = (math.fsum(side) for side in zip(*limits.values(), strict=True))
+        first, last = limits["other"]
+        limits["other"] = [1 - (high - last), 1 - (low - first)]
+    unit = 10**_DIGITS
+    return Strata(
+        by=by,
+        shares={
+            name: (
+                max(math.floor(low * unit), 1) / unit,
+                min(math.ceil(high * unit), unit - 1) / unit,
+            )
+            for name, (low, high) in limits.items()
+        },
+    )

@@ -18,7 +18,7 @@ from fpmonitor.cli.options import (
     DEFAULT_DB,
     QUIET,
     UNSAFE_COUNTS,
-    Exposure,
+    ExposureOfSample,
     K,
 )
 from fpmonitor.cli.output import Shown, emit, note
@@ -46,7 +46,7 @@ def demand(
     most: Annotated[
         int, typer.Option("--most", help="Largest number of sets to list.", min=1)
     ] = 50,
-    asked: Exposure,
+    asked: ExposureOfSample,
     collector: COLLECTOR = None,
     db: DB = DEFAULT_DB,
     shown: Shown,
@@ -60,8 +60,14 @@ def demand(
                 f"records of calls stored, {report.rejected:,} rejected",
                 quiet=quiet,
             )
+        question = asked.question
         lines = monitor.demand(
-            by, k=asked.k, population=asked.population, delta=asked.delta, most=most
+            by,
+            k=question.k,
+            population=question.population,
+            delta=question.delta,
+            sample=question.sample,
+            most=most,
         )
     shown.show(answers.demand(lines, asked.k))
 

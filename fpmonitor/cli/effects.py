@@ -149,23 +149,22 @@ def _exposures(
     decision: Decision,
     states: Mapping[str, tuple[Sequence[str], Sequence[str]]],
 ) -> list[dict[str, Any]]:
-    most, least = zip(*states.values(), strict=True)
-    reports = preview_sets(monitor.population_as(decision), decision, [*most, *least])
+    sets = {tuple(left): None for most, least in states.values() for left in (most, least)}
+    reports = preview_sets(monitor.population_as(decision), decision, sets)
+    of_set = dict(zip(sets, reports, strict=True))
     return [
         {
             "state": state,
-            "verdict": decision.verdict(left)[0],
-            "left": list(left),
-            "empirical": report.empirical,
-            "plug_in": report.plug_in,
-            "unbiased": report.unbiased,
-            "lower": lowest.lower,
-            "upper": report.upper,
-            "masked": list(report.masked),
+            "verdict": decision.verdict(most)[0],
+            "left": list(most),
+            "empirical": of_set[tuple(most)].empirical,
+            "plug_in": of_set[tuple(most)].plug_in,
+            "unbiased": of_set[tuple(most)].unbiased,
+            "lower": of_set[tuple(least)].lower,
+            "upper": of_set[tuple(most)].upper,
+            "masked": list(of_set[tuple(most)].masked),
         }
-        for (state, (left, _)), report, lowest in zip(
-            states.items(), reports[: len(states)], reports[len(states) :], strict=True
-        )
+        for state, (most, least) in states.items()
     ]
 
 

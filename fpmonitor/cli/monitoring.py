@@ -20,6 +20,7 @@ from fpmonitor.cli.options import (
     DELTA,
     OUTPUT,
     QUIET,
+    SETS,
     K,
     number_of_users,
 )
@@ -96,14 +97,7 @@ NEW_USERS = Annotated[
 
 def trend(
     *,
-    apis: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--apis",
-            help="APIs read together, separated by commas; repeat for further sets.",
-            show_default="each API alone",
-        ),
-    ] = None,
+    apis: SETS = None,
     by: Annotated[
         Division,
         typer.Option(
@@ -210,6 +204,8 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         yield f"left out: the {report.period} of {window.since:%Y-%m-%d}, which {window.why}"
     if len(report.left_out) > _NAMED:
         yield f"left out: {len(report.left_out) - _NAMED:,} windows more"
+    if report.drawn is not None:
+        yield report.guarantee
     if report.period is None and report.place is None:
         return
     users = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -182,6 +182,27 @@ MISSING = Annotated[
         rich_help_panel="Question",
     ),
 ]
+BIAS = Annotated[
+    float,
+    typer.Option(
+        "--bias",
+        help="Factor by which any kind of user may be more or less frequent in the population "
+        "than among the observed users.",
+        show_default="1, no bias",
+        metavar="FACTOR",
+        rich_help_panel="Question",
+    ),
+]
+STRATA = Annotated[
+    Path | None,
+    typer.Option(
+        "--strata",
+        help="TOML file with known shares of parts of the population, such as countries: as "
+        "many users as possible are drawn by them.",
+        metavar="SHARES.toml",
+        rich_help_panel="Question",
+    ),
+]
 SINCE = Annotated[
     datetime | None,
     typer.Option(
@@ -249,6 +270,14 @@ COLUMNS = Annotated[
         rich_help_panel="Data",
     ),
 ]
+SETS = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--apis",
+        help="APIs read together, separated by commas; repeat for further sets.",
+        show_default="each API alone",
+    ),
+]
 REGISTER = Annotated[
     list[Path] | None,
     typer.Option(
@@ -276,44 +305,26 @@ class Exposure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Exposure):
-    """Options for a question whose users may lack observations."""
+class ExposureOfSample(Exposure):
+    """Options for a question whose users may differ from the population."""
+
+    bias: BIAS = 1.0
+    strata: STRATA = None
+
+    @property
+    def question(self) -> Question:
+        """The question that the options ask."""
+        strata = None if self.strata is None else read_strata(self.strata)
+        return replace(super().question, sample=SampleModel(bias=self.bias, strata=strata))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedOfSample(ExposureOfSample):
+    """Options for a question whose users may also lack observations."""
 
     missing: MISSING = "value"
 
     @property
     def question(self) -> Question:
         """The question that the options ask."""
-        return Question(self.k, self.population, self.delta, self.missing)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AskedOfSample(Asked):
-    """Options for a question whose users may differ from the population."""
-
-    bias: Annotated[
-        float,
-        typer.Option(
-            "--bias",
-            help="Factor by which any kind of user may be more or less frequent in the population "
-            "than among the observed users.",
-            show_default="1, no bias",
-            metavar="FACTOR",
-        ),
-    ] = 1.0
-    strata: Annotated[
-        Path | None,
-        typer.Option(
-            "--strata",
-            help="TOML file with known shares of parts of the population, such as countries: as "
-            "many users as possible are drawn by them.",
-            metavar="SHARES.toml",
-        ),
-    ] = None
-
-    @property
-    def question(self) -> Question:
-        """The question that the options ask."""
-        strata = None if self.strata is None else read_strata(self.strata)
-        sample = SampleModel(bias=self.bias, strata=strata)
-        return Question(self.k, self.population, self.delta, self.missing, sample)
+        return replace(super().question, missing=self.missing)

@@ -239,11 +239,13 @@ def decide(
             max_size=max_size,
             forecast=forecast,
             tolerance=tolerance,
-            progress=lambda evaluated: progress(f"{evaluated:,} sets evaluated"),
+            progress=progress,
             known=known,
             note=lambda text: note(text, quiet=quiet),
         )
-        data = decisions.data_of(monitor.name, population, users=decision.users, k=asked.k)
+        data = decisions.data_of(
+            monitor.name, population, users=decision.observed or decision.users, k=asked.k
+        )
         note_coverage(decision.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
     _note_level(decision, quiet=quiet)
     if realised:

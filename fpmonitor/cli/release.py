@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,11 +24,11 @@ from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_
 from fpmonitor.release.singling_out import baseline as fixed_baseline
 from fpmonitor.release.singling_out import dp_bound
 from fpmonitor.release.stored import (
+    Histogram,
     attack_records,
     attack_release,
-    guarantee_histogram,
+    read_histogram,
     release_users,
-    smallest_thresholds,
 )
 from fpmonitor.render import store
 from fpmonitor.safe_files import read_bytes, untyped
@@ -67,6 +67,32 @@ THRESHOLD = Annotated[int, typer.Option("--k", help="Counts below K are not publ
 PROBABILITY = Annotated[
     float, typer.Option("--probability", "-p", help="Probability that another user has the value.")
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramOptions(StoredUsers):
+    """Options for a histogram of the users of a database, and for what an attacker knows."""
+
+    epsilon: EPSILON
+    users: RELEASE_USERS = None
+    known: KNOWN = 0
+    alpha: ALPHA = 0.05
+    what_if: WHAT_IF = None
+
+    def read(self, apis: str) -> Histogram:
+        """Count the users by the values of some APIs."""
+        with open_database(self.db) as database:
+            return read_histogram(
+                database,
+                split_names(apis),
+                epsilon=self.epsilon,
+                window=self.window,
+                transforms=transforms_of(self.what_if),
+                users=self.users,
+                known=self.known,
+                alpha=self.alpha,
+            )
+
 
 audit = typer.Typer(
     name="audit", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
@@ -141,27 +167,11 @@ def histogram(
         str, typer.Option("--apis", help="Columns of the histogram, separated by commas.")
     ],
     k: THRESHOLD,
-    epsilon: EPSILON,
-    users: RELEASE_USERS = None,
-    known: KNOWN = 0,
-    alpha: ALPHA = 0.05,
-    what_if: WHAT_IF = None,
-    stored: StoredUsers,
+    asked: HistogramOptions,
     shown: Shown,
 ) -> None:
     """Compute the delta of a histogram of the users of a database, estimated and certified."""
-    with open_database(stored.db) as database:
-        found = guarantee_histogram(
-            database,
-            split_names(apis),
-            k=k,
-            epsilon=epsilon,
-            window=stored.window,
-            transforms=transforms_of(what_if),
-            users=users,
-            known=known,
-            alpha=alpha,
-        )
+    found = asked.read(apis).guarantee(k)
     answer = {
         "users": found.users,
         "values": found.values,
@@ -230,7 +240,6 @@ def curve(
 @audit.command("smallest-k")
 def smallest_threshold(
     *,
-    epsilon: EPSILON,
     delta: Annotated[float, typer.Option("--delta", help="Delta to reach.")],
     apis: Annotated[
         str | None,
@@ -244,34 +253,21 @@ def smallest_threshold(
             help="Instead of a database: probability of a value; repeat for each further value.",
         ),
     ] = None,
-    users: RELEASE_USERS = None,
-    known: KNOWN = 0,
-    alpha: ALPHA = 0.05,
-    what_if: WHAT_IF = None,
-    stored: StoredUsers,
+    asked: HistogramOptions,
     shown: Shown,
 ) -> None:
     """Find the smallest threshold that makes a histogram (epsilon, delta)-private, if any."""
     if (apis is None) == (not probability):
         raise PolicyError("apis", "name either APIs of a database, or probabilities (-p)")
     if probability:
-        if users is None:
+        if asked.users is None:
             raise PolicyError("users", "is missing", hint="-p says nothing of how many there are")
-        k = smallest_k(users, probability, epsilon=epsilon, delta=delta, known=known)
+        k = smallest_k(
+            asked.users, probability, epsilon=asked.epsilon, delta=delta, known=asked.known
+        )
         shown.show(store.members({"k": k}))
         return
-    with open_database(stored.db) as database:
-        found = smallest_thresholds(
-            database,
-            split_names(apis or ""),
-            epsilon=epsilon,
-            delta=delta,
-            window=stored.window,
-            transforms=transforms_of(what_if),
-            users=users,
-            known=known,
-            alpha=alpha,
-        )
+    found = asked.read(apis or "").smallest_thresholds(delta)
     shown.show(store.members(asdict(found)))
 
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fpmonitor.answers.compare import compare_decisions, compare_sets
+from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.decide import called_as
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import product_exporters
-from fpmonitor.cli.options import BUDGET, QUIET, Exposure, share
+from fpmonitor.cli.options import BUDGET, QUIET, SETS, ExposureOfSample, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.decision import read_decision
@@ -22,8 +23,9 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
-from fpmonitor.policy import check_share
+from fpmonitor.policy import PLAIN_DRAWS, check_share
 from fpmonitor.render import answers
+from fpmonitor.render.answers import drawn_note
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.html import write_html
 from fpmonitor.safe_files import write_bytes
@@ -40,14 +42,6 @@ if TYPE_CHECKING:
 Plot = Literal["exposure", "curve", "entropy", "trust"]
 _MOST_RANKED = 40
 
-PLOTTED = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--apis",
-        help="APIs read together, separated by commas; repeat for further sets.",
-        show_default="each API alone",
-    ),
-]
 DRAWN_BUDGET = Annotated[
     float | None,
     typer.Option(
@@ -70,7 +64,7 @@ def report(
     output: Annotated[Path, typer.Option("-o", "--output", help="HTML file to write.")] = Path(
         "report.html"
     ),
-    asked: Exposure,
+    asked: ExposureOfSample,
     budget: BUDGET = 0.05,
     users: UsersOfSource,
     quiet: QUIET = False,
@@ -78,11 +72,23 @@ def report(
     """Write an HTML report on a decision, with figures and their data."""
     with users.open(audience=Audience.OTHERS) as monitor, progress_line(quiet) as progress:
         progress("deciding" if decision is None else "reading")
+        question = asked.question
         decided = (
-            monitor.decide(k=asked.k, population=asked.population, budget=budget, delta=asked.delta)
+            monitor.decide(
+                k=asked.k,
+                population=asked.population,
+                budget=budget,
+                delta=asked.delta,
+                sample=question.sample,
+            )
             if decision is None
             else read_decision(decision)
         )
+        if decision is not None and question.sample != PLAIN_DRAWS:
+            raise InputError(
+                "report: a decision says itself by which shares and bias it was made",
+                hint="leave --strata and --bias away, or decide anew",
+            )
         page = page_of(monitor, decided, progress=progress)
     emit(page, output)
     note(f"written to {output}", quiet=quiet)
@@ -108,9 +114,9 @@ def plot(
     *,
     kind: Annotated[Plot, typer.Argument(help="What to draw.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="SVG or PNG file to write.")],
-    apis: PLOTTED = None,
+    apis: SETS = None,
     budget: DRAWN_BUDGET = None,
-    asked: Exposure,
+    asked: ExposureOfSample,
     users: UsersOfSource,
     quiet: QUIET = False,
 ) -> None:
@@ -161,7 +167,7 @@ def figure_of(
     monitor: Monitor,
     kind: Plot,
     apis: list[str] | None,
-    asked: Exposure,
+    asked: ExposureOfSample,
     budget: float | None = None,
 ) -> Figure:
     """Draw one figure of some API sets; curve and trust need one set, exposure takes a budget."""
@@ -176,11 +182,12 @@ def figure_of(
     if kind == "exposure":
         wanted = sets or [(api,) for api in users.publishable_apis(asked.k)]
         reports = report_exposures(users, question, wanted)
-        return of_exposures(reports, title="Exposure", budget=budget)
+        remark = drawn_note(reports[0].drawn)
+        return of_exposures(reports, title="Exposure", budget=budget, remark=remark)
     if len(sets) != 1:
         raise InputError(f"plot {kind}: name exactly one set with --apis")
     if kind == "curve":
-        return of_curve(monitor.curve(sets[0], k=asked.k, delta=asked.delta))
+        return of_curve(report_curve(users, question, sets[0]))
     [found] = report_exposures(users, question, sets, trust="joint")
     return of_trust(found)
 
@@ -201,14 +208,7 @@ def compare(
         Path,
         typer.Argument(help="Another one, or the same database with --split.", metavar="AFTER"),
     ],
-    apis: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--apis",
-            help="APIs read together, separated by commas; repeat for further sets.",
-            show_default="each API alone",
-        ),
-    ] = None,
+    apis: SETS = None,
     decision: Annotated[
         Path | None,
         typer.Option(
@@ -218,7 +218,7 @@ def compare(
     split: Annotated[
         datetime | None, typer.Option("--split", help="Compare before and after this time (UTC).")
     ] = None,
-    asked: Exposure,
+    asked: ExposureOfSample,
     shown: Shown,
 ) -> None:
     """Compare the exposure in two databases or before and after a time, or two decisions."""

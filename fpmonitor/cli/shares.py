@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor.answers.shares import SharesReport, shares_of_logs, shares_of_users
-from fpmonitor.cli.options import QUIET, K
+from fpmonitor.cli.options import QUIET, K, share
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
 from fpmonitor.errors import InputError
@@ -22,6 +22,7 @@ from fpmonitor.vocabulary import split_names
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+_DELTA = 0.01
 _SHORT = {"family": "browser family", "os": "operating system"}
 
 
@@ -57,6 +58,18 @@ def shares(
         ),
     ] = "family",
     k: K = 10,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta",
+            help="Write limits of the shares, which all hold with probability 1 - DELTA, as the "
+            "users are a sample; 0 writes what was counted.",
+            parser=share,
+            metavar="SHARE",
+            show_default="0.01 for stored users, 0 for an access log",
+            rich_help_panel="Question",
+        ),
+    ] = None,
     users: SharedUsers,
     output: Annotated[
         Path | None,
@@ -72,12 +85,15 @@ def shares(
                 hint="leave the options for users of a database away",
             )
         with log_files(paths) as logs:
-            report = shares_of_logs(logs, _in_full(by), k=k)
+            report = shares_of_logs(logs, _in_full(by), k=k, delta=delta or 0.0)
     else:
         with users.open() as monitor:
             population = monitor.population()
-            report = shares_of_users(population, _in_full(by, population.apis), k=k)
+            delta = _DELTA if delta is None else delta
+            report = shares_of_users(population, _in_full(by, population.apis), k=k, delta=delta)
     about = _about(report, k)
+    if delta:
+        about += f" Limits that all hold with probability {1 - delta:.6g}."
     emit(strata_file(report.strata, about), output)
     note(about, quiet=quiet or output is None)
     if report.busiest is not None:

@@ -54,7 +54,7 @@ def quickstart(
                     budget=_BUDGET,
                     delta=_DELTA,
                     candidates=candidates,
-                    progress=lambda sets: progress(f"{sets:,} sets evaluated"),
+                    progress=progress,
                 )
             data = decisions.data_of(monitor.name, monitor.population(), users=decision.users, k=_K)
     emit(decisions.decision(decision, data).text("table"), None)

@@ -10,12 +10,13 @@ import typer
 from fpmonitor.answers.counted import counted_curve, counted_ranks
 from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.rank import rank_sets
-from fpmonitor.cli.options import DELTA, MISSING, UNSAFE_COUNTS, Asked
+from fpmonitor.cli.options import DELTA, MISSING, STRATA, UNSAFE_COUNTS, AskedOfSample
 from fpmonitor.cli.output import Shown
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_coverage, note_view
 from fpmonitor.errors import InputError
-from fpmonitor.question import Question
+from fpmonitor.policy import PLAIN_DRAWS, SampleModel
+from fpmonitor.question import Question, read_strata
 from fpmonitor.render import answers
 from fpmonitor.safe_files import read_text
 from fpmonitor.vocabulary import split_names
@@ -40,7 +41,7 @@ def rank(
     size: Annotated[
         int, typer.Option("--size", help="Rank all sets of up to this many candidates.", min=1)
     ] = 1,
-    asked: Asked,
+    asked: AskedOfSample,
     users: ViewedUsers,
     reader: Reader,
     shown: Shown,
@@ -80,6 +81,7 @@ def curve(
     k: Annotated[int, typer.Option("--k", help="Smallest group size on the curve.")] = 10,
     delta: DELTA = 0.05,
     missing: MISSING = "value",
+    strata: STRATA = None,
     unsafe_counts: UNSAFE_COUNTS = False,
     users: ViewedUsers,
     reader: Reader,
@@ -89,7 +91,8 @@ def curve(
     with users.open() as monitor:
         population = monitor.population()
         note_view(population, k)
-        question = Question(k, delta=delta, missing=missing)
+        sample = PLAIN_DRAWS if strata is None else SampleModel(strata=read_strata(strata))
+        question = Question(k, delta=delta, missing=missing, sample=sample)
         report = report_curve(
             population,
             question,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.best import best_set
+from fpmonitor.decide.decision import ApiSet, Decision
+from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.questions import Level
 from fpmonitor.decide.search import Borders, search
@@ -22,12 +25,15 @@ from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.population.views import View
 
+MANY = 25  # candidates, above which the best set is searched before the borders
+_SECONDS = 60.0  # that a search of more candidates takes where no limit is given
+_BEST, _POSSIBLE = 0.7, 0.7  # shares of the time that is left, for the two bounds
 _BIASES = (1.02, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from fpmonitor.decide.decision import ApiSet, Proof, Setting, Verdict
+    from fpmonitor.decide.decision import Proof, Setting, Verdict
     from fpmonitor.policy import Policy
     from fpmonitor.question import Missing
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
@@ -50,7 +56,7 @@ def decide(
     max_size: int | None = None,
     forecast: bool = False,
     tolerance: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[str], None] | None = None,
     view: View | None = None,
     masked: Sequence[str] = (),
     log_source: str | None = None,
@@ -78,13 +84,14 @@ def decide(
     must, never
         Only sets with all of `must` and none of `never` are searched.
     time_limit, max_size
-        Seconds and number of APIs at which the search stops; what is proven stays valid.
+        Seconds and number of APIs at which the search stops; what is proven stays valid. Of more
+        than `MANY` candidates, a minute by default.
     forecast
         Say for each undecided set how many users would decide it.
     tolerance
         Say for each allowed set how biased the sample may be.
     progress
-        Called now and then with the number of sets evaluated so far.
+        Told now and then in words how far the search is.
     view, masked, log_source, engine
         See `view`, `masked`, `source` and `engine` of `Decision`; noted only.
     known
@@ -130,19 +137,11 @@ def decide(
         tests = _tests(policy, setting, source.users, universe, level.level)
     if not exact and not tests.proof:
         raise _nothing_certified(policy, source.users)
-    borders = search(
-        source,
-        allow=tests.allow,
-        block=tests.block,
-        refute=tests.refute,
-        must=must,
-        never=never,
-        time_limit=time_limit,
-        max_size=max_size,
-        progress=progress,
-        known=proven,
-    )
-    best = recommend(borders.allow, weights=weights)
+    many = max_size is None and len(policy.candidates) > MANY
+    effort = Effort.of(_SECONDS if many and time_limit is None else time_limit, progress)
+    sought = _Sought(weights=weights, must=must, never=never, max_size=max_size, best_first=many)
+    found = _search(source, tests, sought, known=proven, effort=effort)
+    borders, best = found.borders, recommend(found.borders.allow, weights=weights)
     undecided = _without_empty(borders.undecided)
     expected = _forecast(source, policy, universe, level, undecided) if forecast else None
     decided = Decision(
@@ -163,11 +162,10 @@ def decide(
         undecided=undecided,
         recommended=best.apis,
         utility=best.weight,
-        utility_bound=best.weight
-        if borders.complete
-        else _utility_bound(borders, policy, weights, must=must, never=never),
+        utility_bound=best.weight if borders.complete else found.bound,
+        utility_possible=found.possible,
         complete=borders.complete,
-        evaluated=borders.evaluated,
+        evaluated=found.evaluated,
         users_needed=None if expected is None else tuple(each.mean for each in expected),
         bias_tolerated=_bias_tolerated(source, policy, universe, level, borders.allow)
         if tolerance and not exact
@@ -230,19 +228,77 @@ def _proven(
     )
 
 
-def _utility_bound(
-    borders: Borders,
-    policy: Policy,
-    weights: Mapping[str, float],
-    *,
-    must: Sequence[str],
-    never: Collection[str],
-) -> float:
-    """Weight that no allowed set exceeds, by what an incomplete search has refused."""
-    candidates = [api for api in policy.candidates if api not in never]
-    return weight_bound(
-        candidates, [*borders.block, *borders.undecided], weights=weights, must=must
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sought:
+    """Which sets are searched: see `decide`."""
+
+    weights: Mapping[str, float]
+    must: Sequence[str]
+    never: Collection[str]
+    max_size: int | None
+    best_first: bool
+
+    def bound(self, apis: Iterable[str], refused: Sequence[ApiSet]) -> float:
+        """Weight that none exceeds which holds no refused set."""
+        candidates = [api for api in apis if api not in self.never]
+        return weight_bound(candidates, refused, weights=self.weights, must=self.must)
+
+
+class _Found(NamedTuple):
+    """Borders; what no allowed set and what no set within the budget exceeds; sets evaluated.
+
+    The weights are null where nobody asked for them and the borders are complete.
+    """
+
+    borders: Borders
+    bound: float | None
+    possible: float | None
+    evaluated: int
+
+
+def _search(
+    source: SpectrumSource, tests: Tests, sought: _Sought, *, known: Borders | None, effort: Effort
+) -> _Found:
+    """Search the borders; of many APIs the best set before, and what none exceeds."""
+    bound = possible = None
+    evaluated = 0
+    if sought.best_first:
+        best_of = partial(
+            best_set, source, weights=sought.weights, must=sought.must, never=sought.never
+        )
+        best = best_of(tests.allow, tests.allow.limits.tolist(), effort=effort, share=_BEST)
+        bound, blocked, evaluated = best.bound, list[ApiSet](), best.evaluated
+        if tests.refute is None:
+            possible, blocked = best.bound, best.refused
+        elif tests.refute.monotone:
+            # No set within the budget is refuted, whatever its size, nor holds one that is.
+            limits = tests.refute.limits.tolist()
+            least = best_of(tests.block, limits, effort=effort, share=_POSSIBLE)
+            possible, blocked, evaluated = least.bound, least.refused, evaluated + least.evaluated
+        known = known or Borders.nothing()
+        known = replace(
+            known,
+            allow=[*known.allow, *best.sets],
+            block=[*known.block, *blocked],
+            undecided=[*known.undecided, *best.refused],
+        )
+    borders = search(
+        source,
+        allow=tests.allow,
+        block=tests.block,
+        refute=tests.refute,
+        must=sought.must,
+        never=sought.never,
+        max_size=sought.max_size,
+        known=known,
+        effort=effort,
     )
+    if not borders.complete:
+        if bound is None:
+            bound = sought.bound(source.apis, [*borders.block, *borders.undecided])
+        if possible is None:
+            possible = sought.bound(source.apis, borders.block)
+    return _Found(borders, bound, possible, evaluated + borders.evaluated)
 
 
 def _forecast(

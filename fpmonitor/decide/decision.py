@@ -82,6 +82,10 @@ class Decision(Result):
         Candidates whose volatile values the view masked; null in files of before, which do not say.
     utility, utility_bound
         Total weight of `recommended`, and one that no allowed set exceeds; equal if `complete`.
+    utility_possible
+        Weight that no set within the budget exceeds, with the probability of the guarantee: what
+        it is above `utility_bound` is what more users might allow. Null where the search went to
+        its end, and in files of before.
     engine
         What counted the groups: `memory`, `duckdb`, or the address of another engine.
     universe
@@ -126,6 +130,7 @@ class Decision(Result):
     recommended: ApiSet
     utility: _Amount | None = None
     utility_bound: _Amount | None = None
+    utility_possible: _Amount | None = None
     complete: bool
     evaluated: _Count
     seconds: _Amount
@@ -228,6 +233,7 @@ class Decision(Result):
             "binding_stratum",
             "unobserved_share",
             "coverage",
+            "utility_possible",
         ):
             if content[name] is None:
                 del content[name]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.policy import SampleModel
+    from fpmonitor.population.sample import Drawn
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
 _NAMED = 3
@@ -63,6 +64,16 @@ def draws(sample: SampleModel) -> str:
             "as given" if strata.exact else "to be within the limits that were given"
         )
     return said
+
+
+def drawn_by_shares(drawn: Drawn | None) -> str:
+    """Say how many users count where they were drawn by the shares of strata."""
+    if drawn is None:
+        return ""
+    return (
+        f"{drawn.users:,} of {drawn.observed:,} users could be drawn by the shares of the strata, "
+        f"until {drawn.binding} had none left."
+    )
 
 
 def unobserved(sample: SampleModel) -> str:

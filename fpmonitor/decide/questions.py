@@ -18,7 +18,7 @@ from fpmonitor.decide.decision import Setting  # noqa: TC001 -- msgspec reads th
 from fpmonitor.errors import UndecidableError
 from fpmonitor.policy import Policy, SampleModel
 from fpmonitor.population.views import View, Volatile
-from fpmonitor.question import Missing  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.question import Missing, read_strata
 from fpmonitor.results import Result
 from fpmonitor.safe_files import read_toml, typed, untyped
 from fpmonitor.store.snapshot import Window, naive_utc
@@ -280,6 +280,7 @@ class _PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     delta: float = 0.05
     realised: bool = False
     bias: float = 1.0
+    strata: str | None = None
     missing: Missing = "value"
     source: str | None = None
     since: datetime | None = None
@@ -314,7 +315,10 @@ def read_policy(path: Path) -> AskedQuestion:
             delta=asked.delta,
             candidates=tuple(asked.candidates),
             realised=asked.realised,
-            sample=SampleModel(bias=asked.bias),
+            sample=SampleModel(
+                bias=asked.bias,
+                strata=None if asked.strata is None else read_strata(path.parent / asked.strata),
+            ),
         ),
         missing=asked.missing,
         view=View(

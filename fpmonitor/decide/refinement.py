@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from fpmonitor.population.memory import CodeTable, count_keys, is_dense, rank_keys, run_starts
+from fpmonitor.population.memory import (
+    CodeTable,
+    MemorySource,
+    count_keys,
+    is_dense,
+    rank_keys,
+    run_starts,
+)
 from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:
@@ -339,3 +346,12 @@ class TableRefinement:
         cardinalities = (int(changing.sum()), *table.cardinalities[1:])
         kept = CodeTable(columns, cardinalities, table.weights[keep])
         return kept, float(self._gains.of_group[totals[~changing]].sum())
+
+
+def refinement_of(
+    source: SpectrumSource, criterion: Criterion, apis: Sequence[str], base: Sequence[int]
+) -> Refinement:
+    """Begin at a set of the columns, which are the `apis` of a source; all others may join."""
+    if isinstance(source, MemorySource):
+        return TableRefinement.of(source.table, criterion, base)
+    return SourceRefinement(source, criterion, apis, [apis[column] for column in base])

@@ -10,7 +10,6 @@ the most exposing API first, and tries the union of all that may still join befo
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -18,13 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fpmonitor.decide.refinement import SourceRefinement, TableRefinement
+from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.refinement import refinement_of
 from fpmonitor.errors import EngineLostError, InputError, UndecidableError, UnknownNameError
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import spectra_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.refinement import Refinement
@@ -62,6 +62,11 @@ class Borders:
     undecided: list[ApiSet]
     complete: bool
     evaluated: int
+
+    @classmethod
+    def nothing(cls) -> Borders:
+        """Return what is proven before any search."""
+        return cls(allow=[], block=[], undecided=[], complete=False, evaluated=0)
 
 
 class Family:
@@ -158,25 +163,6 @@ def mask(columns: Iterable[int]) -> int:
     return sum(map((1).__lshift__, columns))
 
 
-class _StopError(Exception):
-    """The search ran out of its time."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """When a search must stop, and whom it tells how far it is."""
-
-    deadline: float
-    max_size: int
-    progress: Callable[[int], None] | None
-
-    def check(self, evaluated: int) -> None:
-        if self.progress is not None:
-            self.progress(evaluated)
-        if time.monotonic() >= self.deadline:
-            raise _StopError
-
-
 class _Node(NamedTuple):
     """The sets between `base`, which passes, and `base` with all columns of `estimated_gains`.
 
@@ -238,16 +224,16 @@ class _BorderSearch:
     The families hold what is proven, also when a stop or an interrupt ends the search early.
     """
 
-    def __init__(self, criterion: Criterion, columns: int, bounds: _Bounds) -> None:
+    def __init__(self, criterion: Criterion, columns: int, max_size: int, effort: Effort) -> None:
         limits = criterion.limits
         self.passed, self.failed = Family(columns), Family(columns)
         self.evaluated = 0
         self.complete = True
-        self.max_size = bounds.max_size
+        self.max_size = max_size
         self._largest = columns if criterion.largest is None else criterion.largest
-        self._limits, self._bounds = limits.tolist(), bounds
+        self._limits, self._effort = limits.tolist(), effort
         # A column that adds nothing may join for free only where size itself costs nothing.
-        self._absorb = limits[0] == limits[columns] and bounds.max_size == columns
+        self._absorb = limits[0] == limits[columns] and max_size == columns
 
     def judge(self, passing: int, failing: int, score: float) -> bool:
         """Note the score of a set; `failing` is what is proven to fail if the set does."""
@@ -261,7 +247,7 @@ class _BorderSearch:
 
     def explore(self, node: _Node) -> None:
         """Explore all sets of a node."""
-        self._bounds.check(self.evaluated)
+        self._effort.check(_told(self.evaluated))
         if node.estimated_gains and node.base.bit_count() >= self.max_size:
             self.complete = False
             self._keep(node.base)
@@ -371,10 +357,9 @@ def search(
     refute: Refutation | None = None,
     must: Iterable[str] = (),
     never: Iterable[str] = (),
-    time_limit: float | None = None,
     max_size: int | None = None,
-    progress: Callable[[int], None] | None = None,
     known: Borders | None = None,
+    effort: Effort | None = None,
 ) -> Borders:
     """Find all maximal allowed and all minimal blocked sets of the APIs of a source.
 
@@ -393,15 +378,13 @@ def search(
         there are at most 1,023 of them.
     must, never
         Only sets that hold all of `must` and none of `never` are searched.
-    time_limit
-        Seconds after which the search ends with what is proven by then.
     max_size
         Largest number of APIs of a set that is looked at.
-    progress
-        Called now and then with the number of sets evaluated so far.
     known
         Borders of an earlier search, perhaps not complete, over the same data and criteria: they
         are taken as proven.
+    effort
+        When to end with what is proven by then, and whom to tell how far the search is.
 
     Returns
     -------
@@ -418,35 +401,35 @@ def search(
     UndecidableError
         The criteria allow and block the same set.
     """
-    must, never = sorted(set(must)), set(never)
+    must, never, effort = sorted(set(must)), set(never), effort or Effort()
     _check_names(source, must, never)
     apis = [api for api in source.apis if api not in never]
     if min(len(allow.limits), len(block.limits)) <= len(apis):
         raise InputError(f"search: {len(apis)} APIs need {len(apis) + 1} limits")
     if isinstance(source, MemorySource):
         source = source.selected(apis)
-    deadline = float("inf") if time_limit is None else time.monotonic() + time_limit
-    bounds = _Bounds(deadline, len(apis) if max_size is None else max_size, progress)
-    lower = _BorderSearch(allow, len(apis), bounds)
-    upper = lower if _same(allow, block) else _BorderSearch(block, len(apis), bounds)
+    most = len(apis) if max_size is None else max_size
+    lower = _BorderSearch(allow, len(apis), most, effort)
+    upper = lower if _same(allow, block) else _BorderSearch(block, len(apis), most, effort)
     if known is not None:
         _recall(apis, known, lower, upper)
-    try:
-        _run(lower, source, allow, apis, must)
-        if upper is not lower:
-            _run(upper, source, block, apis, must)
-        if refute is not None:
-            if not refute.monotone:
-                sets = _smallest_sets(apis, must, min(len(apis), bounds.max_size))
-                _refute(upper, source, refute, apis, sets, within=lower.passed, bounds=bounds)
-            sets = sorted(lower.failed.minimal(), key=int.bit_count)[:_MOST_REFUTED]
-            _refute(upper, source, refute, apis, sets, within=lower.passed, bounds=bounds)
-    except (_StopError, KeyboardInterrupt):
-        lower.complete = False
-    except EngineLostError:
-        if not lower.evaluated:
-            raise
-        lower.complete = False
+    with effort.until_stopped():
+        try:
+            _run(lower, source, allow, apis, must)
+            if upper is not lower:
+                _run(upper, source, block, apis, must)
+            if refute is not None:
+                within = lower.passed
+                if not refute.monotone:
+                    sets = _smallest_sets(apis, must, min(len(apis), most))
+                    _refute(upper, source, refute, apis, sets, within=within, effort=effort)
+                sets = sorted(lower.failed.minimal(), key=int.bit_count)[:_MOST_REFUTED]
+                _refute(upper, source, refute, apis, sets, within=within, effort=effort)
+        except EngineLostError:
+            if not lower.evaluated:
+                raise
+            effort.stopped = True
+    lower.complete &= not effort.stopped
     return _borders(apis, lower, upper)
 
 
@@ -503,8 +486,12 @@ def _run(
         joint = criterion.score(spectra[column])
         if border.judge(base | 1 << column, base | 1 << column, joint):
             estimated_gains[column] = joint - score
-    data = _refinement(source, criterion, apis, base)
+    data = refinement_of(source, criterion, apis, positions(base))
     border.explore(_Node(base, base, score, estimated_gains, mask(estimated_gains), data))
+
+
+def _told(evaluated: int) -> str:
+    return f"{evaluated:,} sets evaluated"
 
 
 def _smallest_sets(apis: Sequence[str], must: Sequence[str], largest: int) -> list[int]:
@@ -529,11 +516,11 @@ def _refute(
     sets: Sequence[int],
     *,
     within: Family,
-    bounds: _Bounds,
+    effort: Effort,
 ) -> None:
     """Note those of `sets`, which grow, that a test of single sets refutes."""
     for start in range(0, len(sets), _REFUTED_TOGETHER):
-        bounds.check(border.evaluated)
+        effort.check(_told(border.evaluated))
         part = [
             members
             for members in sets[start : start + _REFUTED_TOGETHER]
@@ -550,14 +537,6 @@ def _entropy(spectrum: CountSpectrum) -> float:
     """Entropy of the values, nats: how much a column can be expected to split."""
     shares = spectrum.counts / spectrum.users
     return -float(spectrum.values @ (shares * np.log(shares)))
-
-
-def _refinement(
-    source: SpectrumSource, criterion: Criterion, apis: Sequence[str], base: int
-) -> Refinement:
-    if isinstance(source, MemorySource):
-        return TableRefinement.of(source.table, criterion, [*positions(base)])
-    return SourceRefinement(source, criterion, apis, [apis[column] for column in positions(base)])
 
 
 def _borders(apis: Sequence[str], lower: _BorderSearch, upper: _BorderSearch) -> Borders:

@@ -349,7 +349,7 @@ def _nothing(api: str, values: int) -> ApiPlan:
     )
 
 
-def most_telling(api: str, values: int, epsilon: float, *, seed: int = 0) -> ApiPlan:
+def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
     """Return the mechanism of greatest asymptotic utility at an LDP level, Jeffreys' prior.
 
     Parameters
@@ -360,8 +360,6 @@ def most_telling(api: str, values: int, epsilon: float, *, seed: int = 0) -> Api
         How many it can have. Up to 10, the best matrix of all is among the candidates.
     epsilon
         LDP level, nats, above 0.
-    seed
-        Of the quasi Monte Carlo integrals.
 
     Raises
     ------
@@ -376,7 +374,7 @@ def most_telling(api: str, values: int, epsilon: float, *, seed: int = 0) -> Api
     check_epsilon(epsilon)
     if values < 2:
         return _nothing(api, values)
-    rows = compare(values, 1, epsilon=epsilon, seed=seed)
+    rows = compare(values, 1, epsilon=epsilon)
     found = max(rows, key=lambda row: row.participation or 0.0)
     plan = ApiPlan(
         api=api,
@@ -390,8 +388,8 @@ def most_telling(api: str, values: int, epsilon: float, *, seed: int = 0) -> Api
     if values > MAX_OPTIMAL_VALUES:
         return plan
     prior = DirichletPrior.jeffreys(values)
-    best = optimal_matrix(prior, epsilon, rng=np.random.default_rng(seed)).matrix
-    if _participation(best, prior, seed) <= (found.participation or 0.0) * _NOTICEABLE:
+    best = optimal_matrix(prior, epsilon, rng=np.random.default_rng(0)).matrix
+    if _participation(best, prior) <= (found.participation or 0.0) * _NOTICEABLE:
         return plan
     return replace(
         plan,
@@ -401,8 +399,8 @@ def most_telling(api: str, values: int, epsilon: float, *, seed: int = 0) -> Api
     )
 
 
-def _participation(mechanism: Mechanism, prior: DirichletPrior, seed: int) -> float:
-    utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(seed))
+def _participation(mechanism: Mechanism, prior: DirichletPrior) -> float:
+    utility = asymptotic_utility(mechanism, prior, rng=np.random.default_rng(0))
     return participation(utility, prior).value
 
 
@@ -422,20 +420,20 @@ class Participations:
     best_participation: float | None
 
 
-def participations_of(plan: ApiPlan, *, seed: int = 0) -> Participations:
+def participations_of(plan: ApiPlan) -> Participations:
     """Compare a planned mechanism with the best matrix that is as private in the worst case."""
     if plan.mechanism is None or plan.epsilon is None or plan.values > MAX_OPTIMAL_VALUES:
         return Participations(participation=None, best_participation=None)
     prior = DirichletPrior.jeffreys(plan.values)
-    best = optimal_matrix(prior, plan.epsilon, rng=np.random.default_rng(seed)).matrix
+    best = optimal_matrix(prior, plan.epsilon, rng=np.random.default_rng(0)).matrix
     planned: Mechanism = best
     if plan.mechanism != MATRIX:
         hashes = () if plan.hash_range is None else (plan.hash_range,)
         protocol = local_hash if hashes else _ALL[plan.mechanism]
         planned = protocol(plan.values, plan.epsilon, *hashes)
     return Participations(
-        participation=_participation(planned, prior, seed),
-        best_participation=_participation(best, prior, seed),
+        participation=_participation(planned, prior),
+        best_participation=_participation(best, prior),
     )
 
 

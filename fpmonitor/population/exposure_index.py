@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure, unbiased_exposure
-from fpmonitor.population.sample import CertifiedSample
+from fpmonitor.population.sample import CertifiedSample, Drawn
 from fpmonitor.vocabulary import columns_of
 
 
@@ -79,6 +79,11 @@ class ExposureIndex:
     def users(self) -> int:
         """Observed users, `m`."""
         return self.sample.users
+
+    @property
+    def drawn(self) -> Drawn | None:
+        """Of how many the users were drawn by shares; None where all count."""
+        return self.sample.drawn
 
     @property
     def seal(self) -> str:

@@ -28,7 +28,7 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.estimate.strata import draw_by_shares
-from fpmonitor.policy import Strata
+from fpmonitor.policy import SampleModel, Strata
 from fpmonitor.population.browsers import (
     BROWSER_FAMILY,
     OPERATING_SYSTEM,
@@ -42,7 +42,7 @@ from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
-from fpmonitor.population.sample import CertifiedSample, HeldUsers, UserSource
+from fpmonitor.population.sample import CertifiedSample, Drawn, HeldUsers, UserSource
 from fpmonitor.population.snapshot import Days, Snapshot, SpectrumQueries, check_values
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import Volatility, may_be_masked, returned_with, volatility_of
@@ -65,16 +65,13 @@ class Stratified:
         The shares; of the strata that are left out nobody was drawn.
     rows
         Rows of the snapshot, increasing.
-    observed
-        Number of users of whom they were drawn.
-    binding
-        Stratum that had no user left: with more of them more could be drawn.
+    drawn
+        How many they are.
     """
 
     strata: Strata
     rows: NDArray[np.intp]
-    observed: int
-    binding: str
+    drawn: Drawn
 
 
 class Population:
@@ -164,6 +161,11 @@ class Population:
         if self.snapshot.in_memory(1):
             return len(self._rows) if self._rows is not None else self.snapshot.users
         return self._queries.users
+
+    @property
+    def drawn(self) -> Drawn | None:
+        """How many count where they were drawn by shares; None where all do."""
+        return None if self.stratified is None else self.stratified.drawn
 
     @cached_property
     def digest(self) -> str:
@@ -322,9 +324,13 @@ class Population:
         kept, binding = draw_by_shares(position, shares, generator)
         rows = np.arange(self.snapshot.users) if self._rows is None else self._rows
         other = self._copied()
-        other.stratified = Stratified(
-            strata=strata, rows=rows[kept], observed=self.users, binding=names[binding]
+        drawn = Drawn(
+            users=len(kept),
+            observed=self.users,
+            binding=names[binding],
+            unobserved=strata.departure().unobserved,
         )
+        other.stratified = Stratified(strata=strata, rows=rows[kept], drawn=drawn)
         return other
 
     def _strata_of(self, strata: Strata) -> NDArray[np.intp]:
@@ -428,7 +434,7 @@ class Population:
         """
         wanted = sorted(self.named(apis))
         users = self.without_few(question.k)
-        if question.sample.strata is not None:
+        if question.sample.strata is not None and users.stratified is None:
             users = users.drawn_by(question.sample.strata, question.k)
         if question.missing == "exposed":
             return users.with_absent_alone()
@@ -441,11 +447,13 @@ class Population:
 
     def question(self, question: Question) -> Question:
         """Return a question as it is asked of these users: how many, and whom nobody observed."""
-        question = question.among(self.users)
+        return replace(question.among(self.users), sample=self.model(question.sample))
+
+    def model(self, sample: SampleModel) -> SampleModel:
+        """Return how these users may differ, with the strata of whom nobody was drawn left out."""
         if self.stratified is None:
-            return question
-        sample = replace(question.sample, strata=self.stratified.strata)
-        return replace(question, sample=sample)
+            return sample
+        return replace(sample, strata=self.stratified.strata)
 
     def check_names(self, apis: Iterable[str]) -> None:
         """Refuse what the log does not call an API; errors as of `named`."""
@@ -599,6 +607,7 @@ class Population:
             masked=self.masked(together, question.k),
             growing=[api for api in together if may_be_masked([api], self.view, said)],
             universe=universe_of(len(self.apis)) if chosen else None,
+            drawn=users.drawn,
         )
 
     def index(self, question: Question, candidates: Sequence[str]) -> ExposureIndex:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
+from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.memory import rank_keys
 from fpmonitor.population.snapshot import CohortSpectra
 from fpmonitor.spectrum import CountSpectrum
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.limits import Limits
+    from fpmonitor.policy import SampleModel
     from fpmonitor.population.memory import MemorySource
     from fpmonitor.question import Question
 
@@ -64,6 +66,8 @@ class CertifiedSample:
         lower the upper limit of a set that holds one.
     universe
         As of `Limits`.
+    drawn
+        See `Drawn`; None where all count.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class CertifiedSample:
         masked: Sequence[str] = (),
         growing: Sequence[str] = (),
         universe: int | None = None,
+        drawn: Drawn | None = None,
     ) -> None:
         self.question = question
         self.source = source
@@ -86,6 +91,7 @@ class CertifiedSample:
         self.masked = frozenset(masked)
         self.growing = frozenset(growing)
         self.universe = universe
+        self.drawn = drawn
         self._known: dict[tuple[str, ...], CountSpectrum] = {}
 
     @property
@@ -150,6 +156,39 @@ def digest_of(*spectra: CountSpectrum) -> str:
         for array in (spectrum.counts, spectrum.values):
             digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
     return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """How many users count where they were drawn by the shares of strata.
+
+    Attributes
+    ----------
+    users, observed
+        Those who were drawn, and those of whom.
+    binding
+        Stratum that had no user left: with more of them more could be drawn.
+    unobserved
+        Share of the population of whose strata nobody was drawn.
+    """
+
+    users: int
+    observed: int
+    binding: str
+    unobserved: float
+
+
+def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
+    """Return what documents tell of how users may differ from the population, where they may."""
+    members: dict[str, Any] = {}
+    if sample != PLAIN_DRAWS:
+        told = {name: value for name, value in asdict(sample).items() if value is not None}
+        members["sample"] = told
+    if drawn is not None:
+        members["observed"] = drawn.observed
+        members["binding_stratum"] = drawn.binding
+        members["unobserved_share"] = drawn.unobserved
+    return members
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

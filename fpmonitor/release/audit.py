@@ -107,7 +107,6 @@ def audit_release(
     weight: float | None = None,
     trials: int = 1000,
     rng: np.random.Generator,
-    delta: float = 0.05,
 ) -> ReleaseAudit:
     """Run the attacks on a release and on exact counts of the data behind it.
 
@@ -127,8 +126,6 @@ def audit_release(
         Runs of each attack; of those on counts a tenth, because they read all users each time.
     rng
         Draws groups and hash functions.
-    delta
-        Tolerated probability that a confidence limit fails.
 
     Raises
     ------
@@ -139,9 +136,7 @@ def audit_release(
     """
     users = len(groups)
     limit = 1 / (100 * users) if weight is None else weight
-    on_release = attack_groups(
-        groups, words, group_weights, weight=limit, trials=trials, rng=rng, delta=delta
-    )
+    on_release = attack_groups(groups, words, group_weights, weight=limit, trials=trials, rng=rng)
     bits = math.ceil(math.log2(users)) + _HEADROOM_BITS
     on_counts = [
         attack_counts(
@@ -150,7 +145,6 @@ def audit_release(
             trials=max(trials // 10, 1),
             rng=rng,
             disguised=disguised,
-            delta=delta,
         )
         for disguised in (False, True)
     ]

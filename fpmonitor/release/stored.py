@@ -199,48 +199,6 @@ def attack_records(
     )
 
 
-def guarantee_histogram(
-    database: Database,
-    apis: Sequence[str],
-    *,
-    k: int,
-    epsilon: float,
-    window: Window | None = None,
-    transforms: Mapping[str, Transform] | None = None,
-    users: int | None = None,
-    known: int = 0,
-    alpha: float = 0.05,
-) -> EstimatedGuarantee:
-    """Privacy under partial knowledge of a histogram, for the distribution that the users tell.
-
-    Parameters
-    ----------
-    database, window, transforms
-        As in `release_users`.
-    apis
-        Columns of the histogram.
-    users
-        Users in the release; the observed ones by default.
-    k, epsilon, known, alpha
-        As of `release.estimated.estimated_guarantee`.
-
-    Raises
-    ------
-    InputError, PolicyError, UnknownNameError, UndecidableError
-        A number out of range, an API never observed, nobody with a value.
-    """
-    spectrum, absent = _histogram(database, apis, window, transforms)
-    return estimated_guarantee(
-        spectrum,
-        absent,
-        release_users=spectrum.users + absent if users is None else users,
-        k=k,
-        epsilon=epsilon,
-        known=known,
-        alpha=alpha,
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallestThresholds:
     """Smallest k that makes the histogram of some APIs private; null where none does.
@@ -255,59 +213,96 @@ class SmallestThresholds:
     k_certified: int | None
 
 
-def smallest_thresholds(
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Histogram:
+    """A histogram of users, and what an attacker may know of them.
+
+    Attributes
+    ----------
+    spectrum, absent
+        Observed users by value, and those without any; the distribution is estimated from them.
+    users
+        Users in the release.
+    epsilon, known, alpha
+        As of `release.estimated.estimated_guarantee`.
+    """
+
+    spectrum: CountSpectrum
+    absent: int
+    users: int
+    epsilon: float
+    known: int
+    alpha: float
+
+    def guarantee(self, k: int) -> EstimatedGuarantee:
+        """Privacy under partial knowledge where counts below `k` are withheld.
+
+        Raises
+        ------
+        PolicyError
+            A number is out of its range; the error names it.
+        """
+        return estimated_guarantee(
+            self.spectrum,
+            self.absent,
+            release_users=self.users,
+            k=k,
+            epsilon=self.epsilon,
+            known=self.known,
+            alpha=self.alpha,
+        )
+
+    def smallest_thresholds(self, delta: float) -> SmallestThresholds:
+        """Find the smallest k that makes it (epsilon, delta)-private; errors as of `guarantee`."""
+        return SmallestThresholds(
+            k_estimated=least_threshold(
+                lambda k: self.guarantee(k).estimated.delta, self.users, delta
+            ),
+            k_certified=least_threshold(
+                lambda k: self.guarantee(k).certified.delta, self.users, delta
+            ),
+        )
+
+
+def read_histogram(
     database: Database,
     apis: Sequence[str],
     *,
     epsilon: float,
-    delta: float,
     window: Window | None = None,
     transforms: Mapping[str, Transform] | None = None,
     users: int | None = None,
     known: int = 0,
     alpha: float = 0.05,
-) -> SmallestThresholds:
-    """Find the smallest k that makes the histogram of some APIs (epsilon, delta)-private.
+) -> Histogram:
+    """Count the users of a database for a histogram of some APIs.
 
     Parameters
     ----------
-    delta
-        Wanted, in (0, 1).
-    database, apis, epsilon, window, transforms, users, known, alpha
-        As in `guarantee_histogram`; so are the errors.
+    database, apis, window, transforms
+        As in `release_users`.
+    users
+        Users in the release; the observed ones by default.
+    epsilon, known, alpha
+        As of `Histogram`.
+
+    Raises
+    ------
+    InputError, UnknownNameError, UndecidableError
+        No API, one never observed, nobody with a value.
     """
-    spectrum, absent = _histogram(database, apis, window, transforms)
-    among = spectrum.users + absent if users is None else users
-
-    def guarantee(k: int) -> EstimatedGuarantee:
-        return estimated_guarantee(
-            spectrum,
-            absent,
-            release_users=among,
-            k=k,
-            epsilon=epsilon,
-            known=known,
-            alpha=alpha,
-        )
-
-    return SmallestThresholds(
-        k_estimated=least_threshold(lambda k: guarantee(k).estimated.delta, among, delta),
-        k_certified=least_threshold(lambda k: guarantee(k).certified.delta, among, delta),
-    )
-
-
-def _histogram(
-    database: Database,
-    apis: Sequence[str],
-    window: Window | None,
-    transforms: Mapping[str, Transform] | None,
-) -> tuple[CountSpectrum, int]:
-    """Users by value of some APIs, and users without any."""
     wanted, maps = _columns(database, apis, window, transforms)
     values = read_values(database, take_snapshot(database, window), wanted, maps)
     present = values.filter(~pl.all_horizontal(pl.all().is_null()))
     groups = present.to_struct().value_counts()["count"].to_numpy()
-    return CountSpectrum.from_counts(groups), len(values) - len(present)
+    return Histogram(
+        spectrum=CountSpectrum.from_counts(groups),
+        absent=len(values) - len(present),
+        users=len(values) if users is None else users,
+        epsilon=epsilon,
+        known=known,
+        alpha=alpha,
+    )
 
 
 @dataclass(frozen=True, slots=True)

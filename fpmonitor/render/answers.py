@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.decide.guarantee import limits
+from fpmonitor.decide.guarantee import drawn_by_shares, draws, limits
 from fpmonitor.render.numbers import between, count, decimal, percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.scripts import ScriptReport
     from fpmonitor.answers.trend import TrendReport
     from fpmonitor.answers.trust import TrustLevel
+    from fpmonitor.population.sample import Drawn
     from fpmonitor.render.tables import Cell
 
 _SHOWN_SETS = 40
@@ -90,7 +91,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             f"{first.population:,}"
         ),
         caption=(
-            f"{_limits_of(first)} "
+            f"{_limits_of(first)}{drawn_note(first.drawn)} "
             f"`observed`: share of the observed users. {_ESTIMATES} "
             f"`n/2^H`: group size by the entropy reading. {_OFF_BY}"
             f"{masked_note(api for r in reports for api in r.masked)}"
@@ -105,6 +106,11 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
         ],
         rows=list(map(_exposure_row, reports)),
     )
+
+
+def drawn_note(drawn: Drawn | None) -> str:
+    """Say how many users were drawn by shares, after another sentence."""
+    return "" if drawn is None else f" {drawn_by_shares(drawn)}"
 
 
 def _limits_of(report: ExposureReport) -> str:
@@ -273,9 +279,14 @@ def ranking(found: Ranking) -> Output:
     basis = "unbiased estimate, without a promise."
     if found.basis == "upper":
         promise = limits(
-            population=found.population, users=found.users, delta=found.delta, together=True
+            population=found.population,
+            users=found.users,
+            delta=found.delta,
+            together=True,
+            sample=found.sample,
         )
         basis = f"upper limit. {promise}"
+    basis += drawn_note(found.drawn)
     shown = [
         *columns("text", ("API set", lambda line: ", ".join(line.apis))),
         *columns("share", "exposure"),
@@ -321,6 +332,7 @@ def _more(number: int, *cells: Cell, shown: int = _SHOWN_SETS) -> list[Sequence[
 def curve(report: CurveReport) -> Output:
     """Return the whole exposure curve of a set."""
     step = -(-len(report.points) // _SHOWN_POINTS)
+    assumed = f", if theirs and the users drawn are {draws(report.sample)}" if report.drawn else ""
     left_out = f" One point of {step} is shown: --format csv for all." if step > 1 else ""
     table = Table.of(
         report.points[::step],
@@ -328,7 +340,8 @@ def curve(report: CurveReport) -> Output:
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "
             f"whose value is rarer than the threshold, all together with probability "
-            f"{1 - report.delta:.6g}.{left_out}{masked_note(report.masked)}"
+            f"{1 - report.delta:.6g}{assumed}.{drawn_note(report.drawn)}{left_out}"
+            f"{masked_note(report.masked)}"
         ),
         columns=[
             *columns("count", ("groups below", "threshold")),
@@ -375,6 +388,7 @@ def demand(lines: Sequence[DemandLine], k: int) -> Output:
         lines,
         title=f"What scripts read together, and the users that it puts in groups of fewer than {k}",
         caption="Without an upper limit: the population log lacks an API of the set."
+        + next((drawn_note(line.exposure.drawn) for line in lines if line.exposure), "")
         + masked_note(api for row in rows for api in row["masked"]),
         columns=[
             *columns("text", ("API set", "demand.apis")),
@@ -626,7 +640,8 @@ def check(report: CheckReport) -> Output:
             f"fewer than {policy.k}"
         ),
         caption=(
-            f"`at least`, `at most`: {what}.{_lacking_note(report)}{masked_note(report.masked)}"
+            f"`at least`, `at most`: {what}.{drawn_note(report.drawn)}{_lacking_note(report)}"
+            f"{masked_note(report.masked)}"
         ),
         columns=[
             Column("now", "check"),
@@ -671,6 +686,11 @@ def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> O
             f"`before` and `after`: {used} estimate, of the same kind in a line. `at least`, `at "
             "most`: limits of the difference; `more` and `less` are certain up to both deltas. "
             "What moved most comes first."
+            + "".join(
+                drawn_note(side.drawn)
+                for line in compared[:1]
+                for side in (line.before, line.after)
+            )
             + masked_note(api for line in compared for api in line.to_json()["masked"])
         ),
         columns=[

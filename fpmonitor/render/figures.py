@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.render.answers import masked_note
+from fpmonitor.render.answers import drawn_note, masked_note
 from fpmonitor.render.charts import (
     MOST_SERIES,
     Bars,
@@ -136,7 +136,8 @@ def of_curve(curve: CurveReport) -> Figure:
     return Figure(
         note=(
             "Share of the users whose value is rarer than a threshold. The band holds at all "
-            f"thresholds together with probability {1 - curve.delta:g}.{masked_note(curve.masked)}"
+            f"thresholds together with probability {1 - curve.delta:g}.{drawn_note(curve.drawn)}"
+            f"{masked_note(curve.masked)}"
         ),
         svg=line_chart(
             [
@@ -178,7 +179,7 @@ def of_ranking(ranking: Ranking) -> Figure:
             f"{ranking.disagreeing_pairs:,} the other way. Orange: n/2^H overstates the group of "
             f"the worst 1 % of the users by a factor of {_FAR:g} or more; the most, "
             f"{worst[0].misleading_factor_worst_1:.3g}, for {' + '.join(worst[0].apis)}."
-            f"{masked_note(ranking.masked)}"
+            f"{drawn_note(ranking.drawn)}{masked_note(ranking.masked)}"
         ),
         svg=scatter_chart(
             [
@@ -229,7 +230,7 @@ def of_trust(report: ExposureReport) -> Figure:
         note=(
             "The limit that can be guaranteed when the APIs are known one by one, in pairs, or all "
             "together: the less is known of the joint distribution, the higher the limit."
-            f"{masked_note(report.masked)}"
+            f"{drawn_note(report.drawn)}{masked_note(report.masked)}"
         ),
         svg=range_chart(
             [(level.knowledge, 0.0, level.upper, level.observed_upper) for level in levels],

@@ -25,6 +25,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from fpmonitor.answers.counted import counted_answer
+from fpmonitor.decide.guarantee import drawn_by_shares
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.render.answers import WORDS_OF_APIS
 from fpmonitor.render.decisions import counted, headline
@@ -280,6 +281,7 @@ def _templates() -> jinja2.Environment:
         "percent": percent,
         "headline": headline,
         "counted": counted,
+        "drawn_by_shares": drawn_by_shares,
         "chips": chips,
         "words_of_apis": WORDS_OF_APIS,
     }

@@ -141,7 +141,7 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
     data = (
         ""
         if explorer is None
-        else data_of(monitor.name, monitor.population(), users=explorer.users, k=question.k)
+        else data_of(monitor.name, monitor.population(), users=_observed(explorer), k=question.k)
     )
     recommended = (
         explorer.explore(decision.recommended)
@@ -160,7 +160,7 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
         made=datetime.now(UTC),
         question=question,
         budget=None if decision is None else decision.policy.budget,
-        users=explorer.users if explorer is not None else None,
+        users=None if explorer is None else _observed(explorer),
         data=data,
         batches=len(batches),
         records=sum(batch.stored for batch in batches),
@@ -209,14 +209,18 @@ def _check(monitor: Monitor, decision: Decision | None) -> tuple[CheckReport | N
         return None, Alert("warn", f"The allow list cannot be tested: {error}.")
 
 
+def _observed(explorer: ExposureIndex) -> int:
+    return explorer.users if explorer.drawn is None else explorer.drawn.observed
+
+
 def _alerts_of_decision(decision: Decision | None, explorer: ExposureIndex | None) -> list[Alert]:
     if decision is None:
         return [Alert("note", "No decision is loaded: exposure is shown, verdicts are not.")]
     if explorer is None or explorer.seal == decision.digest:
         return []
     text = (
-        f"The decision rests on {decision.users:,} users, {explorer.users:,} are observed now: "
-        "decide again."
+        f"The decision rests on {decision.observed or decision.users:,} users, "
+        f"{_observed(explorer):,} are observed now: decide again."
     )
     return [Alert("note", text)]
 

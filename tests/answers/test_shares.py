@@ -6,14 +6,17 @@ import json
 import tomllib
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fpmonitor.answers.shares import shares_of_counts
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.policy import Strata
 from fpmonitor.question import read_strata, strata_file
+from fpmonitor.safe_files import typed
 from tests.house.test_readme import ROOT, commands, printed_by
 from tests.stored import stored
 
@@ -170,17 +173,36 @@ def test_a_second_survey_names_strata_as_the_log_that_is_drawn_from_calls_them(
     )
     capsys.readouterr()
     shares = str(tmp_path / "shares.toml")
+    counted = ["--delta", "0", "-q"]
     for by in ("country", "family,os", "os,country"):
         for k in ("2", "10"):
-            assert run(["shares", "--db", db, "--by", by, "--k", k, "-o", shares, "-q"]) == 0
-            asked = ["exposure", "--apis", "Screen.width", "--db", db, "--k", "2", "--format"]
+            assert run(["shares", "--db", db, "--by", by, "--k", k, "-o", shares, *counted]) == 0
+            asked = ["curve", "--apis", "Screen.width", "--db", db, "--k", "2", "--format"]
             assert run([*asked, "json", "--strata", shares]) == 0
-            [found] = json.loads(capsys.readouterr().out)
+            found = json.loads(capsys.readouterr().out)
             assert found["users"] > 700, "shares fit the users"
-            named = read_strata(tmp_path / "shares.toml").shares
-            assert ("brave, Windows" in named) == (by == "family,os" and k == "2")
-            assert min(named.values()) * 900 >= int(k) - 1e-6
-    assert capsys.readouterr().out.isprintable()
+            strata = read_strata(tmp_path / "shares.toml")
+            assert ("brave, Windows" in strata.shares) == (by == "family,os" and k == "2")
+            assert min(low for low, _ in strata.limits.values()) * 900 >= int(k) - 1e-6
+    assert run(["shares", "--db", db, "--by", "os", "-o", shares]) == 0
+    assert "Limits that all hold with probability 0.99." in capsys.readouterr().err
+    limits = read_strata(tmp_path / "shares.toml").limits["Linux"]
+    assert 0.28 < limits[0] < 1 / 3 < limits[1] < 0.39
+
+
+def test_limits_of_shares_all_hold_as_often_as_they_say_also_of_what_few_have() -> None:
+    rng = np.random.default_rng(5)
+    shares = np.array([0.6, 0.25, *[0.01] * 14, 0.01])
+    names = [*(f"v{i}" for i in range(16)), None]
+    wrong = 0
+    for counts in rng.multinomial(1000, shares, size=1000):
+        found = dict(zip(names, counts.tolist(), strict=True))
+        limits = shares_of_counts(found, "country", 10, 0.05).limits
+        told = {name: shares[names.index(name)] for name in limits if name != "other"}
+        told["other"] = 1 - sum(told.values())
+        wrong += any(not low <= told[name] <= high for name, (low, high) in limits.items())
+    assert wrong <= 50, "five in a hundred"
+    assert wrong > 0, "they are no wider than they have to be"
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]))
@@ -190,7 +212,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]))
 def test_any_name_is_read_as_it_was_written_and_commands_no_terminal(
     by: str, names: set[str]
 ) -> None:
-    strata = Strata(by=by, shares=dict(zip(names, (0.25, 0.75), strict=True)))
+    strata = Strata(by=by, shares=dict(zip(names, (0.25, (0.7, 0.8)), strict=True)))
     text = strata_file(strata, "about")
-    assert tomllib.loads(text) == {"by": by, "shares": strata.shares}
+    assert typed(tomllib.loads(text), Strata, "shares") == strata
     assert text.replace("\n", "").isprintable()

@@ -12,7 +12,9 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.estimate import averaging, looks
 from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.programme import sharpest_weights
 from fpmonitor.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -76,6 +78,31 @@ def test_a_decision_is_proved_from_its_file_the_database_and_spectra(
     assert audit(decision, "--spectra", spectra) == 0
     written, read = capsys.readouterr().out.split("]\n[")
     assert answers(written + "]") == answers("[" + read) == all_proved
+
+
+def test_a_file_is_resumed_and_proved_by_its_own_weights_whoever_chose_them(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["decide", "--db", str(folder / "x.duckdb"), "--k", "10", "--budget", "0.1", "-q"]
+    first, resumed = tmp_path / "first.json", tmp_path / "resumed.json"
+
+    def otherwise(*arguments: Any, **options: Any) -> Any:
+        weights = sharpest_weights(*arguments, **options)  # as an older SciPy might have ended
+        return weights * np.linspace(1.02, 0.98, weights.size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(averaging, "sharpest_weights", otherwise)
+        looks._base.cache_clear()
+        assert run([*asked, "--max-size", "1", "-o", str(first)]) == 0
+    looks._base.cache_clear()
+    assert run([*asked, "--resume", str(first), "-o", str(resumed)]) == 0
+    here, there, both = (
+        json.loads(file.read_text(encoding="utf-8"))
+        for file in (folder / "decision.json", first, resumed)
+    )
+    assert (there["complete"], both["complete"]) == (False, True)
+    assert here["proof"] != there["proof"] == both["proof"]
+    assert audit(resumed, "--db", folder / "x.duckdb") == 0
 
 
 def test_spectra_that_may_be_handed_on_hold_no_count_below_k_and_say_nothing_wrong(

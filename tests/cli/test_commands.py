@@ -12,8 +12,7 @@ import pytest
 
 from fpmonitor.cli import command_tree, run
 from fpmonitor.cli.commands import PANELS, LazyCommand
-from fpmonitor.decide.decision import Decision
-from fpmonitor.policy import Policy
+from tests.decided import decided
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,21 +64,7 @@ def test_help_and_version_load_no_library_of_numbers(arguments: list[str], tmp_p
 
 
 def test_a_gate_needs_a_decision_file_and_nothing_else(tmp_path: Path) -> None:
-    decision = Decision(
-        policy=Policy(k=10, population=1000, budget=0.1, delta=0.05, candidates=("a", "b")),
-        setting="population",
-        missing="value",
-        users=100,
-        digest="0" * 32,
-        guarantee="holds",
-        allow=(("a",),),
-        block=(("b",),),
-        undecided=(),
-        recommended=("a",),
-        complete=True,
-        evaluated=2,
-        seconds=0.1,
-    )
+    decision = decided("ab", allow=["a"], block=["b"], recommended="a")
     (tmp_path / "decision.json").write_text(json.dumps(decision.to_json()), encoding="utf-8")
     assert loaded_by("gate", "decision.json", "--want", "a", folder=tmp_path) == set()
 

@@ -5,33 +5,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from fpmonitor.decide.decision import Decision, Setting
 from fpmonitor.decide.guarantee import guarantee, limits
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
+from tests.decided import decided
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision, Setting
 
 USERS = 2000
 
 
 def decision_of(policy: Policy, setting: Setting) -> Decision:
-    return Decision(
-        policy=policy,
-        setting=setting,
-        missing="value",
-        users=USERS,
-        digest="",
-        guarantee="",
-        allow=(),
-        block=(),
-        undecided=(),
-        recommended=(),
-        complete=True,
-        evaluated=0,
-        seconds=0.0,
-    )
+    return decided(policy.candidates, policy=policy, setting=setting, users=USERS)
 
 
 def test_the_sentence_bounds_an_average_over_populations() -> None:

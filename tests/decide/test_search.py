@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.decide import refinement
+from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.search import Borders, Family, mask, search
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.criterion import Criterion, Refutation
@@ -315,7 +316,7 @@ def test_interrupt_while_the_second_border_is_searched() -> None:
 def test_time_limit_ends_the_search_with_what_is_proven() -> None:
     source = correlated_source(columns=12, rows=5_000, models=100)
     criterion = exact(10, 100, 12)
-    part = search(source, allow=criterion, block=criterion, time_limit=0.0)
+    part = search(source, allow=criterion, block=criterion, effort=Effort.of(0.0))
     assert not part.complete
     check_proven(part, search(source, allow=criterion, block=criterion))
 
@@ -336,10 +337,11 @@ def test_no_larger_set_than_the_maximal_size_is_looked_at(size: int) -> None:
 
 
 def test_progress_is_told_and_never_falls() -> None:
-    told: list[int] = []
+    words: list[str] = []
     source = correlated_source(columns=8, rows=1_000, models=60)
     criterion = exact(10, 30, 8)
-    borders = search(source, allow=criterion, block=criterion, progress=told.append)
+    borders = search(source, allow=criterion, block=criterion, effort=Effort(progress=words.append))
+    told = [int(text.split()[0].replace(",", "")) for text in words]
     assert told
     assert told == sorted(told)
     assert told[-1] <= borders.evaluated
@@ -348,7 +350,7 @@ def test_progress_is_told_and_never_falls() -> None:
 def test_forty_candidates_give_a_useful_answer_in_time() -> None:
     source = correlated_source(columns=40, rows=3_000, models=30)
     criterion = exact(10, 150, 40)
-    part = search(source, allow=criterion, block=criterion, time_limit=1.0)
+    part = search(source, allow=criterion, block=criterion, effort=Effort.of(1.0))
     assert max(map(len, part.allow)) >= 2
     assert all(criterion.holds(source.spectrum(apis), len(apis)) for apis in part.allow)
 

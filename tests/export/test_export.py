@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.controls import HIDING, controls_of, effect_of
 from fpmonitor.export.coverage import coverage
@@ -22,12 +21,13 @@ from fpmonitor.export.exporter import ApiVerdict, ExportOptions
 from fpmonitor.export.firefox import read_overrides, read_policies, read_userjs
 from fpmonitor.export.firefox_targets import shipped_tables, target_table
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
-from fpmonitor.policy import Policy
 from fpmonitor.vocabulary import is_known
+from tests.decided import decided
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.export.exporter import Exporter
 
 EXPORTER_NAMES = plugin_names(EXPORTERS)
@@ -52,26 +52,16 @@ def decision_of(
     allow: Sequence[str],
     block: Sequence[str],
     *,
-    guarantee: str = "It holds.",
     more: Sequence[Sequence[str]] = (),
+    **members: Any,
 ) -> Decision:
     """Decision that recommends `allow` and blocks each of `block` alone; `more` is allowed too."""
-    candidates = {*allow, *block, *(api for apis in more for api in apis)}
-    sets = [tuple(sorted(apis)) for apis in (allow, *more) if apis]
-    return Decision(
-        policy=Policy(k=10, population=1000, budget=0.1, delta=0.05, candidates=tuple(candidates)),
-        setting="population",
-        missing="value",
-        users=1000,
-        digest="digest",
-        guarantee=guarantee,
-        allow=tuple(sorted(sets)),
-        block=tuple((api,) for api in sorted(block)),
-        undecided=(),
-        recommended=tuple(sorted(allow)),
-        complete=True,
-        evaluated=1,
-        seconds=0.1,
+    return decided(
+        {*allow, *block, *(api for apis in more for api in apis)},
+        allow=[apis for apis in (allow, *more) if apis],
+        block=[[api] for api in block],
+        recommended=allow,
+        **members,
     )
 
 

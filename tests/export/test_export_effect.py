@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.export.chromium import CHROMIUM
@@ -29,10 +28,13 @@ from fpmonitor.export.firefox_targets import installed_targets
 from fpmonitor.export.plan import cheapest_plan, plan_of
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
+from tests.decided import decided
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision
 
 APIS = (
     "Date.getTimezoneOffset",
@@ -44,21 +46,8 @@ APIS = (
 
 
 def decision_of(allow: Sequence[Sequence[str]], candidates: Sequence[str] = APIS) -> Decision:
-    return Decision(
-        policy=Policy(k=5, population=1000, budget=0.1, delta=0.1, candidates=tuple(candidates)),
-        setting="population",
-        missing="value",
-        users=1000,
-        digest="digest",
-        guarantee="It holds.",
-        allow=tuple(sorted(tuple(sorted(apis)) for apis in allow)),
-        block=(),
-        undecided=(),
-        recommended=tuple(sorted(max(allow, key=len))),
-        complete=True,
-        evaluated=1,
-        seconds=0.1,
-    )
+    policy = Policy(k=5, population=1000, budget=0.1, delta=0.1, candidates=tuple(candidates))
+    return decided(candidates, allow=allow, recommended=max(allow, key=len), policy=policy)
 
 
 APIS_OF_SCREEN = ("Screen.height", "Screen.width")

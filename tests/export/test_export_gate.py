@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import UnknownNameError
 from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.export.gate_js import GATE_JS
-from fpmonitor.policy import Policy
+from tests.decided import decided
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from fpmonitor.decide.decision import Decision
 
 NODE = shutil.which("node")
 NAMES = ["Navigator.userAgent", "Screen.width", "a", 'quo"te', "</script>", "ü\u2028", "𝔘.b", "zz"]
@@ -41,21 +42,7 @@ needs_node = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
 def decision_of(
     allow: list[list[str]], block: list[list[str]], undecided: list[list[str]]
 ) -> Decision:
-    return Decision(
-        policy=Policy(k=5, population=10, budget=0.1, delta=0.1, candidates=tuple(NAMES)),
-        setting="population",
-        missing="value",
-        users=10,
-        digest="digest",
-        guarantee="It holds.",
-        allow=tuple(tuple(sorted(apis)) for apis in allow),
-        block=tuple(tuple(sorted(apis)) for apis in block),
-        undecided=tuple(tuple(sorted(apis)) for apis in undecided),
-        recommended=(),
-        complete=True,
-        evaluated=1,
-        seconds=0.0,
-    )
+    return decided(NAMES, allow=allow, block=block, undecided=undecided)
 
 
 @needs_node

@@ -35,7 +35,6 @@ from fpmonitor.export.firefox_targets import installed_targets, target_table
 from fpmonitor.logs import ColumnMap, log_files, zstd
 from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
-from fpmonitor.policy import Policy
 from fpmonitor.private.keys import read_keys as read_key_ring
 from fpmonitor.private.keys import read_public
 from fpmonitor.private.ohttp import read_keys as read_relay_keys
@@ -57,6 +56,7 @@ from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.store import ingest as ingest_module
 from fpmonitor.store.transfer import read_export
 from fpmonitor.store.transforms import read_transforms
+from tests.decided import decided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -168,20 +168,11 @@ def test_hostile_texts_are_refused(tmp_path: Path, kind: str) -> None:
 
 
 def example_decision() -> Decision:
-    return Decision(
-        policy=Policy(k=10, population=1000, budget=0.1, delta=0.05, candidates=("a", "b", "c")),
-        setting="population",
-        missing="value",
-        users=100,
-        digest="0" * 32,
-        guarantee="holds",
-        allow=(("a", "b"),),
-        block=(("c",),),
-        undecided=(),
+    return decided(
+        ("a", "b", "c"),
+        allow=[("a", "b")],
+        block=[("c",)],
         recommended=("a", "b"),
-        complete=True,
-        evaluated=5,
-        seconds=0.1,
         users_needed=(),
         utility=2.0,
         utility_bound=2.0,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from fpmonitor.decide.decision import Decision
 from fpmonitor.export.chromium import CHROMIUM as POLICIES_OF_CHROMIUM
 from fpmonitor.export.exporter import ExportOptions
 from fpmonitor.export.filters import ADGUARD
@@ -24,7 +23,7 @@ from fpmonitor.export.firefox import POLICIES, USERJS
 from fpmonitor.export.firefox_targets import installed_targets, shipped_tables
 from fpmonitor.export.permissions_policy import PERMISSIONS_POLICY
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
-from fpmonitor.policy import Policy
+from tests.decided import decided
 from tests.products.browsers import (
     CHROMIUM,
     FIREFOX,
@@ -49,6 +48,7 @@ from tests.products.evasion import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.export.enforce import ControlExporter
     from tests.products.browsers import Reading
 
@@ -64,21 +64,7 @@ ZONE = "Intl.DateTimeFormat.resolvedOptions#timeZone"
 
 
 def decision_of(block: Sequence[str]) -> Decision:
-    return Decision(
-        policy=Policy(k=5, population=10, budget=0.1, delta=0.1, candidates=tuple(block)),
-        setting="population",
-        missing="value",
-        users=10,
-        digest="digest",
-        guarantee="It holds.",
-        allow=(),
-        block=tuple((api,) for api in sorted(block)),
-        undecided=(),
-        recommended=(),
-        complete=True,
-        evaluated=1,
-        seconds=0.0,
-    )
+    return decided(block, block=[[api] for api in block])
 
 
 def check(exporter: ControlExporter, product: str, before: Reading, after: Reading) -> None:

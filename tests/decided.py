@@ -1,0 +1,46 @@
+"""Decisions that a test makes up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.decide.decision import Decision
+from fpmonitor.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def decided(
+    candidates: Iterable[str],
+    *,
+    allow: Iterable[Iterable[str]] = (),
+    block: Iterable[Iterable[str]] = (),
+    undecided: Iterable[Iterable[str]] = (),
+    recommended: Iterable[str] = (),
+    **members: Any,
+) -> Decision:
+    """Decision with these sets, in any order; `members` replace what most tests do not look at."""
+    policy = Policy(k=10, population=1000, budget=0.1, delta=0.05, candidates=tuple(candidates))
+    others: dict[str, Any] = {
+        "policy": policy,
+        "setting": "population",
+        "missing": "value",
+        "users": 1000,
+        "digest": "0" * 32,
+        "guarantee": "It holds.",
+        "complete": True,
+        "evaluated": 1,
+        "seconds": 0.1,
+    }
+    return Decision(
+        allow=_sorted(allow),
+        block=_sorted(block),
+        undecided=_sorted(undecided),
+        recommended=tuple(sorted(recommended)),
+        **(others | members),
+    )
+
+
+def _sorted(sets: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(sorted(tuple(sorted(apis)) for apis in sets))
