@@ -292,7 +292,9 @@ def plan(
             if candidates is None
             else observed.named(split_names(candidates))
         )
+        population = observed.users if asked.population is None else asked.population
         rows = []
+        trivial = []
         for api in names:
             progress(api)
             spectrum = observed.spectrum([api])
@@ -304,10 +306,15 @@ def plan(
                     spectrum,
                     users=observed.users if users is None else users,
                     k=asked.k,
-                    population=(observed.users if asked.population is None else asked.population),
+                    population=population,
                     accuracy=accuracy,
                     delta=asked.delta,
                 )
+                if found.epsilon and found.values * (asked.k - 1) <= 2 * accuracy * population:
+                    trivial.append(api)
             rows.append(asdict(found) | asdict(participations_of(found)))
+    if trivial:
+        named = ", ".join(trivial)
+        note(f"any epsilon will do, as so few values expose next to nobody: {named}", quiet=quiet)
     title = "Mechanisms for the wanted accuracy" if epsilon is None else "Mechanisms that tell most"
     shown.show(store.listing(rows, title=title, digits=5))

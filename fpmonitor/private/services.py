@@ -135,6 +135,7 @@ def recipient_app(recipient: Recipient, *, token: str, keys: Path | None = None)
     return Starlette(
         routes=[
             Route("/hpke_config", _answered(service.hpke_config)),
+            Route("/keys", _answered(service.keys)),
             Route("/asks", _answered(shared.authorised(shared.add_ask)), methods=["POST"]),
             Route(
                 "/asks/{ask}/close", _answered(shared.authorised(service.close)), methods=["POST"]
@@ -238,6 +239,10 @@ class _RecipientService:
         del request
         return _bytes(self._recipient.ring.configs, CONFIGS_TYPE)
 
+    async def keys(self, request: Request) -> Response:
+        del request
+        return _bytes(self._recipient.ring.public.to_bytes(), "application/json")
+
     async def batches(self, request: Request) -> Response:
         body = await read_body(request, MAX_BATCH_BYTES, (BYTES_TYPE,))
         return _json(await asyncio.to_thread(self._recipient.take, body))
@@ -250,7 +255,7 @@ class _RecipientService:
         return _json(closed)
 
 
-_PUBLIC_PATHS = ("/hpke_config", "/ohttp-keys", "/study", "/asks", "/asks/{ask}")
+_PUBLIC_PATHS = ("/hpke_config", "/keys", "/ohttp-keys", "/study", "/asks", "/asks/{ask}")
 
 
 class _ShufflerService:
@@ -295,6 +300,8 @@ class _ShufflerService:
         match path.strip("/").split("/"):
             case ["hpke_config"]:
                 return CONFIGS_TYPE, self._shuffler.ring.configs
+            case ["keys"]:
+                return "application/json", self._shuffler.ring.public.to_bytes()
             case ["ohttp-keys"]:
                 return KEYS_TYPE, encode_keys(key.config for key in self._shuffler.ring.keys)
             case ["study"]:

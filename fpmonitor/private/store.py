@@ -276,11 +276,11 @@ class Store(Closing):
     def backup(self, path: Path) -> None:
         """Write a whole copy of the store to a new file, also while a service uses the store."""
         try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             with self._lock:
                 self._connection.execute("VACUUM INTO ?", (str(path),))
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise StoreError(f"{path}: cannot be written ({error})") from error
-        path.chmod(0o600)
 
     def _keep_study(self) -> None:
         kept = self.rows("private/study")

@@ -355,7 +355,7 @@ ELSEWHERE = {
     **dict.fromkeys(
         (
             *("private analyze", "private backup", "private close", "private curate"),
-            *("private init", "private keygen"),
+            *("private init", "private keygen", "private quickstart"),
             *("private publish", "private redact", "private seal", "private select"),
             *("private serve", "private shuffle", "private status", "private study"),
             *("private token", "ldp ask", "ldp estimate", "ldp reports"),

@@ -189,6 +189,9 @@ def test_plan_picks_a_mechanism_for_each_api(
     assert height["mechanism"] in {"grr", "rappor", "oue", "blh", "lh"}
     assert height["accuracy"] <= 0.03
     assert rows["Navigator.language"]["mechanism"] is None  # one value: nothing to randomise
+    policy = ["--k", "50", "--population", "10000", "--accuracy", "0.03"]
+    assert run(["ldp", "plan", "--db", db, *policy, "--candidates", "Screen.height"]) == 0
+    assert "any epsilon will do" in capsys.readouterr().err
     assert run(["ldp", "plan", "--db", db, "--accuracy", "2"]) == 2
     assert "accuracy" in capsys.readouterr().err
 

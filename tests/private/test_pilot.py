@@ -11,7 +11,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import pytest
 from msgspec import structs
@@ -26,10 +28,10 @@ from fpmonitor.private.wire import encode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from fpmonitor.private.study import Role
 
+ROOT = Path(__file__).parents[2]
 USERS = 120
 APIS = ("A.colour", "A.kind", "A.size")
 
@@ -82,6 +84,22 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert len(re.findall(":\\d+/ ", log.read_text())) == 3
 
 
+def test_the_quickstart_collects_two_rounds_and_draws_the_picture_of_the_documents(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "quick"
+    assert "certificate" in ran("quickstart", str(folder), "--quiet")
+    picture = (folder / "who-learns-what.svg").read_text(encoding="utf-8")
+    ElementTree.fromstring(picture)
+    assert picture == (ROOT / "docs" / "private.svg").read_text(encoding="utf-8")
+    study, last = Study.read(folder / "study.json"), CollectionRequest.read(folder / "round-2.json")
+    marginals = counts(folder, "curator", first_ask(study))
+    assert {sum(users.values()) for users in marginals.values()} == {1000}
+    assert sum(counts(folder, "analyst", last)[last.sets[0]].values()) == 1000
+    assert f">{len(last.sets[0])} of {len(study.apis)} APIs together<" in picture
+    ran("quickstart", str(folder), code=2)
+
+
 def shown(folder: Path, round_number: int) -> dict[str, Any]:
     asks = json.loads(ran("status", "--folder", str(folder), "--format", "json"))["asks"]
     [found] = [one for one in asks if one["round"] == round_number]
@@ -128,11 +146,11 @@ def collect_marginals(pilot: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     ran("select", str(pilot), "--format", "json", code=3)
     assert f"{3 * USERS} messages of round 1 are under way" in capsys.readouterr().err
     write_keys(curator.keys, ring)
-    wait_for(lambda: shown(pilot, 1)["missing"] == 0)
+    wait_for(lambda: shown(pilot, 1)["undelivered"] == 0)
     assert counts(pilot, "curator", first_ask(curator.study)) == {
         (api,): truth(api) for api in APIS
     }
-    assert (shown(pilot, 1)["undelivered"], shown(pilot, 1)["open"]) == (0, False)
+    assert (shown(pilot, 1)["missing"], shown(pilot, 1)["open"]) == (0, False)
     ran("seal", "--from", str(users), "--ask", str(ask), *there, code=2)
     assert "330 closed ask" in capsys.readouterr().err
 

@@ -141,6 +141,8 @@ def test_what_everybody_may_read_is_given_byte_by_byte(world: World) -> None:
     }  # fmt: skip
     assert get(f"/asks/{FIRST.id.hex()}").content == FIRST.to_bytes()
     assert CollectionRequest.from_bytes(get(f"/asks/{FIRST.id.hex()}").content).id == FIRST.id
+    for client, role in ((world.at_shuffler, "shuffler"), (world.at_curator, "curator")):
+        assert client.get("/keys").content == RINGS[role].public.to_bytes()
     at_curator = world.at_curator.get("/hpke_config")
     assert decode_configs(at_curator.content) == (RINGS["curator"].keys[0].config,)
 

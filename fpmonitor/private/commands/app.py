@@ -210,6 +210,7 @@ def token(
     make_token(output)
 
 
+app.command("quickstart")(users.quickstart)
 app.command("init")(init)
 app.command("study")(study)
 app.command("keygen")(keygen)

@@ -162,6 +162,11 @@ def _sets_table(document: Mapping[str, Any]) -> Table:
     )
 
 
+def comparison(compared: JointComparison) -> Output:
+    """Return the limits of a set, and what the analyst's counts show."""
+    return Output(tables=[_comparison_table(compared)], rows=[])
+
+
 def _comparison_table(compared: JointComparison) -> Table:
     fixed, statistical = compared.fixed, compared.statistical
     return Table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ import typer
 
 from fpmonitor.cli.context import open_database, open_monitor
 from fpmonitor.cli.options import QUIET
-from fpmonitor.cli.output import note, progress_line, show
+from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import ASK, FOLDER, STUDY_OR_NONE
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
     from fpmonitor.private.sending import Send
     from fpmonitor.private.study import CollectionRequest
 
+_QUICKSTART_USERS = 1000
+_QUICKSTART_APIS = (
+    "Navigator.deviceMemory",
+    "Navigator.maxTouchPoints",
+    "Navigator.platform",
+    "Screen.colorDepth",
+    "css:dynamic-range",
+)
 _DUCKDB_MAGIC = (8, b"DUCK")
 
 
@@ -120,7 +129,8 @@ def seal(
             note(f"{path} was sealed before: these answers, and no others", quiet=quiet)
         else:
             check_ask(terms, question)
-            table = _users_of(source, question, quiet=quiet)
+            apis = sorted({api for one in question.sets for api in one})
+            table = _users_of(source, apis, quiet=quiet)
             write_bytes(path, sealed(table))
             note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
         row = None if send is None else send_uploads(parts_of(path, size), send, note)
@@ -156,9 +166,8 @@ def _sender(to: str | None, relay: str | None, gateway_keys: Path | None) -> Ite
         yield through_relay(service, read_keys(gateway_keys), to)
 
 
-def _users_of(source: Path, ask: CollectionRequest, *, quiet: bool) -> pl.DataFrame:
+def _users_of(source: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame:
     """Tokens of the users of a database, or of any log that can be ingested."""
-    apis = sorted({api for one in ask.sets for api in one})
     if _is_database(source):
         return _tokens(source, apis, quiet=quiet)
     with tempfile.TemporaryDirectory() as folder:
@@ -188,3 +197,36 @@ def _tokens(database: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame
                 quiet=quiet,
             )
         return read_tokens(opened, snapshot, known)
+
+
+def quickstart(
+    folder: Annotated[Path, typer.Argument(help="Folder to create.")] = Path("private-quickstart"),
+    quiet: QUIET = False,
+) -> None:
+    """Collect two rounds from users of the bundled logs, with all roles on this machine.
+
+    The folder is then a pilot: what each role holds is in a folder of its own.
+    """
+    from fpmonitor.private.quickstart import picture, two_rounds  # noqa: PLC0415 -- an extra
+
+    terms = Study(
+        name="quickstart",
+        apis=_QUICKSTART_APIS,
+        population=_QUICKSTART_USERS,
+        k=10,
+        budget=0.2,
+        largest_release=len(_QUICKSTART_APIS),
+        minimum_batch=250,
+    )
+    with resources.as_file(resources.files("fpmonitor.fixtures") / "logs") as logs:
+        table = _users_of(logs / "browsers-3.parquet", terms.apis, quiet=quiet)
+    holders = table.head(_QUICKSTART_USERS).rows(named=True)
+    note("each user seals a message for each API, and later one for the released set", quiet=quiet)
+    found = two_rounds(folder, terms, holders)
+    emit(picture(found), folder / "who-learns-what.svg")
+    show(tables.comparison(found.comparison), "table", None)
+    note(
+        f"In {folder}: study.json, round-1.json, round-2.json, selection.json, who-learns-what.svg "
+        "and a folder for each role; docs/private.md goes on with services",
+        quiet=quiet,
+    )
