@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.logs import ColumnMap, Frame, LazyFrame
     from fpmonitor.monitor import Monitor, RejectedRecord
-    from fpmonitor.policy import Policy, SampleModel
+    from fpmonitor.policy import Departure, Policy, SampleModel
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
     from fpmonitor.population.population import Population
     from fpmonitor.population.views import View
@@ -61,6 +61,7 @@ __all__ = [
     "Decision",
     "DemandLine",
     "DemandReport",
+    "Departure",
     "EngineLostError",
     "ExposureIndex",
     "ExposureReport",
@@ -112,7 +113,7 @@ _HOMES = {
     "export.coverage": ("Coverage",),
     "logs": ("ColumnMap", "Frame", "LazyFrame"),
     "monitor": ("Monitor", "RejectedRecord"),
-    "policy": ("Policy", "SampleModel"),
+    "policy": ("Departure", "Policy", "SampleModel"),
     "population.exposure_index": ("ExposureIndex", "IndexedExposure"),
     "population.population": ("Population",),
     "population.views": ("View",),

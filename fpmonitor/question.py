@@ -49,10 +49,6 @@ class Question:
 
     def __post_init__(self) -> None:
         check_share("delta", self.delta)
-        if self.missing == "drop" and self.sample.strata is not None:
-            raise PolicyError(
-                "missing", "drop leaves other shares than those of the strata", hint="use exposed"
-            )
         if self.missing not in get_args(Missing):
             raise PolicyError(
                 "missing",

@@ -130,9 +130,7 @@ def gather_findings(
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
     trust: Knowledge | None = "joint" if question.sample == PLAIN_DRAWS else None
-    exposed = (
-        report_exposures(population, question, [recommended], trust=trust) if recommended else []
-    )
+    exposed = report_exposures(asked, question, [recommended], trust=trust) if recommended else []
     one_more = [[*recommended, api] for api in rest]
     shown = dict.fromkeys([recommended, largest.apis])
     mixed = population.mixed_sources(question.k).values()
@@ -142,10 +140,11 @@ def gather_findings(
     progress("drawing exposure curves")
     # trends describe the users, and curves where they have no limits for the sample
     observed = replace(question, sample=PLAIN_DRAWS)
-    drawn = question if asked.model(question.sample).departure == NO_DEPARTURE else observed
-    curves = [report_curve(population, drawn, apis) for apis in shown if apis]
+    exact = asked.model(question.sample).departure == NO_DEPARTURE
+    described = (asked, question) if exact else (population, observed)
+    curves = [report_curve(*described, apis) for apis in shown if apis]
     progress("ranking by entropy and by exposure")
-    ranking = rank_sets(population, question, size=2 if pairs else 1, candidates=candidates)
+    ranking = rank_sets(asked, question, size=2 if pairs else 1, candidates=candidates)
     progress("following the weeks")
     trend = None if windows is None else _trend_of(windows, observed, recommended)
     progress("describing the users")

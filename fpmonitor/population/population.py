@@ -270,7 +270,7 @@ class Population:
         """
         self.check_names(apis)
         other = self._copied()
-        other._present = tuple(apis)  # noqa: SLF001 -- its own class
+        other._present = tuple(dict.fromkeys((*self._present, *apis)))  # noqa: SLF001 -- its own class
         if other.users < least:
             number = "no user has" if least == 1 else f"fewer than {least} users have"
             raise UndecidableError(
@@ -423,7 +423,8 @@ class Population:
     def asked(self, question: Question, apis: Iterable[str]) -> Population:
         """Return the users whom a question about some APIs means.
 
-        Where `missing` is `drop`, others are told of all users unless at least k of them lack some.
+        By shares they are drawn once: those who were drawn are meant as they are. Where `missing`
+        is `drop`, others are told of all users unless at least k of them lack some.
 
         Raises
         ------
@@ -434,16 +435,18 @@ class Population:
         """
         wanted = sorted(self.named(apis))
         users = self.without_few(question.k)
-        if question.sample.strata is not None and users.stratified is None:
-            users = users.drawn_by(question.sample.strata, question.k)
-        if question.missing == "exposed":
-            return users.with_absent_alone()
-        if question.missing != "drop" or not wanted:
-            return users
+        if users.stratified is None:
+            if question.missing == "drop" and wanted:
+                users = users._having(wanted, question.k)  # noqa: SLF001 -- its own class
+            if question.sample.strata is not None:
+                users = users.drawn_by(question.sample.strata, question.k)
+        return users.with_absent_alone() if question.missing == "exposed" else users
+
+    def _having(self, apis: Sequence[str], k: int) -> Population:
         if self.audience is Audience.OWNER:
-            return users.with_all(wanted)
-        having = users.with_all(wanted, least=question.k)
-        return users if users.users - having.users < question.k else having
+            return self.with_all(apis)
+        having = self.with_all(apis, least=k)
+        return self if self.users - having.users < k else having
 
     def question(self, question: Question) -> Question:
         """Return a question as it is asked of these users: how many, and whom nobody observed."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.exposure import ExposureReport
     from fpmonitor.answers.rank import Ranking
     from fpmonitor.answers.trend import TrendLine, TrendReport, TrendWindow
+    from fpmonitor.decide.decision import Decision
 
 _MOST_POINTS = 300
 _FAR = 3.0  # an entropy reading that is off by this factor stands out
@@ -215,6 +216,53 @@ def of_ranking(ranking: Ranking) -> Figure:
                     ("worst 1 %", "misleading_factor_worst_1"),
                 ),
             ],
+        ),
+    )
+
+
+def of_tolerance(decision: Decision) -> Figure | None:
+    """Draw which share of the allow list outlasts a bias; null where none was tried.
+
+    Each factor of the decision holds up to itself, so the line falls behind it.
+    """
+    sets = sorted(
+        zip(decision.allow, decision.bias_tolerated or (), strict=False),
+        key=lambda entry: (-entry[1], entry[0]),
+    )
+    assumed = decision.policy.sample.bias
+    factors = [bias for _, bias in sets]
+    if max(factors, default=assumed) == assumed:
+        return None
+    x, y = [assumed], [1.0]
+    for factor in sorted(set(factors)):
+        x += [factor, factor]
+        y += [y[-1], sum(bias > factor for bias in factors) / len(factors)]
+    marks = [
+        Mark(x=bias, word="recommended", note=f"{' + '.join(apis)}: up to {bias:g}")
+        for apis, bias in sets
+        if apis == decision.recommended
+    ]
+    title = "What stays allowed if the sample is biased"
+    return Figure(
+        note=(
+            "Share of the sets on the allow list that stay allowed as long as no kind of user is "
+            "more than so many times as frequent among the observed users as in the population, or "
+            f"the other way round. All of it holds together with probability "
+            f"{1 - (decision.policy.delta or 0):g}."
+        ),
+        svg=line_chart(
+            [Series(name=title, x=x, y=y)],
+            title=title,
+            x_label="bias, a factor",
+            y_label="share of the allow list",
+            shares=True,
+            marks=marks,
+            low=True,
+        ),
+        table=Table(
+            title=title,
+            columns=[*columns("text", "APIs"), *columns("decimal", "bias up to")],
+            rows=[(" + ".join(apis), bias) for apis, bias in sets[:_MOST_ROWS]],
         ),
     )
 

@@ -16,7 +16,14 @@ from fpmonitor.decide.guarantee import draws
 from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import WORDS_OF_APIS, names
 from fpmonitor.render.decisions import called, counted, data_line, drawn, headline, tolerance
-from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trend, of_trust
+from fpmonitor.render.figures import (
+    of_curve,
+    of_exposures,
+    of_ranking,
+    of_tolerance,
+    of_trend,
+    of_trust,
+)
 from fpmonitor.render.svg import chart_style
 from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html
 
@@ -59,6 +66,7 @@ def write_html(findings: Findings) -> str:
         ("trust", "The price of trust", _trust(findings)),
         ("more", "What one more API would cost", _one_more(findings)),
         ("border", "All that is allowed", _border(findings.decision)),
+        ("bias", "How biased the sample may be", _tolerance(findings.decision)),
         ("time", "Over time", _trend(findings.trend)),
         ("demand", "What scripts read", _demand(findings.demand)),
         ("coverage", "What products can carry out", _coverage(findings.coverage)),
@@ -74,7 +82,7 @@ def write_html(findings: Findings) -> str:
         if body
     )
     decision = findings.decision
-    told = (decision.guarantee, drawn(decision), tolerance(decision))
+    told = (decision.guarantee, drawn(decision))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
@@ -215,6 +223,11 @@ def _border(decision: Decision) -> str:
     )
 
 
+def _tolerance(decision: Decision) -> str:
+    figure = of_tolerance(decision)
+    return "" if figure is None else f"<p>{escape(tolerance(decision))}</p>{_figure(figure)}"
+
+
 def _trend(trend: TrendReport | None) -> str:
     return "" if trend is None else _figure(of_trend(trend))
 
@@ -314,7 +327,7 @@ def _limits(findings: Findings) -> str:
     if findings.sources:
         lines.append(f"Values of several sources are read together: {', '.join(findings.sources)}.")
     if not decision.complete:
-        lines.append("The search was stopped early: what is not listed is undecided.")
+        lines.append("The search was stopped early: what no listed set settles is not known.")
     lines += findings.untold
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 

@@ -28,7 +28,8 @@ from fpmonitor.answers.counted import counted_answer
 from fpmonitor.decide.guarantee import drawn_by_shares
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.render.answers import WORDS_OF_APIS
-from fpmonitor.render.decisions import counted, headline
+from fpmonitor.render.decisions import counted, headline, tolerance
+from fpmonitor.render.figures import of_tolerance
 from fpmonitor.render.html import chips
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.svg import chart_style
@@ -135,6 +136,7 @@ class _DashboardViews:
             ticked=ticked,
             **await self._answer(overview, ticked, request.scope["reader"]),
             decision=decision,
+            tolerated=None if decision is None else of_tolerance(decision),
             scripts=[script_named(name) for name in SCRIPTS],
             origin=f"{request.url.scheme}://{request.url.netloc}",
             script=_static_path("dashboard.js"),
@@ -168,13 +170,12 @@ class _DashboardViews:
         name = counted_answer(explored.apis, explorer)
         if refusal := await self._service.refusal_of_count(reader, name):
             return {"answer": None, "refusal": refusal}
-        decision = self._service.decision
-        verdict, because = (None, ()) if decision is None else decision.verdict(explored.apis)
+        judged = await self._service.judged(explored.apis, explorer)
         answer = Answer(
             explored=explored,
             chart=draw_limits(explored, overview.budget),
-            verdict=verdict,
-            because=because,
+            verdict=judged.get("verdict"),
+            because=judged.get("because", ()),
         )
         return {"answer": answer, "refusal": ""}
 
@@ -282,6 +283,7 @@ def _templates() -> jinja2.Environment:
         "headline": headline,
         "counted": counted,
         "drawn_by_shares": drawn_by_shares,
+        "tolerance": tolerance,
         "chips": chips,
         "words_of_apis": WORDS_OF_APIS,
     }

@@ -129,7 +129,6 @@ def test_decisions_by_shares_are_registered_reported_shown_and_checked_as_such(
         (["curve", "--apis", "Screen.width", "--strata", "limits.toml"], "curve: has no limits"),
         (["plot", "curve", "--apis", "Screen.width", "--bias", "2", "-o", "x.svg"], "no limits"),
         (["plot", "trust", "--apis", "Screen.width", "--bias", "2", "-o", "x.svg"], "no limits"),
-        (["rank", "--strata", "shares.toml", "--missing", "drop"], "drop leaves other shares"),
         (["trend", "--strata", "shares.toml"], "--strata"),
         (["report", "--strata", "none.toml"], "none.toml"),
     ],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.monitor import Monitor
+from fpmonitor.policy import SampleModel, Strata
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
-from fpmonitor.question import Question
+from fpmonitor.question import Missing, Question, strata_file
+from tests.stored import stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,3 +117,43 @@ def test_a_law_with_values_kept_secret_is_never_more_exposing_than_with_their_us
             float(p @ exposure_probability(p, k=k, population=population)) for p in (law, seen)
         )
         assert truth <= told + (law - seen).sum() + 1e-12
+
+
+def test_larger_sets_are_of_the_same_users_with_every_way_to_count_absent_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever lacks a candidate is dropped before strata are drawn, whose shares are then kept."""
+    rng = np.random.default_rng(3)
+    apis = ("A.a", "B.b", "C.c")
+    rows = []
+    for i in range(4000):
+        kind = "phone" if i % 2 else "desktop"
+        row: dict[str, object] = {"kind": kind}
+        for api, values in zip(apis, (3, 30, 300), strict=True):
+            if kind == "desktop" or rng.random() < 0.7:  # on phones not all are asked
+                row[api] = int(rng.integers(values))
+        rows.append(row)
+    db = stored(tmp_path, rows)
+    strata = Strata(by="kind", shares={"phone": 0.6, "desktop": 0.4})
+    sets = [s for size in (1, 2, 3) for s in itertools.combinations(apis, size)]
+    with Monitor(db) as monitor:
+        users = monitor.population()
+        for missing, known in itertools.product(get_args(Missing), (None, strata)):
+            question = Question(10, missing=missing, sample=SampleModel(strata=known))
+            asked = users.asked(question, apis)
+            source = asked.source(apis)
+            exposed = {s: source.spectrum(s).users_below(10) for s in sets}
+            assert all(exposed[a] <= exposed[b] for a in sets for b in sets if set(a) <= set(b))
+            if missing == "drop":
+                assert all(asked.column(api).all() for api in apis), "nobody lacks one"
+            if known is not None:
+                kind, called = asked.kinds("kind")
+                share = np.bincount(kind)[called.index("phone")] / asked.users
+                assert abs(share - 0.6) < 0.04
+    (tmp_path / "shares.toml").write_text(strata_file(strata, "made up"))
+    decision = str(tmp_path / "decision.json")
+    asked_by = ["decide", "--budget", "20%", "-n", "4000", "--missing", "drop", "--db", db]
+    assert run([*asked_by, "--strata", str(tmp_path / "shares.toml"), "-o", decision]) == 0
+    capsys.readouterr()
+    assert run(["audit", "certificate", decision, "--db", db]) == 0
+    assert run(["check", decision, "--db", db]) == 0

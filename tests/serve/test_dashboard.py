@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,17 @@ def decide(monitor: Monitor) -> Decision:
     return monitor.decide(
         k=10, budget=0.1, candidates=["Navigator.vendor", "Screen.width"], setting="sample"
     )
+
+
+def test_a_page_shows_how_biased_the_sample_may_be_where_that_was_asked(monitor: Monitor) -> None:
+    decided = decide(monitor)
+    assert "How biased" not in Service(monitor, decided).client().get("/").text
+    told = replace(decided, bias_tolerated=(1.25,) * len(decided.allow))
+    page = Service(monitor, told).client().get("/").text
+    assert "no kind of user is more than 1.25 times as frequent" in page
+    section = page[page.index("How biased the sample may be") :]
+    assert 'aria-label="What stays allowed if the sample is biased"' in section
+    assert "Navigator.vendor: up to 1.25" in section
 
 
 def test_a_page_shows_counts_exposure_and_the_verdict(monitor: Monitor) -> None:
