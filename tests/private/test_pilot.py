@@ -94,8 +94,8 @@ def test_the_quickstart_collects_two_rounds_and_draws_the_picture_of_the_documen
     assert picture == (ROOT / "docs" / "private.svg").read_text(encoding="utf-8")
     study, last = Study.read(folder / "study.json"), CollectionRequest.read(folder / "round-2.json")
     marginals = counts(folder, "curator", first_ask(study))
-    assert {sum(users.values()) for users in marginals.values()} == {1000}
-    assert sum(counts(folder, "analyst", last)[last.sets[0]].values()) == 1000
+    assert {sum(users.values()) for users in marginals.values()} == {500}
+    assert sum(counts(folder, "analyst", last)[last.sets[0]].values()) == 500
     assert f">{len(last.sets[0])} of {len(study.apis)} APIs together<" in picture
     ran("quickstart", str(folder), code=2)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fpmonitor.private.sending import Send
     from fpmonitor.private.study import CollectionRequest
 
-_QUICKSTART_USERS = 1000
+_QUICKSTART_USERS = 500
 _QUICKSTART_APIS = (
     "Navigator.deviceMemory",
     "Navigator.maxTouchPoints",
@@ -216,7 +216,7 @@ def quickstart(
         k=10,
         budget=0.2,
         largest_release=len(_QUICKSTART_APIS),
-        minimum_batch=250,
+        minimum_batch=100,
     )
     with resources.as_file(resources.files("fpmonitor.fixtures") / "logs") as logs:
         table = _users_of(logs / "browsers-3.parquet", terms.apis, quiet=quiet)
