@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.logs import ColumnMap, Frame, LazyFrame
     from fpmonitor.monitor import Monitor, RejectedRecord
-    from fpmonitor.policy import Policy, SampleModel
+    from fpmonitor.policy import Departure, Policy, SampleModel
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
     from fpmonitor.population.population import Population
+    from fpmonitor.population.sample import Drawn
     from fpmonitor.population.views import View
     from fpmonitor.population.windows import Windows
     from fpmonitor.question import Question
@@ -61,6 +62,8 @@ __all__ = [
     "Decision",
     "DemandLine",
     "DemandReport",
+    "Departure",
+    "Drawn",
     "EngineLostError",
     "ExposureIndex",
     "ExposureReport",
@@ -112,9 +115,10 @@ _HOMES = {
     "export.coverage": ("Coverage",),
     "logs": ("ColumnMap", "Frame", "LazyFrame"),
     "monitor": ("Monitor", "RejectedRecord"),
-    "policy": ("Policy", "SampleModel"),
+    "policy": ("Departure", "Policy", "SampleModel"),
     "population.exposure_index": ("ExposureIndex", "IndexedExposure"),
     "population.population": ("Population",),
+    "population.sample": ("Drawn",),
     "population.views": ("View",),
     "population.windows": ("Windows",),
     "question": ("Question",),
