@@ -109,3 +109,11 @@ class UndecidableError(FpmonitorError):
     """The data cannot decide the question that was asked."""
 
     exit_code = 3
+
+
+def reason_of(error: Exception) -> str:
+    """Return the first line of the message of a library; those below show data, or its internals.
+
+    Where there is none, the name of the error.
+    """
+    return " ".join(str(error).split("\n", 1)[0].split()) or type(error).__name__

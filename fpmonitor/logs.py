@@ -30,7 +30,7 @@ from fpmonitor.duckdb_connection import (
     keyboard_interrupts,
     load_httpfs,
 )
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, reason_of
 from fpmonitor.safe_files import read_toml
 from fpmonitor.sql import quote_path, quote_text
 
@@ -393,7 +393,7 @@ class LogFile:
         return False
 
     def _unreadable(self, error: Exception) -> InputError:
-        reason = excerpt(str(error).split("\n", 1)[0])
+        reason = excerpt(reason_of(error))
         return InputError(f"{self.label}: cannot be read ({reason})")
 
     @property
@@ -626,7 +626,7 @@ def _fetched(address: str, scratch: Path) -> Path:
             found = "SELECT content FROM read_blob($address)"
             contents = connection.execute(found, {"address": address}).fetchall()
     except duckdb.Error as error:
-        reason = _QUERY.sub("", str(error).split("\n", 1)[0])
+        reason = _QUERY.sub("", reason_of(error))
         hint = _KEYS_OF_S3 if address.startswith("s3:") else ""
         hint = HOW_TO_GET_HTTPFS if "httpfs" in reason else hint
         raise InputError(f"{label}: cannot be fetched ({reason})", hint=hint) from error

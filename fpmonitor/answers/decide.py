@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from fpmonitor.decide.deciding import decide, recheck
+from fpmonitor.decide.deciding import Judge, decide, recheck
 from fpmonitor.decide.decision import Setting
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.disclosure import Audience
@@ -268,6 +268,39 @@ def called_as(decision: Decision, population: Population) -> Decision:
         coverage=None,
         names=population.names(names),
     )
+
+
+def answer_gate(
+    population: Population, decision: Decision, apis: Collection[str]
+) -> dict[str, Any]:
+    """Answer as `Decision.answer` does; what the lists do not settle, the users do.
+
+    Parameters
+    ----------
+    population
+        The users that were decided on, seen as the decision saw them.
+    decision, apis
+        The decision, and what a site reads.
+
+    Raises
+    ------
+    InputError
+        The users are not those of the decision.
+    UnknownNameError, UndecidableError
+        An API that is no candidate, or one that was never observed; no user left.
+    """
+    asked = population.asked(question_of(decision), decision.policy.candidates)
+    if asked.seal != decision.digest:
+        raise InputError(
+            "the database does not hold the users that were decided on",
+            hint="decide anew; `fpmonitor check` tests the sets of an old decision on new users",
+        )
+
+    def judge(members: ApiSet) -> Verdict:
+        spectrum = asked.source(members).spectrum(members)
+        return Judge.of(decision, asked.users).verdict(len(members), spectrum)
+
+    return decision.answer(apis, judge)
 
 
 def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Verdict]:

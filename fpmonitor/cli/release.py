@@ -18,7 +18,7 @@ from fpmonitor.cli.options import FORMAT, QUIET
 from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.cli.readers import Reader, queries
 from fpmonitor.cli.users import WHAT_IF, StoredUsers, transforms_of
-from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.errors import InputError, PolicyError, reason_of
 from fpmonitor.release.histogram import Mechanism, Release, read_release, write_release
 from fpmonitor.release.partial_knowledge import delta_curve, pitfalls, smallest_k, value_guarantee
 from fpmonitor.release.singling_out import baseline as fixed_baseline
@@ -382,5 +382,5 @@ def _distribution(name: str | None) -> Literal["product"] | pl.DataFrame | None:
             return pl.read_parquet(content)
         return pl.read_csv(content, infer_schema=False)
     except (ValueError, pl.exceptions.PolarsError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = reason_of(error)
         raise InputError(f"distribution {name}: not readable ({reason})", hint=hint) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, reason_of
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -63,7 +63,7 @@ def transpile(text: str, dialect: str) -> str:
                 node.replace(translated)
         return str(tree.sql(dialect=dialect, comments=False))
     except ValueError as error:
-        reason = str(error).split("\n", 1)[0]
+        reason = reason_of(error)
         raise InputError(f"cannot translate a statement to {dialect}: {reason}") from error
 
 

@@ -366,19 +366,47 @@ def recheck(
     PolicyError
         The policy asks more than the current data can carry.
     """
-    policy = decision.policy
-    tests = _tests(
-        policy, decision.setting, source.users, decision.universe, decision.level or policy.delta
-    )
-    verdicts: dict[ApiSet, Verdict] = {}
-    for apis in decision.allow:
-        if tests.allow.holds(source.spectrum(apis), len(apis)):
-            verdicts[apis] = "allow"
-        else:
-            lowest = source if least is None else least
-            above = tests.above(lowest.spectrum(apis), len(apis), least=least is not None)
-            verdicts[apis] = "block" if above else "undecided"
-    return verdicts
+    # never by the tests that the file holds: those of another delta, or of others' making
+    judge = Judge(_designed(decision, source.users))
+    return {
+        apis: judge.verdict(
+            len(apis), source.spectrum(apis), None if least is None else least.spectrum(apis)
+        )
+        for apis in decision.allow
+    }
+
+
+class Judge(NamedTuple):
+    """Judges any set of candidates by itself, by the tests of a decision for a number of users.
+
+    The probability of the guarantee is that no set at all is allowed wrongly, so it also holds for
+    those that are asked for one after another, whatever the answers were.
+    """
+
+    tests: Tests
+
+    @classmethod
+    def of(cls, decision: Decision, users: int) -> Judge:
+        """Take the tests that the decision holds, if they are for so many users, or make them.
+
+        Raises
+        ------
+        PolicyError
+            The policy asks more than so many users can carry.
+        """
+        proof, most = decision.proof, len(decision.policy.candidates)
+        if proof and users == decision.users and len(proof["allow"]["limits"]) > most:
+            return cls(_tests_of(proof))
+        return cls(_designed(decision, users))
+
+    def verdict(
+        self, size: int, spectrum: CountSpectrum, least: CountSpectrum | None = None
+    ) -> Verdict:
+        """Judge a set of `size` APIs; by `least` it is blocked, where others are told less."""
+        if self.tests.allow.holds(spectrum, size):
+            return "allow"
+        above = self.tests.above(least or spectrum, size, least=least is not None)
+        return "block" if above else "undecided"
 
 
 class Tests(NamedTuple):
@@ -441,6 +469,13 @@ def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
         "of the certificate",
         hint="a larger --population, a smaller --k or a window of fewer users decides",
     )
+
+
+def _designed(decision: Decision, users: int) -> Tests:
+    """Design the tests of a decision for a number of users."""
+    policy = decision.policy
+    level = decision.level or policy.delta
+    return _tests(policy, decision.setting, users, decision.universe, level)
 
 
 def _tests_of(proof: Proof) -> Tests:

@@ -5,7 +5,7 @@ A decision file alone answers a gate, so this module needs neither numbers nor a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -28,7 +28,7 @@ _Factor = Annotated[float, msgspec.Meta(ge=1, le=MAX_BIAS)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 ApiSet = tuple[str, ...]
 Setting = Literal["population", "sample"]
-Verdict = Literal["allow", "block", "undecided"]
+Verdict = Literal["allow", "block", "undecided", "unknown"]
 Proof = dict[str, dict[str, Any]]
 
 
@@ -170,6 +170,8 @@ class Decision(Result):
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
 
+        It is `unknown` where the search was stopped before the lists settled it.
+
         Raises
         ------
         UnknownNameError
@@ -185,10 +187,16 @@ class Decision(Result):
         for open_set in self.undecided:
             if asked >= set(open_set):
                 return "undecided", open_set
-        return ("allow", ()) if not asked else ("undecided", ())
+        if not asked:
+            return "allow", ()
+        return "undecided" if self.complete else "unknown", ()
 
-    def answer(self, apis: Iterable[str]) -> dict[str, Any]:
+    def answer(
+        self, apis: Iterable[str], judge: Callable[[ApiSet], Verdict] | None = None
+    ) -> dict[str, Any]:
         """Return what a gate answers on reading `apis`: the verdict, the set that settles it, why.
+
+        A set that is unknown is asked of `judge`, where there is one: see `deciding.Judge`.
 
         Raises
         ------
@@ -196,6 +204,9 @@ class Decision(Result):
             One of them is not a candidate of the policy.
         """
         verdict, because = self.verdict(apis)
+        if verdict == "unknown" and judge is not None:
+            because = tuple(sorted(self.named(apis)))
+            verdict = judge(because)
         reason = self._reason(verdict, because)
         return {"verdict": verdict, "because": list(because), "reason": reason}
 
@@ -206,7 +217,7 @@ class Decision(Result):
         if verdict == "block":
             return f"{names}: exposes more than {budget} of the users"
         if not because:
-            stopped = "the search was stopped before it came to this set; --resume goes on"
+            stopped = "the search was stopped before it came to this set; gate --db asks the users"
             return "no listed set settles it" if self.complete else stopped
         needed = dict(zip(self.undecided, self.users_needed or (), strict=False)).get(because)
         more = "more would" if needed is None else f"about {needed:,} would"

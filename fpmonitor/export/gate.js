@@ -17,7 +17,8 @@ export function gate(have, want, decision = DECISION) {
   if (allowed) return answer("allow", allowed);
   const open = decision.undecided.find((apis) => within(apis, asked));
   if (open) return answer("undecided", open);
-  return answer(asked.length ? "undecided" : "allow", []);
+  if (!asked.length) return answer("allow", []);
+  return answer(decision.complete ? "undecided" : "unknown", []);
 }
 
 export const DECISION = /* lists of the decision */ null;

@@ -19,6 +19,7 @@ def write(decision: Decision) -> str:
     """Write the module with the lists of the decision in it."""
     content = {
         "policy": {"candidates": list(decision.policy.candidates)},
+        "complete": decision.complete,
         **{name: [list(apis) for apis in getattr(decision, name)] for name in _LISTS},
     } | ({"names": dict(decision.names)} if decision.names else {})
     return _code().replace(_PLACE, _script_safe(json.dumps(content, separators=(",", ":"))))

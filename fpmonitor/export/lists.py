@@ -67,7 +67,7 @@ def _action(decision: Decision, api: str) -> ApiAction:
     verdict, _ = decision.verdict([api])
     if verdict == "block":
         return ApiAction(api, "block", "above the budget alone", means)
-    if verdict == "undecided":
+    if verdict in {"undecided", "unknown"}:
         listed = set(chain(*decision.allow, *decision.block, *decision.undecided))
         # Beside an allowed set, each API that was searched is listed with it or its parts.
         never = decision.complete and decision.allow and api not in listed

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Codes = NDArray[np.unsignedinteger[Any]]
+
 UNKNOWN = -1
 # What users may be told apart by, besides columns.
 BROWSER_FAMILY, OPERATING_SYSTEM = "browser family", "operating system"
@@ -107,26 +109,30 @@ class BrowserGroups:
         return fits & ~signs_of(self.traits)["impossible"]
 
 
-class CodedRows(Protocol):
-    """Rows in memory, and what their codes stand for: see `snapshot.Snapshot`."""
+class UserRows(Protocol):
+    """One row a user, and what its codes stand for."""
 
     @property
     def apis(self) -> tuple[str, ...]:
-        """The APIs."""
+        """The APIs, sorted, as the log calls them."""
 
     @property
     def said(self) -> Mapping[str, str]:
-        """What the user said that columns hold: see `vocabulary.meaning`."""
+        """What the user said that columns of the log hold: see `vocabulary.meaning`."""
 
     @property
     def users(self) -> int:
         """Number of rows."""
 
-    def codes(self, apis: Sequence[str]) -> list[NDArray[np.unsignedinteger[Any]]]:
-        """Codes of some APIs."""
+    def codes(self, apis: Sequence[str]) -> list[Codes]:
+        """Codes of some APIs, one array of unsigned integers an API, an entry a row."""
 
     def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
-        """Texts of codes."""
+        """Status and text that each code of an API stands for.
+
+        The status is `value`, `undefined` or `error`; 0 is not in it. It may hold codes that no row
+        has, and its largest is at least that of the rows.
+        """
 
 
 def telling_columns(columns: Iterable[str], said: Mapping[str, str]) -> dict[str, str]:
@@ -137,7 +143,7 @@ def telling_columns(columns: Iterable[str], said: Mapping[str, str]) -> dict[str
     return {column: TELLING_APIS[place] for place, column in telling}
 
 
-def group_rows(rows: CodedRows) -> BrowserGroups:
+def group_rows(rows: UserRows) -> BrowserGroups:
     """Tell the browser and the traits of each row, and group the rows by both."""
     family = np.full(rows.users, UNKNOWN, dtype=np.int8)
     version = np.zeros(rows.users, dtype=np.int64)
@@ -234,7 +240,7 @@ def joined_kind(texts: Iterable[str | None]) -> str | None:
     return None if None in found else ", ".join(map(str, found))
 
 
-def systems_of_rows(rows: CodedRows) -> NDArray[np.int8]:
+def systems_of_rows(rows: UserRows) -> NDArray[np.int8]:
     """Operating system of each row by its user agent, as `system_of`."""
     systems = np.full(rows.users, UNKNOWN, dtype=np.int8)
     for column, api in telling_columns(rows.apis, rows.said).items():

@@ -15,19 +15,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.population.browsers import group_rows
+from fpmonitor.population.browsers import UserRows, group_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
 
-    from numpy.typing import NDArray
-
-    from fpmonitor.population.browsers import BrowserGroups
+    from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.spectrum import CountSpectrum
-
-    Codes = NDArray[np.unsignedinteger[Any]]
 
 Days = tuple[date, date]
 
@@ -111,24 +106,12 @@ class SpectrumQueries(Protocol):
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
 
 
-class Snapshot(Protocol):
+class Snapshot(UserRows, Protocol):
     """One row a user with a code for each API; it never changes.
 
     Codes are whole numbers of the values of one API, 0 (`ABSENT`) where the user has none. Rows
     have an order, the same in every call. APIs that it lacks are refused with `UnknownNameError`.
     """
-
-    @property
-    def apis(self) -> tuple[str, ...]:
-        """The APIs, sorted, as the log calls them."""
-
-    @property
-    def said(self) -> Mapping[str, str]:
-        """What the user said that columns of the log hold: see `vocabulary.meaning`."""
-
-    @property
-    def users(self) -> int:
-        """Number of rows."""
 
     @property
     def visits(self) -> int:
@@ -148,16 +131,6 @@ class Snapshot(Protocol):
 
     def in_memory(self, apis: int) -> bool:
         """Whether the rows of so many APIs may be read into memory; `codes` is not asked if not."""
-
-    def codes(self, apis: Sequence[str]) -> list[Codes]:
-        """Codes of some APIs, one array of unsigned integers an API, an entry a row."""
-
-    def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
-        """Status and text that each code of an API stands for.
-
-        The status is `value`, `undefined` or `error`; 0 is not in it. It may hold codes that no row
-        has, and its largest is at least that of the rows.
-        """
 
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the rows in which it is not absent."""

@@ -37,9 +37,7 @@ def log_pmf(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArray[
     The saddle-point form of Loader (2000), "Fast and accurate computation of binomial
     probabilities".
     """
-    counts, totals = np.broadcast_arrays(
-        np.asarray(count, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    )
+    counts, totals = _together(count, trials)
     inside = (counts >= 0) & (counts <= totals)
     x, n = counts[inside], totals[inside]
     excess = x * q - (n - x) * p
@@ -59,9 +57,7 @@ def tail_ratio(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArr
     UndecidableError
         The continued fraction did not converge.
     """
-    counts, totals = np.broadcast_arrays(
-        np.asarray(count, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    )
+    counts, totals = _together(count, trials)
     mean = totals * p
     far = counts - mean > _FAR * np.sqrt(mean * q)
     ratio = np.empty(counts.shape)
@@ -79,9 +75,7 @@ def log_tail(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArray
     count, trials, p, q
         As in `log_pmf`.
     """
-    counts, totals = np.broadcast_arrays(
-        np.asarray(count, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    )
+    counts, totals = _together(count, trials)
     logarithm = np.where(counts <= 0, 0.0, -np.inf)
     possible = (counts >= 1) & (counts <= totals)
     x, n = counts[possible], totals[possible]
@@ -92,6 +86,11 @@ def log_tail(count: ArrayLike, trials: ArrayLike, p: float, q: float) -> NDArray
         tail[~far] = np.log(scipy.special.betainc(x[~far], n[~far] - x[~far] + 1, p))
     logarithm[possible] = tail
     return logarithm
+
+
+def _together(count: ArrayLike, trials: ArrayLike) -> tuple[NDArray[np.float64], ...]:
+    """Both as arrays of one shape."""
+    return np.broadcast_arrays(np.asarray(count, np.float64), np.asarray(trials, np.float64))
 
 
 def _beta_fraction(a: NDArray[np.float64], b: NDArray[np.float64], x: float) -> NDArray[np.float64]:

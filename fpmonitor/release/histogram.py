@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.disclosure import Audience, publishable_count
-from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError, reason_of
 from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import check_k
 from fpmonitor.release.suppression import USERS, drop_apis, suppress_cells, truncated_histogram
@@ -273,9 +273,7 @@ def read_release(path: Path) -> Release:
     try:
         table = pl.read_parquet(path, glob=False)
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
-        raise InputError(
-            f"{path}: no readable release ({_first_line(error)})", hint=hint
-        ) from error
+        raise InputError(f"{path}: no readable release ({reason_of(error)})", hint=hint) from error
     manifest = typed(read_json(manifest_path(path), "manifest", hint=hint), Manifest, "a manifest")
     if table.columns != [*manifest.policy.apis, USERS]:
         raise InputError(f"{path}: the columns are not those of its manifest", hint=hint)
@@ -388,7 +386,3 @@ def _text(status: str, text: str | None, transform: Transform | None) -> str:
     if status != "value":
         return f"({status})"
     return (text or "") if transform is None else transform(text or "")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -44,7 +44,13 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
     "action": {"allow": "expose", "block": "withhold"},
     "check": {"allow": "holds", "block": "violated", "undecided": "cannot tell"},
 }
-_COLOURS = {"allow": "green", "block": "red", "undecided": "yellow", "!": "red"}
+_COLOURS = {
+    "allow": "green",
+    "block": "red",
+    "undecided": "yellow",
+    "unknown": "yellow",
+    "!": "red",
+}
 _IN_NAME = re.compile(r"(?<=[A-Za-z])[.#](?=[A-Za-z])")
 _BETWEEN_WORDS = re.compile(r" (?!%)")  # "5 %" is one word
 _FILE_WIDTH = 120

@@ -248,7 +248,7 @@ class _Ask:
         want = _names(request, "want")
         if not want:
             return refused(400, "want: name at least one API")
-        answer = self._service.decision.answer([*_names(request, "have"), *want])
+        answer = await self._service.answer_gate([*_names(request, "have"), *want])
         return JSONResponse(answer, headers=HEADERS)
 
     async def exposure(self, request: Request) -> Response:

@@ -170,13 +170,12 @@ class _DashboardViews:
         name = counted_answer(explored.apis, explorer)
         if refusal := await self._service.refusal_of_count(reader, name):
             return {"answer": None, "refusal": refusal}
-        decision = self._service.decision
-        verdict, because = (None, ()) if decision is None else decision.verdict(explored.apis)
+        judged = await self._service.judged(explored.apis, explorer)
         answer = Answer(
             explored=explored,
             chart=draw_limits(explored, overview.budget),
-            verdict=verdict,
-            because=because,
+            verdict=judged.get("verdict"),
+            because=judged.get("because", ()),
         )
         return {"answer": answer, "refusal": ""}
 

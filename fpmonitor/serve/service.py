@@ -10,9 +10,10 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fpmonitor.answers.decide import question_of
+from fpmonitor.decide.deciding import Judge
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import BusyError, FpmonitorError, InputError, StoreError
@@ -29,10 +30,10 @@ from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.exposure_index import ExposureIndex
     from fpmonitor.serve.config import ServeConfig
     from fpmonitor.store.ingest import BatchReport
@@ -104,6 +105,7 @@ class Service:
         self._lock = threading.Lock()
         self._rates: dict[str, tuple[float, float]] = {}
         self._held: _Held | None = None
+        self._judge: tuple[int, Judge] | None = None  # and of how many users
         self._reading: asyncio.Task[_Held] | None = None
         self.tasks: list[asyncio.Task[None]] = []
         self._is_stalled = False
@@ -239,6 +241,35 @@ class Service:
         if of_now or held is None or time.monotonic() - held.at > _STALE_SECONDS:
             held = await asyncio.shield(self._reading)
         return held.explorer
+
+    async def answer_gate(self, apis: Sequence[str]) -> dict[str, Any]:
+        """Answer the gate; from the users in memory what the decision file does not settle."""
+        decision = self.decision
+        if decision is None or decision.verdict(apis)[0] != "unknown":
+            return {} if decision is None else decision.answer(apis)
+        return await self.judged(apis, await self.explorer())
+
+    async def judged(self, apis: Sequence[str], explorer: ExposureIndex) -> dict[str, Any]:
+        """Answer as the gate does on the users of an explorer; nothing without a decision.
+
+        A set that the file does not settle is judged by what others are told of its spectrum. It
+        stays unknown where exact counts are limited, and where users of now are no look at users
+        who come in: observed users alone, or drawn by the shares of strata.
+        """
+        decision = self.decision
+        if decision is None:
+            return {}
+        growing = decision.setting == "population" and decision.policy.sample.strata is None
+        if self.limits_counts or not (growing or explorer.seal == decision.digest):
+            return decision.answer(apis)
+
+        def judge(members: ApiSet) -> Verdict:
+            if self._judge is None or self._judge[0] != explorer.users:
+                self._judge = explorer.users, Judge.of(decision, explorer.users)
+            told = explorer.sample.told(members)
+            return self._judge[1].verdict(len(members), told.most, told.least)
+
+        return await asyncio.to_thread(decision.answer, apis, judge)
 
     async def _read(self, state: object) -> _Held:
         at = time.monotonic()

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import duckdb
 
-from fpmonitor.errors import BusyError, SchemaError, StoreError
+from fpmonitor.errors import BusyError, SchemaError, StoreError, reason_of
 from fpmonitor.safe_files import beside, sync
 from fpmonitor.sql import statement
 
@@ -237,11 +237,6 @@ def _trouble_at_opening(path: Path, reason: str) -> StoreError | None:
             ", then `fpmonitor --key-file FILE db copy-in FOLDER --db NEW.duckdb`",
         )
     return None
-
-
-def reason_of(error: Exception) -> str:
-    """Return the first line of a message; those below show data, or internals of DuckDB."""
-    return " ".join(str(error).split("\n", 1)[0].split())
 
 
 class _OwnerOnly:

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import duckdb
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, reason_of
 from fpmonitor.logs import (
     MAX_APIS,
     NOT_UTF_8,
@@ -226,7 +226,7 @@ def _unreadable(log: LogFile, error: Exception) -> InputError:
     if log.format == "csv" and isinstance(error, duckdb.InvalidInputException):
         hint += "; CSV lines must all end alike, in LF or in CRLF"
     # The first line of a message of DuckDB tells the cause, the others show data.
-    reason = excerpt(masked_quotes(str(error).split("\n", 1)[0]))
+    reason = excerpt(masked_quotes(reason_of(error)))
     return InputError(f"{log.label}: cannot be read ({reason})", hint=hint)
 
 

@@ -15,12 +15,12 @@ import duckdb
 import msgspec
 
 import fpmonitor
-from fpmonitor.errors import InputError, SchemaError, StoreError
+from fpmonitor.errors import InputError, SchemaError, StoreError, reason_of
 from fpmonitor.safe_files import read_bytes, sync
 from fpmonitor.sql import quote_name, quote_path, quote_text
 from fpmonitor.store.content import read_content
 from fpmonitor.store.database import SCHEMA_VERSION
-from fpmonitor.store.files import owner_only, reason_of
+from fpmonitor.store.files import owner_only
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

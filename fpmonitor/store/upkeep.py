@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from fpmonitor.duckdb_connection import connect, keyboard_interrupts
-from fpmonitor.errors import StoreError
+from fpmonitor.errors import StoreError, reason_of
 from fpmonitor.safe_files import sync
 from fpmonitor.sql import quote_name
 from fpmonitor.store.checkpoint import by_hand_only, checkpoint, undo_unfinished
@@ -20,7 +20,6 @@ from fpmonitor.store.files import (
     Patience,
     open_patiently,
     owner_only,
-    reason_of,
     refuse_programs,
     spill_folder,
 )

@@ -177,10 +177,13 @@ def test_gate_answers_from_the_decision_file(
     # A search that was stopped leaves sets that nothing settles.
     content |= {"block": [], "undecided": [allowed[:1]], "allow": [], "recommended": []}
     open_file = Path(decision).with_name("open.json")
-    for complete, reason in ((True, "no listed set"), (False, "the search was stopped")):
+    for complete, verdict, reason in (
+        (True, "undecided", "no listed set"),
+        (False, "unknown", "the search was stopped"),
+    ):
         open_file.write_text(json.dumps(content | {"complete": complete}))
         answer = output_of(capsys, "gate", str(open_file), "--want", want)
-        assert (answer["verdict"], answer["because"]) == ("undecided", [])
+        assert (answer["verdict"], answer["because"]) == (verdict, [])
         assert answer["reason"].startswith(reason)
     answer = output_of(capsys, "gate", str(open_file), "--want", allowed[0])
     assert "users do not tell whether it exposes over 5 %" in answer["reason"]

@@ -162,3 +162,17 @@ def test_what_lies_in_a_window_is_said_once() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in PACKAGE.glob("queries/*/*.sql")}
     said = [path.name for path, text in texts.items() if "ltrim($source" in text]
     assert said == ["inside.sql"]
+
+
+def test_only_the_command_line_has_ambient_variables() -> None:
+    for module, path in MODULES.items():
+        assert room_of(module) == "cli" or "ContextVar" not in path.read_text("utf-8"), module
+
+
+def test_a_monitor_has_fewer_than_twenty_public_methods() -> None:
+    methods = [
+        name
+        for name in dir(fpmonitor.Monitor)
+        if name[0] != "_" and callable(getattr(fpmonitor.Monitor, name))
+    ]
+    assert len(methods) < 20, methods

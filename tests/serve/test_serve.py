@@ -465,6 +465,27 @@ def with_decision(folder: Path, **settings: Any) -> ServeConfig:
     return config_of(folder, decision=folder / "decision.json", **settings)
 
 
+@pytest.mark.parametrize("limit", [None, "1"])
+def test_what_a_stopped_search_did_not_settle_is_judged_on_the_users(
+    tmp_path: Path, limit: str | None
+) -> None:
+    config = with_decision(tmp_path, query_limit=limit)
+    assert config.decision is not None
+    stopped = json.loads(config.decision.read_text(encoding="utf-8"))
+    stopped |= {"allow": [], "block": [], "recommended": [], "complete": False}
+    config.decision.write_text(json.dumps(stopped), encoding="utf-8")
+    with client_of(config) as client:
+        verdicts = {
+            apis: client.get("/v1/gate", params={"want": apis}).json()["verdict"]
+            for apis in ("Navigator.vendor", "Screen.width", "Navigator.vendor,Screen.width")
+        }
+        page = client.get("/dashboard/explore", params={"api": "Screen.width"}).text
+    # Where exact counts are limited, a verdict is no way around the limit.
+    told = ["allow", "block", "block"] if limit is None else ["unknown"] * 3
+    assert list(verdicts.values()) == told
+    assert f'class="verdict {told[1]}"' in page
+
+
 def test_gate_decision_and_exposure_answer_as_the_commands_do(tmp_path: Path) -> None:
     with client_of(with_decision(tmp_path)) as client:
         gate = client.get("/v1/gate", params={"want": "Navigator.vendor"}).json()

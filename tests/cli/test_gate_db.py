@@ -1,0 +1,98 @@
+"""Verdicts on demand: what a stopped search did not settle, the users that were decided on do."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.answers.decide import answer_gate
+from fpmonitor.cli import run
+from fpmonitor.decide.decision import read_decision
+from fpmonitor.monitor import Monitor
+from tests.stored import stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+APIS = {"a": 2, "b": 3, "c": 4, "d": 8, "e": 20, "f": 60}  # and their numbers of values
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Users, a decision on them, and one that was stopped at once."""
+    folder, draw = tmp_path_factory.mktemp("gate"), random.Random(1)
+    models = [{api: str(draw.randrange(most)) for api, most in APIS.items()} for _ in range(150)]
+    rows = [
+        {
+            api: value if draw.random() < 0.6 else str(draw.randrange(APIS[api]))
+            for api, value in models[int(150 * draw.random() ** 3)].items()
+        }
+        for _ in range(4000)
+    ]
+    db = stored(folder, rows)
+    for name, *more in (("whole",), ("stopped", "--time-limit", "0")):
+        asked = ["decide", "--db", db, "--budget", "20%", "--k", "5", "--quiet", *more]
+        assert run([*asked, "-o", str(folder / f"{name}.json")]) == 0
+    return folder
+
+
+def gate(capsys: pytest.CaptureFixture[str], decision: Path, *options: str) -> dict[str, Any]:
+    assert run(["gate", str(decision), *options, "--format", "json"]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_verdicts_on_demand_are_those_of_the_complete_borders(folder: Path) -> None:
+    whole, stopped = (read_decision(folder / f"{name}.json") for name in ("whole", "stopped"))
+    assert (whole.complete, stopped.complete) == (True, False)
+    known, found = [], []
+    with Monitor(folder / "d.duckdb") as monitor:
+        users = monitor.population_as(stopped)
+        for size in range(1, len(APIS) + 1):
+            for apis in itertools.combinations(APIS, size):
+                truth = whole.verdict(apis)[0]
+                alone, asked = stopped.verdict(apis)[0], answer_gate(users, stopped, apis)
+                assert alone in {truth, "unknown"}
+                # Whoever asks for a set has it tested by itself; the borders test a part of it.
+                assert (asked["verdict"] == "allow") == (truth == "allow"), apis
+                assert asked["verdict"] == alone or alone == "unknown"
+                known.append(alone)
+                found.append(asked["verdict"])
+    assert known.count("unknown") > 30
+    assert {"allow", "block"} <= set(found)
+    assert "unknown" not in found
+
+
+def test_gate_asks_the_users_for_what_the_file_does_not_settle(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, stopped, db = folder / "whole.json", folder / "stopped.json", str(folder / "d.duckdb")
+    pair = max(read_decision(whole).allow, key=len)
+    asked = ["--want", ",".join(pair)]
+    answer = gate(capsys, stopped, *asked)
+    assert (answer["verdict"], answer["because"]) == ("unknown", [])
+    assert "gate --db asks the users" in answer["reason"]
+    answer = gate(capsys, stopped, *asked, "--db", db)
+    assert (answer["verdict"], answer["because"]) == ("allow", list(pair))
+    with Monitor(db) as monitor:
+        users, decision = monitor.population_as(read_decision(stopped)), read_decision(stopped)
+        answer_gate(users, decision, pair)
+        began = time.process_time()
+        for _ in range(20):
+            answer_gate(users, decision, pair)
+        assert time.process_time() - began < 20 * 0.1
+
+
+def test_users_that_were_not_decided_on_answer_nothing(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = stored(tmp_path, [{api: str(i % 3) for api in APIS} for i in range(100)])
+    assert run(["gate", str(folder / "stopped.json"), "--want", "a,b", "--db", other]) == 2
+    told = capsys.readouterr().err
+    assert "does not hold the users that were decided on" in told
+    assert "decide anew" in told
