@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fpmonitor.policy import Departure, Policy, SampleModel
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
     from fpmonitor.population.population import Population
+    from fpmonitor.population.sample import Drawn
     from fpmonitor.population.views import View
     from fpmonitor.population.windows import Windows
     from fpmonitor.question import Question
@@ -62,6 +63,7 @@ __all__ = [
     "DemandLine",
     "DemandReport",
     "Departure",
+    "Drawn",
     "EngineLostError",
     "ExposureIndex",
     "ExposureReport",
@@ -116,6 +118,7 @@ _HOMES = {
     "policy": ("Departure", "Policy", "SampleModel"),
     "population.exposure_index": ("ExposureIndex", "IndexedExposure"),
     "population.population": ("Population",),
+    "population.sample": ("Drawn",),
     "population.views": ("View",),
     "population.windows": ("Windows",),
     "question": ("Question",),

@@ -140,13 +140,14 @@ class Strata:
 
         By the upper limits: then no share of the population is far above that among the drawn.
         """
-        highs = {name: 0.0 if name in self.left_out else high for name, (_, high) in self._known()}
+        out = set(self.left_out)
+        highs = {name: 0.0 if name in out else high for name, (_, high) in self._known()}
         total = math.fsum(highs.values())
         return {name: high / total for name, high in highs.items()}
 
     def departure(self) -> Departure:
         """How the population may differ from independent draws by the shares of `drawn`."""
-        known, out = dict(self._known()), self.left_out
+        known, out = dict(self._known()), set(self.left_out)
         most = math.fsum(high for name, (_, high) in known.items() if name not in out)
         least = most * min(low / high for name, (low, high) in known.items() if name not in out)
         lows = math.fsum(low for name, (low, _) in known.items() if name not in out)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.collectors.accesslog import AccesslogCollector
+from fpmonitor.collectors.records import value_text
 from fpmonitor.disclosure import publishable_count
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.ldp.frequency import clopper_pearson
@@ -192,7 +193,8 @@ def _visitor(line: Mapping[str, str | None]) -> tuple[str, str, str] | None:
 
 @lru_cache(_AGENTS)
 def _kind_of(agent: str, columns: tuple[str, ...]) -> str | None:
-    family, system = browser_of(_USER_AGENT, agent)[0], system_of(agent)
+    # As of users in a database, which keeps digests of long user agents.
+    family, system = browser_of(_USER_AGENT, agent)[0], system_of(value_text(agent))
     told = {
         BROWSER_FAMILY: None if family == UNKNOWN else FAMILIES[family],
         OPERATING_SYSTEM: None if system == UNKNOWN else SYSTEMS[system],

@@ -33,6 +33,7 @@ from fpmonitor.population.browsers import (
     BROWSER_FAMILY,
     OPERATING_SYSTEM,
     SYSTEMS,
+    UNKNOWN,
     BrowserGroups,
     joined_kind,
     signs_of,
@@ -411,6 +412,10 @@ class Population:
                 for code, (status, text) in self.snapshot.values(found[0]).items()
             }
             codes = self.snapshot.codes(found)[0].astype(np.int64)
+        if (codes == UNKNOWN).all():
+            raise InputError(
+                f"strata: the {column} of no user is known", hint="the user agent tells it"
+            )
         return codes if self._rows is None else codes[self._rows], texts
 
     def _copied(self) -> Self:

@@ -131,10 +131,19 @@ def test_decisions_by_shares_are_registered_reported_shown_and_checked_as_such(
         (["plot", "trust", "--apis", "Screen.width", "--bias", "2", "-o", "x.svg"], "no limits"),
         (["trend", "--strata", "shares.toml"], "--strata"),
         (["report", "--strata", "none.toml"], "none.toml"),
+        (["exposure", "--apis", "Screen.width", "--strata", "os.toml"], "of no user is known"),
+        (["exposure", "--apis", "Screen.width", "--strata", "text.toml"], "got `str`"),
+        (["exposure", "--apis", "Screen.width", "--strata", "nothing.toml"], "name what tells"),
     ],
 )
 def test_what_has_no_limits_for_the_sample_refuses(
     *, arguments: list[str], said: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "limits.toml").write_text(SHARES.replace("0.9", "[0.85, 0.95]"))
+    for name, before, after in (
+        ("limits", "0.9", "[0.85, 0.95]"),
+        ("os", "kind", "operating system"),
+        ("text", "0.9", '"0.9"'),
+        ("nothing", "kind", ","),
+    ):
+        (folder / f"{name}.toml").write_text(SHARES.replace(before, after))
     assert said in told(capsys, *arguments, code=2)

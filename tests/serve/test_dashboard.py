@@ -21,10 +21,11 @@ from fpmonitor.serve.overview import History, Measurement, take_overview
 from fpmonitor.serve.snippet import script_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
+    from fpmonitor.population.exposure_index import ExposureIndex
 
 HOME = "http://localhost"
 TOKEN = "read-me-42"
@@ -49,6 +50,10 @@ class Service:
         assert reader
         assert name
         return ""
+
+    async def judged(self, apis: Sequence[str], explorer: ExposureIndex) -> dict[str, Any]:
+        assert explorer.users
+        return {} if self.decision is None else self.decision.answer(apis)
 
     def is_read_token(self, token: str) -> bool:
         return bool(self._token) and token == self._token
