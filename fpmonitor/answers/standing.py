@@ -153,7 +153,7 @@ def changes(
             "without_automation": without_automation.get(found.apis),
         }
         for found in after.sets
-        if found.apis in limits and was.get(found.apis) != found.verdict
+        if was.get(found.apis) != found.verdict
     ]
 
 

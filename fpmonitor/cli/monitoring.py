@@ -378,6 +378,6 @@ def _print_notice(notice: Notice) -> None:
 
 
 _WORDS = {
-    "allow": "within the budget again",
+    "allow": "within the budget",
     "block": "above the budget",
 }

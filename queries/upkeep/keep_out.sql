@@ -1,1 +1,1 @@
-INSERT OR IGNORE INTO forgotten_user SELECT ('0x' || sha256($key || $user)[:16])::UBIGINT
+INSERT OR IGNORE INTO forgotten_user SELECT {upkeep/digest_of_user}

@@ -1,1 +1,1 @@
-DELETE FROM forgotten_user WHERE digest = ('0x' || sha256($key || $user)[:16])::UBIGINT
+DELETE FROM forgotten_user WHERE digest = {upkeep/digest_of_user}

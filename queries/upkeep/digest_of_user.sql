@@ -1,0 +1,1 @@
+('0x' || sha256($key || $user)[:16])::UBIGINT
