@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.testclient import TestClient
 
 from fpmonitor.monitor import Monitor
@@ -19,51 +17,20 @@ from fpmonitor.render.numbers import percent
 from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.overview import History, Measurement, take_overview
 from fpmonitor.serve.snippet import script_named
+from tests.served import DashboardService
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.population.exposure_index import ExposureIndex
 
 HOME = "http://localhost"
 TOKEN = "read-me-42"
 HOSTILE = "x:mine:</span><script>alert(1)</script>"
 
 
-class Service:
-    """What the dashboard needs of the service, around one database."""
-
-    def __init__(self, monitor: Monitor, decision: Decision | None = None, token: str = "") -> None:
-        self.decision = decision
-        self.history_path: Path | None = None
-        self.wants_read_token = bool(token)
-        self._monitor, self._token, self._lock = monitor, token, threading.Lock()
-
-    limits_counts = False
-
-    def reader_of(self, token: str) -> str:
-        return token or "local"
-
-    async def refusal_of_count(self, reader: str, name: str) -> str:
-        assert reader
-        assert name
-        return ""
-
-    async def judged(self, apis: Sequence[str], explorer: ExposureIndex) -> dict[str, Any]:
-        assert explorer.users
-        return {} if self.decision is None else self.decision.answer(apis)
-
-    def is_read_token(self, token: str) -> bool:
-        return bool(self._token) and token == self._token
-
-    async def ask(self, question: Callable[[Monitor], Any]) -> Any:
-        def locked() -> Any:
-            with self._lock:
-                return question(self._monitor)
-
-        return await run_in_threadpool(locked)
+class Service(DashboardService):
+    """The dashboard in this process."""
 
     def client(self, address: str = HOME) -> TestClient:
         return TestClient(Starlette(routes=routes(self)), base_url=address)

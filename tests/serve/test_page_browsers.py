@@ -21,7 +21,6 @@ import polars as pl
 import pytest
 import uvicorn
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
@@ -40,6 +39,7 @@ from fpmonitor.serve.dashboard import routes
 from fpmonitor.serve.keys import add_key
 from fpmonitor.serve.snippet import KEY_HERE, page_lines, script_named
 from fpmonitor.vocabulary import known_apis, randomised_in
+from tests.served import DashboardService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from fpmonitor.decide.decision import Decision
 
 pytestmark = pytest.mark.browser
 
@@ -296,36 +295,14 @@ def serving(app: Starlette) -> Iterator[str]:
         thread.join()
 
 
-class Service:
+class Service(DashboardService):
     """The dashboard and its scripts, and a collector that stores each beacon at once."""
 
     def __init__(self, folder: Path) -> None:
-        self.monitor = Monitor(folder / "d.duckdb", create=True, audience=Audience.OTHERS)
-        self.decision: Decision | None = None
-        self.history_path = None
-        self.wants_read_token = False
-        self.limits_counts = False
+        super().__init__(Monitor(folder / "d.duckdb", create=True, audience=Audience.OTHERS))
         self.seconds_to_answer = 0
         self.beacons: queue.Queue[list[dict[str, Any]]] = queue.Queue()
-        self._folder, self._lock = folder, threading.Lock()
-
-    def is_read_token(self, token: str) -> bool:
-        del token
-        return False
-
-    def reader_of(self, token: str) -> str:
-        return token
-
-    async def refusal_of_count(self, reader: str, name: str) -> str:
-        del reader, name
-        return ""
-
-    async def ask(self, question: Callable[[Monitor], Any]) -> Any:
-        def locked() -> Any:
-            with self._lock:
-                return question(self.monitor)
-
-        return await run_in_threadpool(locked)
+        self._folder = folder
 
     async def observations(self, request: Request) -> Response:
         path = self._folder / f"{time.monotonic_ns()}.jsonl"
