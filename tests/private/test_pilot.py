@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import socket
 import subprocess
@@ -52,9 +53,14 @@ def ran(*arguments: str, code: int = 0) -> str:
     return printed.getvalue()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
+def free_ports() -> int:
+    """First of three free ports in a row, below those that the system gives to other tests."""
+    for first in range(20_000 + os.getpid() % 5_000, 32_000, 3):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as held:
+            for port in range(first, first + 3):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first
+    pytest.fail("no three ports in a row are free")
 
 
 def wait_for(happened: Callable[[], bool]) -> None:
@@ -71,13 +77,18 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("there") / "pilot"
     ran(
         *("init", str(folder), "--apis", ",".join(APIS), "-n", "1000", "--budget", "0.4"),
-        *("--k", "2", "--minimum-batch", "20", "--releases", "2", "--port", str(free_port())),
+        *("--k", "2", "--minimum-batch", "20", "--releases", "2", "--port", str(free_ports())),
     )
     log = folder.with_name("log")
     command = [sys.executable, "-P", "-m", "fpmonitor", "private", "serve", str(folder)]
     with log.open("w") as lines, subprocess.Popen(command, stderr=lines) as serving:
+
+        def listening() -> bool:
+            assert serving.poll() is None, log.read_text()
+            return len(re.findall(":\\d+/ ", log.read_text())) == 3
+
         try:
-            wait_for(lambda: len(re.findall(":\\d+/ ", log.read_text())) == 3)
+            wait_for(listening)
             yield folder
         finally:
             serving.terminate()
