@@ -18,10 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import re
-import secrets
 import sqlite3
 import statistics
 import subprocess
@@ -38,12 +35,13 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.monitor import Monitor
 from fpmonitor.private.client import fitting, seal_answers
-from fpmonitor.private.keys import SUITE, KeyRing, info_of, read_keys, write_keys
+from fpmonitor.private.folder import RoleFolder, make_pilot
+from fpmonitor.private.keys import SUITE, KeyRing, info_of
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.selection import compare_with_joint, select
 from fpmonitor.private.shuffler import Shuffler, upload_bytes
 from fpmonitor.private.store import Store, read_counts
-from fpmonitor.private.study import CollectionRequest, Study, first_ask, release_ask
+from fpmonitor.private.study import ROLES, CollectionRequest, Study, first_ask, release_ask
 from fpmonitor.private.table import count_reports, read_tokens
 from fpmonitor.private.transport import Service, UnreachableError
 from fpmonitor.private.wire import decode_batch, decode_uploads, token_limit
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 LOGS = Path(__file__).parents[1] / "fixtures" / "logs"
-ROLES = ("shuffler", "curator", "analyst")
 APIS = 20
 USERS_OF_A_PART = 500
 BODY_UPLOADS = 500
@@ -163,37 +160,33 @@ def sealed(
 
 
 class Process:
-    """A role at one address, whatever happens to it."""
+    """A role of a pilot at one address, whatever happens to it."""
 
-    def __init__(self, folder: Path, role: str, arguments: Sequence[str] = ()) -> None:
-        self.role, self._folder, self._arguments, self._port = role, folder, arguments, 0
+    def __init__(self, folder: Path) -> None:
+        self._made = RoleFolder(folder)
+        self.role = self._made.config.role
         self._spawn()
 
     def _spawn(self) -> None:
-        names = {"study": "study.json", "token": "token"}
-        files = names | {"store": f"{self.role}.db", "keys": f"{self.role}.keys"}
         command = [sys.executable, "-P", "-m", "fpmonitor", "private", "serve"]
-        command += ["--role", self.role, "--port", str(self._port), *self._arguments]
-        command += [text for name, file in files.items() for text in (f"--{name}", file)]
-        self._log = self._folder / f"{self.role}.log"
+        self._log = self._made.path / "log"
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(command, cwd=self._folder, stderr=log)
+            self._process = subprocess.Popen([*command, str(self._made.path)], stderr=log)
 
-    @property
-    def address(self) -> str:
-        while (found := re.search(r":(\d+)/", self._log.read_text())) is None:
+    def service(self) -> Service:
+        """Its service, with the password; waits until it listens."""
+        while f":{self._made.config.port}/" not in self._log.read_text():
             if self._process.poll() is not None:
                 raise SystemExit(self._log.read_text())
             time.sleep(0.05)
-        self._port = int(found[1])
-        return f"http://127.0.0.1:{self._port}"
+        return self._made.service(self.role)
 
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
 
     def kill_and_start_again(self) -> None:
-        assert self.address
+        self.service().close()
         self.kill()
         self._spawn()
 
@@ -203,23 +196,22 @@ class Run:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.table = self._users().head(users)
-        self.rings = {role: self._ring(role) for role in ROLES}
-        self.study = Study(
+        terms = Study(
             name="run",
             apis=tuple(self.table.columns),
             population=100_000,
             k=10,
             budget=0.1,
             minimum_batch=500,
-            curator_key=self.rings["curator"].verifying,
         )
-        (folder / "study.json").write_bytes(self.study.to_bytes())
-        self.token = secrets.token_urlsafe(32)
-        descriptor = os.open(folder / "token", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(self.token)
-        for role in ROLES:
-            for path in folder.glob(f"{role}.db*"):
+        pilot = folder / "pilot"
+        if not pilot.exists():
+            make_pilot(pilot, terms)
+        self.folders = {role: RoleFolder(pilot / role) for role in ROLES}
+        self.study = self.folders["curator"].study
+        self.rings = {role: made.ring for role, made in self.folders.items()}
+        for made in self.folders.values():
+            for path in made.path.glob("store.db*"):
                 path.unlink()
 
     def _users(self) -> pl.DataFrame:
@@ -229,12 +221,6 @@ class Run:
         with Database(path) as database:
             snapshot = take_snapshot(database)
             return read_tokens(database, snapshot, snapshot.apis[:APIS])
-
-    def _ring(self, role: str) -> KeyRing:
-        path = self.folder / f"{role}.keys"
-        if not path.exists():
-            write_keys(path, KeyRing.generate(role))
-        return read_keys(path)
 
     def seal(self, ask: CollectionRequest, until: float) -> list[Path]:
         """Files of the answers of all users; stops when the time is over."""
@@ -306,17 +292,17 @@ class Run:
 
     def _insist(self, role: Process, path: str, content: bytes, content_type: str) -> None:
         while True:
-            with Service(role.address, self.token) as service, suppress(UnreachableError):
+            with role.service() as service, suppress(UnreachableError):
                 service.post(path, content, content_type)
                 return
             time.sleep(0.1)
 
     def messages(self, ask: CollectionRequest) -> int:
-        with Store(self.folder / f"{ask.recipient}.db", self.study, ask.recipient) as store:
+        with Store(self.folders[ask.recipient].store, self.study, ask.recipient) as store:
             return store.tally()[ask.id]["accepted"]
 
     def counts(self, ask: CollectionRequest) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
-        with Store(self.folder / f"{ask.recipient}.db", self.study, ask.recipient) as store:
+        with Store(self.folders[ask.recipient].store, self.study, ask.recipient) as store:
             return read_counts(store, ask)
 
     def truth(self, ask: CollectionRequest) -> dict[tuple[str, ...], Counter[tuple[str, ...]]]:
@@ -335,7 +321,7 @@ class Run:
     def joint_records(self, role: str, ask: CollectionRequest) -> int:
         """Rows of the store of a role that have tokens of more APIs than were asked together."""
         largest = max(map(len, ask.sets))
-        with closing(sqlite3.connect(self.folder / f"{role}.db")) as connection:
+        with closing(sqlite3.connect(self.folders[role].store)) as connection:
             names = "SELECT name FROM sqlite_master WHERE type = 'table'"
             tables = [name for (name,) in connection.execute(names)]
             cells = (
@@ -354,13 +340,9 @@ def run(folder: Path, users: int, kills: int, seconds: float) -> dict[str, Any]:
     first = first_ask(whole.study)
     paths = whole.seal(first, until)
     with ExitStack() as stack:
-        roles = {role: Process(folder, role) for role in ("curator", "analyst")}
-        arguments: list[str] = []
-        for role, process in roles.items():
+        roles = {role: Process(made.path) for role, made in whole.folders.items()}
+        for process in roles.values():
             stack.callback(process.kill)
-            arguments += [f"--{role}", process.address, f"--{role}-token", "token"]
-        roles["shuffler"] = Process(folder, "shuffler", arguments)
-        stack.callback(roles["shuffler"].kill)
         marginals = whole.collect(roles, first, paths, kills)
         counts = whole.counts(first)
         marginals["equal_the_truth"] = counts == whole.truth(first)

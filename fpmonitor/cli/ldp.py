@@ -22,6 +22,7 @@ from fpmonitor.ldp.planner import (
     compare,
     local_hash,
     most_telling,
+    needs_no_answers,
     participations_of,
     plan_api,
     trade_off_curves,
@@ -310,7 +311,9 @@ def plan(
                     accuracy=accuracy,
                     delta=asked.delta,
                 )
-                if found.epsilon and found.values * (asked.k - 1) <= 2 * accuracy * population:
+                if found.epsilon and needs_no_answers(
+                    found.values, k=asked.k, population=population, accuracy=accuracy
+                ):
                     trivial.append(api)
             rows.append(asdict(found) | asdict(participations_of(found)))
     if trivial:

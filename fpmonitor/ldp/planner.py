@@ -337,6 +337,11 @@ def plan_api(
     return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=_nothing(api, values))
 
 
+def needs_no_answers(values: int, *, k: int, population: int, accuracy: float) -> bool:
+    """Whether the accuracy is met without any answer: `s` values expose at most `s (k - 1) / n`."""
+    return values * (k - 1) <= 2 * accuracy * population
+
+
 def _nothing(api: str, values: int) -> ApiPlan:
     return ApiPlan(
         api=api,

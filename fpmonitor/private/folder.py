@@ -1,11 +1,11 @@
-"""The folder of a role: keys, token, store and study under fixed names, and where the others are.
+"""The folder of a role: its files under fixed names, and where the other roles are.
 
-    role.json   which role, where it listens, where the others do
-    study.json  the terms
-    keys        secret keys; keys.pub, to be published
-    token       what callers of its service must present
-    ROLE.token  copy of the token of another role
-    store.db    its state
+    role.json      which role, where it listens, where the others do
+    study.json     the terms
+    keys           secret keys; keys.pub, to be published
+    password       what callers of its service must present
+    ROLE.password  copy of the password of another role
+    store.db       its state
 
 A *pilot* has such a folder for each role, so that all of them run on one machine.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotation
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -24,18 +24,14 @@ from fpmonitor.private.files import decode, encode
 from fpmonitor.private.keys import KeyRing, public_path, read_keys, read_public, write_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
-from fpmonitor.private.study import FIRST_PORT, MAX_FILE_BYTES, Role, Study, first_ask
-from fpmonitor.private.transport import Service, make_token, read_token
+from fpmonitor.private.study import FIRST_PORT, MAX_FILE_BYTES, ROLES, Role, Study, first_ask
+from fpmonitor.private.transport import Service, make_password, read_password
 from fpmonitor.safe_files import read_bytes, write_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from fpmonitor.private.keys import PublicKeys
-    from fpmonitor.private.study import RecipientRole
-
-ROLES: tuple[Role, ...] = ("shuffler", "curator", "analyst")
 
 
 class RoleConfig(
@@ -59,7 +55,7 @@ class RoleConfig(
 
     role: Role
     host: str = "127.0.0.1"
-    port: int
+    port: Annotated[int, msgspec.Meta(ge=1, le=65_535)]
     services: Mapping[Role, str]
     origins: tuple[str, ...] = ()
     pool_mb: int = 10_000
@@ -93,6 +89,11 @@ class RoleFolder:
     def config(self) -> RoleConfig:
         """Role and addresses."""
         path = self.path / "role.json"
+        if not path.is_file():
+            raise InputError(
+                f"{self.path}: not the folder of a role",
+                hint="`fpmonitor private init` makes one; those of a pilot are in it",
+            )
         return decode(read_bytes(path, "role", most=MAX_FILE_BYTES), RoleConfig, str(path))
 
     @property
@@ -111,6 +112,15 @@ class RoleFolder:
         return self.path / "keys"
 
     @property
+    def ring(self) -> KeyRing:
+        """The secret keys."""
+        role = self.config.role
+        ring = read_keys(self.keys)
+        if ring.role != role:
+            raise InputError(f"{self.keys}: keys of the {ring.role}, not of the {role}")
+        return ring
+
+    @property
     def public(self) -> PublicKeys:
         """The published keys."""
         return read_public(public_path(self.keys), self.config.role)
@@ -118,16 +128,16 @@ class RoleFolder:
     def open_shuffler(self) -> Shuffler:
         """Open the store of the shuffler."""
         most = self.config.pool_mb * 1_000_000
-        return Shuffler(self.store, self.study, read_keys(self.keys), most_bytes=most)
+        return Shuffler(self.store, self.study, self.ring, most_bytes=most)
 
     def open_recipient(self) -> Recipient:
         """Open the store of the curator or the analyst."""
-        return Recipient(self.store, self.study, read_keys(self.keys))
+        return Recipient(self.store, self.study, self.ring)
 
-    def token(self, role: Role) -> str:
-        """Return the token that a role wants."""
-        name = "token" if role == self.config.role else f"{role}.token"
-        return read_token(self.path / name)
+    def password(self, role: Role) -> str:
+        """Return the password that a role wants."""
+        name = "password" if role == self.config.role else f"{role}.password"
+        return read_password(self.path / name)
 
     def address(self, role: Role) -> str:
         """Return the address of a role.
@@ -144,16 +154,12 @@ class RoleFolder:
         return self.config.services[role]
 
     def service(self, role: Role) -> Service:
-        """Return the service of a role, with its token."""
-        return Service(self.address(role), self.token(role))
-
-    def services(self, roles: Sequence[RecipientRole]) -> dict[RecipientRole, Service]:
-        """Return the services of recipients."""
-        return {role: self.service(role) for role in roles}
+        """Return the service of a role, with its password."""
+        return Service(self.address(role), self.password(role))
 
 
 def make_role(path: Path, role: Role, *, port: int = FIRST_PORT) -> RoleFolder:
-    """Make the folder of a role with new keys and a new token; all on this machine at first.
+    """Make the folder of a role with new keys and a new password; all on this machine at first.
 
     `port` is that of the shuffler; the curator has the next one, the analyst the one after it.
 
@@ -172,7 +178,7 @@ def make_role(path: Path, role: Role, *, port: int = FIRST_PORT) -> RoleFolder:
     ring = KeyRing.generate(role)
     write_bytes(path / "role.json", [encode(config)])
     write_keys(path / "keys", ring)
-    make_token(path / "token")
+    make_password(path / "password")
     return RoleFolder(path)
 
 
@@ -189,7 +195,7 @@ def make_pilot(path: Path, terms: Study, *, port: int = FIRST_PORT) -> Study:
     for folder in folders.values():
         write_bytes(folder.path / "study.json", [study.to_bytes()])
         for other in set(ROLES) - {folder.config.role}:
-            make_token(folder.path / f"{other}.token", folders[other].token(other))
+            make_password(folder.path / f"{other}.password", folders[other].password(other))
     curator, shuffler = folders["curator"].open_recipient(), folders["shuffler"].open_shuffler()
     for one in (curator, shuffler):
         with one.store:

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.private.client import answer, seal_answers
-from fpmonitor.private.keys import KeyRing
+from fpmonitor.private.folder import RoleFolder
 from fpmonitor.private.knowledge import Knowledge
-from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.selection import compare_with_joint, heaviest_set, select
-from fpmonitor.private.shuffler import Shuffler
-from fpmonitor.private.study import first_ask, release_ask
+from fpmonitor.private.study import ROLES, first_ask, release_ask
 from fpmonitor.safe_files import untyped
 
 if TYPE_CHECKING:
@@ -31,8 +29,9 @@ if TYPE_CHECKING:
 
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
     from fpmonitor.private.knowledge import Setting
+    from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.selection import JointComparison
-    from fpmonitor.private.study import CollectionRequest, Study
+    from fpmonitor.private.study import CollectionRequest, Sign, Study
 
 
 class Channel(Protocol):
@@ -43,23 +42,16 @@ class Channel(Protocol):
 
 
 class SealedChannel:
-    """Answers sealed for a shuffler and, inside, for a key that all participants hold.
+    """Answers sealed for the roles of a pilot, whose services do not run.
 
-    Parameters
-    ----------
-    folder
-        Empty folder for the stores of the shuffler and of the participants.
-    study, ring
-        The terms, and the curator's keys, which all participants hold.
+    In a group all participants hold the keys of its curator and its analyst.
     """
 
-    def __init__(self, folder: Path, study: Study, ring: KeyRing) -> None:
-        self._study = study
-        self._shuffler = Shuffler(folder / "shuffler.db", study, KeyRing.generate("shuffler"))
-        self._readers = {
-            "curator": Recipient(folder / "marginals.db", study, ring),
-            "analyst": Recipient(folder / "released.db", study, KeyRing.generate("analyst")),
-        }
+    def __init__(self, pilot: Path) -> None:
+        shuffler, curator, analyst = (RoleFolder.of(pilot, role) for role in ROLES)
+        self._study = shuffler.study
+        self._shuffler = shuffler.open_shuffler()
+        self._readers = {"curator": curator.open_recipient(), "analyst": analyst.open_recipient()}
 
     def __call__(self, ask: CollectionRequest, holders: Sequence[Mapping[str, str]]) -> Counts:
         """Seal, shuffle, open and count the answers.
@@ -167,7 +159,7 @@ def run_group(
     study: Study,
     holders: Sequence[Mapping[str, str]],
     channel: Channel,
-    ring: KeyRing,
+    sign: Sign,
     *,
     setting: Setting = "fixed",
     weights: Mapping[str, float] | None = None,
@@ -183,8 +175,8 @@ def run_group(
         Tokens by API of each participant.
     channel
         Carries the messages.
-    ring
-        The curator's keys, which all participants hold, and whose signatures the study names.
+    sign
+        Signs with the curator's key, which all participants hold and the study names.
     setting
         `fixed`: the participants are the population. `statistical`: they are draws from one.
     rng
@@ -205,7 +197,7 @@ def run_group(
         )
     selection = select(study, published, setting=setting, weights=weights)
     promised = selection.recommended
-    last = release_ask(study, selection.promise, chosen, ring.sign)
+    last = release_ask(study, selection.promise, chosen, sign)
     released = channel(last, holders)[chosen]
     return GroupRun(
         setting=setting,

@@ -18,9 +18,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fpmonitor.errors import InputError
-from fpmonitor.private.keys import ENCAPSULATED_BYTES, MAX_KEYS_BYTES, SealError
-from fpmonitor.private.wire import SUITE_IDS, HpkeConfig, WireError
-from fpmonitor.safe_files import read_bytes
+from fpmonitor.private.keys import ENCAPSULATED_BYTES, SealError
+from fpmonitor.private.wire import SUITE_IDS, HpkeConfig
 
 try:
     from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey, KEMKeyPair, PyHPKEError
@@ -31,7 +30,6 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 KEYS_TYPE = "application/ohttp-keys"
 REQUEST_TYPE = "message/ohttp-req"
@@ -99,48 +97,6 @@ def encode_keys(configs: Iterable[HpkeConfig]) -> bytes:
         one = head + struct.pack(">HHH", 4, kdf, aead)
         parts.append(struct.pack(">H", len(one)) + one)
     return b"".join(parts)
-
-
-def decode_keys(data: bytes) -> HpkeConfig:
-    """Return the first key for our algorithms in a body of `application/ohttp-keys`.
-
-    Raises
-    ------
-    WireError
-        The bytes are not keys, or none is for our algorithms.
-    """
-    while data:
-        length = int.from_bytes(data[:2], "big")
-        one, data = data[2 : 2 + length], data[2 + length :]
-        if len(one) < length or length < 3:
-            raise WireError("OHTTP keys: cut short")
-        config = decode_key(one)
-        if config is not None:
-            return config
-    raise WireError("OHTTP keys: none uses X25519, HKDF-SHA256 and AES-128-GCM")
-
-
-def decode_key(data: bytes) -> HpkeConfig | None:
-    """Return a key configuration; None if it is for other algorithms."""
-    key_id, kem = struct.unpack(">BH", data[:3])
-    public_key, symmetric = data[3 : 3 + ENCAPSULATED_BYTES], data[5 + ENCAPSULATED_BYTES :]
-    ours = struct.pack(">HH", *SUITE_IDS[1:])
-    offered = {symmetric[at : at + 4] for at in range(0, len(symmetric), 4)}
-    return HpkeConfig(key_id, public_key) if kem == SUITE_IDS[0] and ours in offered else None
-
-
-def read_keys(path: Path) -> HpkeConfig:
-    """Read a file with the body of `application/ohttp-keys`.
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it holds no key for our algorithms.
-    """
-    try:
-        return decode_keys(read_bytes(path, "OHTTP keys", most=MAX_KEYS_BYTES))
-    except WireError as error:
-        raise InputError(f"{path}: {error.message}") from error
 
 
 def seal_request(

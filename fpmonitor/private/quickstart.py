@@ -9,7 +9,6 @@ from fpmonitor.errors import UndecidableError
 from fpmonitor.private.files import encode
 from fpmonitor.private.folder import RoleFolder, make_pilot
 from fpmonitor.private.group import SealedChannel
-from fpmonitor.private.keys import read_keys
 from fpmonitor.private.selection import compare_with_joint, select
 from fpmonitor.private.study import first_ask, release_ask
 from fpmonitor.render import svg
@@ -35,21 +34,6 @@ _ARROWHEAD = svg.tag(
 )
 
 
-class PilotChannel(SealedChannel):
-    """Answers sealed for the roles of a pilot, whose services do not run."""
-
-    def __init__(self, pilot: Path) -> None:
-        shuffler, curator, analyst = (
-            RoleFolder.of(pilot, role) for role in ("shuffler", "curator", "analyst")
-        )
-        self._study = shuffler.study
-        self._shuffler = shuffler.open_shuffler()
-        self._readers = {
-            "curator": curator.open_recipient(),
-            "analyst": analyst.open_recipient(),
-        }
-
-
 @dataclass(frozen=True, slots=True)
 class Quickstart:
     """What two rounds gave; `study` are its terms, `users` those who answered."""
@@ -71,14 +55,14 @@ def two_rounds(pilot: Path, terms: Study, holders: Sequence[Mapping[str, str]]) 
         No API is within the budget, or there are too few users.
     """
     study = make_pilot(pilot, terms)
-    channel = PilotChannel(pilot)
+    channel = SealedChannel(pilot)
     try:
         # Of these users alone: no limit is drawn, so that the picture is always the same.
         selection = select(study, channel(first_ask(study), holders), setting="fixed")
         chosen = selection.recommended.apis
         if not chosen:
             raise UndecidableError("no API is within the budget", hint="raise the budget")
-        sign = read_keys(RoleFolder.of(pilot, "curator").keys).sign
+        sign = RoleFolder.of(pilot, "curator").ring.sign
         ask = release_ask(study, selection.promise, chosen, sign)
         write_bytes(pilot / "round-2.json", [ask.to_bytes()])
         write_bytes(pilot / "selection.json", [encode(selection)])

@@ -77,7 +77,7 @@ _KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key"
 def shuffler_app(
     shuffler: Shuffler,
     *,
-    token: str,
+    password: str,
     keys: Path | None = None,
     delivery: Delivery | None = None,
     origins: Sequence[str] = (),
@@ -86,7 +86,7 @@ def shuffler_app(
 
     Parameters
     ----------
-    token
+    password
         What the curator presents to add or close a request and to see the status.
     keys
         File of its keys, which is read again whenever it was replaced.
@@ -96,7 +96,7 @@ def shuffler_app(
         Origins of pages that may send uploads; `*` for any.
     """
     service = _ShufflerService(shuffler, delivery)
-    shared = _Shared(shuffler, token)
+    shared = _Shared(shuffler, password)
     close = _answered(shared.authorised(service.close_ask))
     middleware = _fresh_keys(shuffler, keys)
     if origins:
@@ -124,13 +124,13 @@ def shuffler_app(
     )
 
 
-def recipient_app(recipient: Recipient, *, token: str, keys: Path | None = None) -> Starlette:
+def recipient_app(recipient: Recipient, *, password: str, keys: Path | None = None) -> Starlette:
     """Return the application of the curator or the analyst.
 
-    Adding a request, delivering a batch and reading the status require the token. `keys` is the
+    Adding a request, delivering a batch and reading the status require the password. `keys` is the
     file of its keys, which is read again whenever it was replaced.
     """
-    shared = _Shared(recipient, token)
+    shared = _Shared(recipient, password)
     service = _RecipientService(recipient)
     return Starlette(
         routes=[
@@ -205,14 +205,16 @@ def _answered(handler: Handler) -> Handler:
 
 
 class _Shared:
-    """What all roles do for callers with the token."""
+    """What all roles do for callers with the password."""
 
-    def __init__(self, role: Shuffler | Recipient, token: str) -> None:
+    def __init__(self, role: Shuffler | Recipient, password: str) -> None:
         self._role = role
-        self._guard = AuthGuard(lambda given: hmac.compare_digest(given.encode(), token.encode()))
+        self._guard = AuthGuard(
+            lambda given: hmac.compare_digest(given.encode(), password.encode()), name="password"
+        )
 
     def authorised(self, handler: Handler) -> Handler:
-        """Answer only callers that present the token."""
+        """Answer only callers that present the password."""
 
         async def authorised(request: Request) -> Response:
             refusal = self._guard.refusal(request)

@@ -75,7 +75,8 @@ class Reconciliation:
     counted, refused
         Messages at the recipient: counted, and arrived without counting.
     missing
-        Messages that were passed on, and that the recipient does not know of.
+        Messages that were passed on, and that the recipient does not know of; repeats, which are
+        among the refused, make it smaller, even negative.
     """
 
     round: int | None

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 RecipientRole = Literal["curator", "analyst"]
 Role = Literal["shuffler", RecipientRole]
+RECIPIENTS: tuple[RecipientRole, ...] = get_args(RecipientRole)
+ROLES: tuple[Role, ...] = get_args(Role)
 # As it was written: 1 and 1.0 are other bytes, and so other ids.
 Number = int | float
 # `#` and 128 bits in hexadecimal: the shortest form that every value has.
@@ -333,7 +335,7 @@ class CollectionRequest(
             raise InputError(f"ask: sets must be 1 to {MAX_SETS} distinct sets")
         if any(not one or list(one) != sorted(set(one)) for one in self.sets):
             raise InputError("ask: a set must be a sorted list of distinct APIs")
-        if self.recipient not in ("curator", "analyst") or self.round < 1 or self.epoch < 0:
+        if self.recipient not in RECIPIENTS or self.round < 1 or self.epoch < 0:
             raise InputError(
                 "ask: recipient must be curator or analyst, epoch at least 0, round at least 1"
             )

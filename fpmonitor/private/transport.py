@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BYTES_TYPE = "application/octet-stream"
 MAX_ANSWER_BYTES = 16_000_000
 _TIMEOUT_SECONDS = 60.0
-_MAX_TOKEN_BYTES = 1_000_000
+_MAX_PASSWORD_BYTES = 1_000_000
 _Kind = TypeVar("_Kind")
 
 
@@ -71,24 +71,24 @@ class Service(Closing):
     ----------
     address
         `https://...` or `http://...`, without a query.
-    token
-        Token to present; sent only over https or to this machine.
+    password
+        What to present; sent only over https or to this machine.
 
     Raises
     ------
     InputError
-        It is not an address, or the token would be sent unencrypted.
+        It is not an address, or the password would be sent unencrypted.
     """
 
-    def __init__(self, address: str, token: str | None = None) -> None:
+    def __init__(self, address: str, password: str | None = None) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
             raise InputError(f"{address}: not the address of a service", hint="https://host[:port]")
-        if token is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
-            raise InputError(f"{address}: the token would be sent unencrypted", hint="use https")
+        if password is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
+            raise InputError(f"{address}: the password would be sent unencrypted", hint="use https")
         self.address = address.rstrip("/")
         self._path = parts.path.rstrip("/")
-        self._token = token
+        self._password = password
         kind = http.client.HTTPSConnection if parts.scheme == "https" else _PlainConnection
         try:
             self._connection = kind(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
@@ -115,8 +115,8 @@ class Service(Closing):
 
     def _request(self, method: str, path: str, content: bytes | None, content_type: str) -> Answer:
         headers = {"Content-Type": content_type} if content_type else {}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
+        if self._password is not None:
+            headers["Authorization"] = f"Bearer {self._password}"
         kept_alive = self._connection.sock is not None
         try:
             self._connection.request(method, self._path + path, content, headers)
@@ -144,25 +144,26 @@ def seconds_of(text: str) -> int | None:
     return int(text) if re.fullmatch("[0-9]{1,6}", text) else None
 
 
-def make_token(path: Path, token: str | None = None) -> None:
-    """Write a token, a new one by default, to a file that only its owner can read."""
-    text = secrets.token_urlsafe(32) if token is None else token
+def make_password(path: Path, password: str | None = None) -> None:
+    """Write a password, a new one by default, to a file that only its owner can read."""
+    text = secrets.token_urlsafe(32) if password is None else password
     write_bytes(path, [f"{text}\n".encode()], mode=0o600)
 
 
-def read_token(path: Path) -> str:
-    """Read the file of a token.
+def read_password(path: Path) -> str:
+    """Read the file of a password.
 
     Raises
     ------
     InputError
-        The file cannot be read, others may read it, or it does not hold a token.
+        The file cannot be read, others may read it, or it does not hold a password.
     """
-    token = read_text(path, "token", most=_MAX_TOKEN_BYTES).strip()
-    check_owner_alone(path, "the token")
-    if not token.isascii() or len(token) < 32 or not token.isprintable() or " " in token:
+    password = read_text(path, "password", most=_MAX_PASSWORD_BYTES).strip()
+    check_owner_alone(path, "the password")
+    is_word = password.isascii() and password.isprintable() and " " not in password
+    if not is_word or len(password) < 32:
         raise InputError(f"{path}: must hold one word of at least 32 characters")
-    return token
+    return password
 
 
 class _PlainConnection(http.client.HTTPConnection):

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import command_tree, run
+from fpmonitor.private.study import FIRST_PORT, ROLES
 from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig
 
@@ -45,7 +46,7 @@ def test_command_lines_are_checked_by_the_parser() -> None:
     with pytest.raises(typer.TyperException):
         accepted(["serve", "--hosts", "0.0.0.0"])
     with pytest.raises(typer.TyperException):
-        accepted(["private", "serve", "--role", "user"])
+        accepted(["private", "serve", "--role", "shuffler"])
 
 
 def test_the_container_runs_as_a_user_without_rights_what_the_program_accepts() -> None:
@@ -71,8 +72,12 @@ def test_compose_runs_commands_and_files_that_exist_and_publishes_on_this_machin
     for name, service in compose["services"].items():
         arguments = words(service["command"])
         parameters = accepted(arguments)
-        assert parameters["host"] == "0.0.0.0", "an address of the container, not of the machine"
-        roles.add(str(parameters.get("role", name)))
+        if name in ROLES:  # whose role.json says where it listens
+            assert parameters["folder"] == Path(name)
+            parameters = {"port": FIRST_PORT + ROLES.index(name)}
+        else:
+            assert parameters["host"] == "0.0.0.0", "an address of the container, not outside"
+        roles.add(name)
         for published in service.get("ports", []):
             assert published.startswith("127.0.0.1:")
         if "network_mode" not in service:

@@ -341,8 +341,10 @@ COMMANDS: dict[str, list[list[str]]] = {
     "ldp compare": [["--values", "3", "--users", "10"]],
     "ldp optimal": [["--values", "3", "--epsilon", "1"]],
     "ldp plan": [["--accuracy", "0.5", "--k", "10", "--candidates", "Screen.width"]],
-    "private hierarchy": [["--budget", "0.5", *SET]],
-    "private group": [["--budget", "0.5", *SET, "--participants", "50", "--open"]],
+    "private simulate": [
+        ["--budget", "0.5", *SET],
+        ["--budget", "0.5", *SET, "--group", "50", "--setting", "fixed"],
+    ],
 }
 # Commands that are looked at elsewhere, or have no users to tell of.
 ELSEWHERE = {
@@ -354,11 +356,11 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
-            *("private analyze", "private backup", "private close", "private curate"),
-            *("private init", "private keygen", "private quickstart"),
-            *("private publish", "private redact", "private seal", "private select"),
-            *("private serve", "private shuffle", "private status", "private study"),
-            *("private token", "ldp ask", "ldp estimate", "ldp reports"),
+            *("private backup", "private close", "private count"),
+            *("private init", "private quickstart", "private publish", "private redact"),
+            *("private rotate", "private seal", "private select", "private serve"),
+            *("private shuffle", "private status", "private study"),
+            *("ldp ask", "ldp estimate", "ldp reports"),
         ),
         "it works on the reports of a study, not on a database of users",
     ),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import re
-import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,33 +13,18 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
-from fpmonitor.private import ohttp
 from fpmonitor.private.commands.app import app
-from fpmonitor.private.keys import read_keys, read_public
+from fpmonitor.private.folder import RoleFolder
+from fpmonitor.private.keys import public_path, read_keys, read_public
 from fpmonitor.private.study import CollectionRequest, Study
-from fpmonitor.private.transport import read_token
+from fpmonitor.private.transport import read_password
+from tests.piloted import APIS, PAGE, perform, ran, write_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "private.md").read_text(encoding="utf-8")
-SOURCE = "fixtures/logs/browsers-3.parquet"
-APIS = ("Navigator.maxTouchPoints", "Navigator.platform", "Screen.colorDepth")
 USERS = 120
-
-
-def write_log(path: Path) -> None:
-    rows = [
-        {
-            "user": f"user-{number}",
-            APIS[0]: number % 2,
-            APIS[1]: "Linux",
-            APIS[2]: 24 + number // 117,
-        }
-        for number in range(USERS)
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def commands() -> list[str]:
@@ -48,37 +32,13 @@ def commands() -> list[str]:
     return [part.strip() for block in blocks for part in block.split("$ ")[1:]]
 
 
-def ran(*arguments: str) -> str:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        assert run([*arguments]) == 0, arguments
-    return printed.getvalue()
-
-
-def perform(command: str) -> str:
-    """A command of the page, on a small log and with a minimum that it reaches."""
-    command = command.replace(SOURCE, "users.jsonl").replace("-batch 500", "-batch 50")
-    command, _, target = command.partition(" > ")
-    program, *words = shlex.split(command)
-    assert program == "fpmonitor"
-    arguments = [
-        str(path)
-        for word in words
-        for path in (sorted(Path().glob(word)) if "*" in word else [word])
-    ]
-    printed = ran(*arguments)
-    if target:
-        Path(target).write_text(printed, encoding="utf-8")
-    return printed
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All commands of the page were run here."""
     path = tmp_path_factory.mktemp("private")
-    write_log(path / "users.jsonl")
+    write_log(path / "users.jsonl", range(USERS))
     with contextlib.chdir(path):
-        assert len(commands()) == 11, "examples went missing"
+        assert len(commands()) == 8, "examples went missing"
         for command in commands():
             perform(command)
     return path
@@ -90,16 +50,12 @@ def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def role(name: str, role_name: str, *arguments: str) -> Sequence[str]:
-    keys, store = f"{role_name}.keys", f"{role_name}.db"
-    return (
-        "private", name, *arguments,
-        "--study", "study.json", "--keys", keys, "--store", store, "--format", "json",
-    )  # fmt: skip
+def at(role_name: str, name: str, *arguments: str) -> Sequence[str]:
+    return ("private", name, *arguments, "--folder", f"pilot/{role_name}", "--format", "json")
 
 
 def test_the_curator_counts_what_the_users_hold_and_shows_no_small_group(there: Path) -> None:
-    found = json.loads(ran(*role("curate", "curator")))
+    found = json.loads(ran(*at("curator", "count")))
     [ask] = found["asks"]
     assert ask["messages"] == {"accepted": 3 * USERS}
     shown = {tuple(one["apis"]): one for one in ask["sets"]}
@@ -109,36 +65,44 @@ def test_the_curator_counts_what_the_users_hold_and_shows_no_small_group(there: 
     assert shown[(APIS[2],)]["groups"] == [{"tokens": ["=24"], "users": 117}]
     assert shown[(APIS[2],)]["smaller_groups"] == 1
     assert "=25" not in json.dumps(found)
-    unsafe = json.loads(ran(*role("curate", "curator", "--unsafe-counts")))
+    unsafe = json.loads(ran(*at("curator", "count", "--unsafe-counts")))
     assert {"tokens": ["=25"], "users": 3} in unsafe["asks"][0]["sets"][2]["groups"]
-    assert (there / "curator.db").stat().st_mode & 0o077 == 0
+    assert (there / "pilot" / "curator" / "store.db").stat().st_mode & 0o077 == 0
 
 
 def test_the_analyst_sees_the_released_set_and_whether_the_promise_held(there: Path) -> None:
     chosen = CollectionRequest.read(there / "round-2.json")
-    found = json.loads(ran(*role("analyze", "analyst", "--promise", "selection.json")))
+    found = json.loads(ran(*at("analyst", "count", "--promise", "selection.json")))
     promise = found["promise"]
     assert promise["apis"] == list(chosen.sets[0])
     assert promise["users"] == USERS
     assert promise["empirical"] <= promise["fixed"]["upper"]
-    assert promise["statistical"]["upper"] <= Study.read(there / "study.json").budget
-    table = ran(*[*role("analyze", "analyst", "--promise", "selection.json")[:-1], "table"])
+    assert promise["statistical"]["upper"] <= Study.read(there / "pilot" / "study.json").budget
+    table = ran(*[*at("analyst", "count", "--promise", "selection.json")[:-1], "table"])
     assert "promised" in table
     assert "certificate" in table
 
 
 def test_batches_and_uploads_count_once(there: Path) -> None:
     batches = [str(path) for path in (there / "round-1").iterdir()]
-    found = json.loads(ran(*role("curate", "curator", *batches)))
+    found = json.loads(ran(*at("curator", "count", *batches)))
     assert found["messages"] == {"accepted": 0, "taken before": 3 * USERS}
-    again = json.loads(ran(*role("shuffle", "shuffler", "round-1.uploads")))
+    again = json.loads(ran(*at("shuffler", "shuffle", "round-1.uploads")))
     assert again == {"accepted": 0, "closed ask": 3 * USERS, "held": 0, "batches": []}
 
 
 def test_users_who_are_sealed_again_send_the_same_answers(there: Path) -> None:
     before = (there / "round-1.uploads").read_bytes()
-    ran(*WITH_KEY)
+    ran(*SEAL)
     assert (there / "round-1.uploads").read_bytes() == before
+
+
+def another_shuffler(folder: Path) -> Sequence[str]:
+    """Options of a shuffler that has taken nothing."""
+    shutil.copytree("pilot/shuffler", folder / "shuffler")
+    for file in (folder / "shuffler").glob("store.db*"):
+        file.unlink()
+    return ("--folder", str(folder / "shuffler"), "--ask", "pilot/round-1.json")
 
 
 def test_answers_below_the_minimum_are_deleted_only_when_that_is_said(
@@ -146,10 +110,8 @@ def test_answers_below_the_minimum_are_deleted_only_when_that_is_said(
 ) -> None:
     uploads = (there / "round-1.uploads").read_bytes()
     (tmp_path / "few").write_bytes(uploads[: len(uploads) // USERS * 20])
-    arguments = [
-        "private", "shuffle", "--study", "study.json", "--keys", "shuffler.keys",
-        "--store", str(tmp_path / "s.db"), "--ask", "round-1.json", "--close", "--format", "json",
-    ]  # fmt: skip
+    folder = another_shuffler(tmp_path)
+    arguments = ["private", "shuffle", *folder, "--close", "--format", "json"]
     assert run([*arguments, str(tmp_path / "few")]) == 2
     said = capsys.readouterr().err
     assert "60 messages wait, below the minimum of 150" in said
@@ -166,55 +128,52 @@ def test_every_command_stands_in_the_documentation() -> None:
 
 
 def test_keys_are_rotated_and_retired(tmp_path: Path) -> None:
-    path = str(tmp_path / "keys")
-    ran("private", "keygen", "--role", "curator", "-o", path)
-    ran("private", "keygen", "--rotate", "-o", path)
-    assert [key.id for key in read_keys(Path(path)).keys] == [2, 1]
-    ran("private", "keygen", "--retire", "1", "-o", path)
-    ring = read_keys(Path(path))
-    assert [key.id for key in ring.keys] == [2]
-    assert Path(f"{path}.pub").read_bytes() == ring.public.to_bytes()
-    assert run(["private", "keygen", "--role", "curator", "-o", path]) == 2
-    assert read_keys(Path(path)).configs == ring.configs
-    assert run(["private", "keygen", "-o", path]) == 2
-    assert run(["private", "keygen", "-o", path, "--rotate", "--retire", "2"]) == 2
+    folder = RoleFolder(tmp_path / "curator")
+    ran("private", "init", str(folder.path), "--role", "curator")
+    ran("private", "rotate", str(folder.path))
+    assert [key.id for key in folder.ring.keys] == [2, 1]
+    ran("private", "rotate", str(folder.path), "--retire", "1")
+    assert [key.id for key in folder.ring.keys] == [2]
+    assert public_path(folder.keys).read_bytes() == folder.ring.public.to_bytes()
+    before = folder.ring.configs
+    assert run(["private", "init", str(folder.path), "--role", "curator"]) == 2
+    assert run(["private", "rotate", str(folder.path), "--retire", "2"]) == 2
+    assert folder.ring.configs == before
 
 
 SEAL = (
-    "private", "seal", "--from", "users.jsonl", "--study", "study.json", "--ask", "round-1.json",
-    "--shuffler-key", "shuffler.keys.pub",
+    "private", "seal", "--from", "users.jsonl", "--ask", "pilot/round-1.json", "--folder", "pilot",
+    "-o", "round-1.uploads",
 )  # fmt: skip
 STUDY_COMMAND = (
     "private", "study", "--name", "x", "--apis", "A", "--budget", "0.1", "-o", "s", "--ask", "a"
 )  # fmt: skip
-WITH_KEY = (*SEAL, "--recipient-key", "curator.keys.pub")
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         ((*SEAL, "--recipient-key", "none", "-o", "x"), "none"),
-        ((*SEAL, "--recipient-key", "analyst.keys.pub", "-o", "x"), "the curator's are needed"),
-        ((*WITH_KEY, "-o", "round-2.uploads"), "round-2.uploads: holds no answers to this request"),
-        ((*WITH_KEY, "--relay", "http://127.0.0.1:9"), "--relay needs --to"),
-        ((*WITH_KEY, "--quiet", "--to", "http://127.0.0.1:9"), "no answer"),
-        ((*WITH_KEY, "--to", "nowhere"), "not the address"),
-        ((*WITH_KEY, "--to", "https://s.example", "--relay", "https://r.example"), "gateway-keys"),
-        ((*WITH_KEY, "-o", "no/such/folder"), "cannot write"),
-        (role("curate", "analyst"), "analyst, not of the curator"),
-        (role("curate", "curator", "study.json"), "study.json: batch"),
-        (role("curate", "curator", "none"), "none: No such file"),
-        (role("curate", "curator", "/dev/zero"), "/dev/zero: larger than 64 MB"),
-        ((*role("curate", "curator")[:-4], "--store", "shuffler.db"), "the store of the shuffler"),
-        (role("shuffle", "shuffler", "--close"), "--ask"),
-        (role("shuffle", "shuffler", "none"), "none: cannot be read"),
-        (role("shuffle", "shuffler", "--curator", "https://c.example"), "go together"),
-        (role("analyze", "analyst", "--promise", "study.json"), "not a selection in study.json"),
-        (("private", "publish", "round-1.json", "--to", "https://x", "--token", "none"), "token"),
+        ((*SEAL, "--recipient-key", "pilot/analyst/keys.pub"), "the curator's are needed"),
+        ((*SEAL, "-o", "round-2.uploads"), "round-2.uploads: holds no answers to this request"),
+        ((*SEAL, "--relay", "http://127.0.0.1:9"), "--relay needs --to"),
+        ((*SEAL, "--quiet", "--to", "http://127.0.0.1:9"), "no answer"),
+        ((*SEAL, "--to", "nowhere"), "not the address"),
+        ((*SEAL, "-o", "no/such/folder"), "cannot write"),
+        (("private", "count", "--folder", "pilot"), "pilot: not the folder of a role"),
+        (at("shuffler", "count"), "belong to the shuffler, not to a recipient"),
+        (at("curator", "count", "pilot/study.json"), "study.json: batch"),
+        (at("curator", "count", "none"), "none: No such file"),
+        (at("curator", "count", "/dev/zero"), "/dev/zero: larger than 64 MB"),
+        (at("shuffler", "shuffle", "--close"), "--ask"),
+        (at("shuffler", "shuffle", "none"), "none: cannot be read"),
+        (at("analyst", "count", "--promise", "pilot/study.json"), "not a selection in pilot/study"),
+        (("private", "publish", "pilot/round-1.json", "--folder", "none"), "init` makes one"),
+        (("private", "publish", "pilot/round-1.json", "--folder", "pilot"), "no answer"),
+        (("private", "init", "x", *STUDY_COMMAND[4:8], "--port", "65534"), "65533"),
         (STUDY_COMMAND, "--population"),
         ((*STUDY_COMMAND, "--population", "100", "--report-bytes", "20"), "report_bytes"),
-        ((*STUDY_COMMAND[:-1], "round-1.json", "--population", "100"), "already exists"),
-        (("private", "select", "curator.db", "--study", "study.json", "-o", "x"), "--keys FILE"),
+        ((*STUDY_COMMAND[:-1], "pilot/round-1.json", "--population", "100"), "already exists"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told_in_one_line(
@@ -234,11 +193,8 @@ def test_an_unfinished_file_of_uploads_is_counted_as_far_as_it_goes(
     uploads = (there / "round-1.uploads").read_bytes()
     whole = len(uploads) // (3 * USERS)
     (tmp_path / "torn").write_bytes(uploads[: 10 * whole - 7])
-    arguments = [
-        "private", "shuffle", str(tmp_path / "torn"), "--study", "study.json", "--keys",
-        "shuffler.keys", "--store", str(tmp_path / "s.db"), "--ask", "round-1.json",
-        "--format", "json",
-    ]  # fmt: skip
+    folder = another_shuffler(tmp_path)
+    arguments = ["private", "shuffle", str(tmp_path / "torn"), *folder, "--format", "json"]
     assert json.loads(ran(*arguments)) == {
         "accepted": 9, "unreadable": 1, "held": 9, "batches": []
     }  # fmt: skip
@@ -248,8 +204,7 @@ def test_an_unfinished_file_of_uploads_is_counted_as_far_as_it_goes(
     ("read", "limit"),
     [
         (Study.read, "16 MB"), (CollectionRequest.read, "16 MB"), (read_keys, "1 MB"),
-        (lambda path: read_public(path, "curator"), "1 MB"), (ohttp.read_keys, "1 MB"),
-        (read_token, "1 MB"),
+        (lambda path: read_public(path, "curator"), "1 MB"), (read_password, "1 MB"),
     ],
 )  # fmt: skip
 def test_a_file_that_never_ends_is_refused(read: Callable[[Path], object], limit: str) -> None:

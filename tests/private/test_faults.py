@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -18,18 +15,20 @@ from starlette.testclient import TestClient
 from fpmonitor.cli import run
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.private.client import seal_answers
-from fpmonitor.private.keys import KeyRing, read_public, write_keys
+from fpmonitor.private.folder import RoleFolder, make_role
+from fpmonitor.private.keys import KeyRing, write_keys
 from fpmonitor.private.selection import compare_with_joint, select
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler
-from fpmonitor.private.store import Receipt, Store, read_counts
+from fpmonitor.private.store import Receipt, Store
 from fpmonitor.private.study import Study, first_ask, release_ask
-from fpmonitor.private.transport import Service, UnreachableError
+from fpmonitor.private.transport import Service, UnreachableError, make_password
 from fpmonitor.private.wire import decode_configs
 from fpmonitor.spectrum import CountSpectrum
+from tests.piloted import Serving, counts, free_ports, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from fpmonitor.private.study import CollectionRequest, Role
@@ -49,7 +48,7 @@ STUDY = Study(
     report_bytes=256,
     curator_key=RINGS["curator"].verifying,
 )
-TOKEN = "t" * 43
+PASSWORD = "t" * 43
 
 
 def user(number: int) -> dict[str, str]:
@@ -57,81 +56,33 @@ def user(number: int) -> dict[str, str]:
     return {"A.browser": f"={number % 3}", "A.colour": f"={number % 7 // 3}", "A.rare": rare}
 
 
-class Process:
-    """A role as a process, at one address for all its lives."""
-
-    def __init__(self, folder: Path, role: str, arguments: Sequence[str] = ()) -> None:
-        self.role = role
-        self._folder = folder
-        self._arguments = arguments
-        self._port = 0
-        self._spawn()
-
-    def _spawn(self) -> None:
-        names = {"study": "study.json", "token": "token"}
-        files = names | {"store": f"{self.role}.db", "keys": f"{self.role}.keys"}
-        options = [text for name, file in files.items() for text in (f"--{name}", file)]
-        self._log = self._folder / f"{self.role}.log"
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-P", "-m", "fpmonitor", "private", "serve"),
-                    *("--role", self.role, "--port", str(self._port)),
-                    *options,
-                    *self._arguments,
-                ],
-                cwd=self._folder,
-                stderr=log,
-            )
-
-    @property
-    def address(self) -> str:
-        """Where it listens; waits until it does."""
-        for _ in range(600):
-            found = re.search(r":(\d+)/", self._log.read_text())
-            if found:
-                self._port = int(found[1])
-                return f"http://127.0.0.1:{self._port}"
-            time.sleep(0.05)
-        pytest.fail(self._log.read_text())
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def kill_and_start_again(self) -> None:
-        assert self.address
-        self.kill()
-        self._spawn()
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "study.json").write_bytes(STUDY.to_bytes())
-    (tmp_path / "token").write_text(TOKEN)
-    (tmp_path / "token").chmod(0o600)
+    """A pilot with the keys and the password of this module."""
+    port = free_ports()
     for role, ring in RINGS.items():
-        write_keys(tmp_path / f"{role}.keys", ring)
+        made = make_role(tmp_path / role, role, port=port)
+        write_keys(made.keys, ring)
+        (made.path / "study.json").write_bytes(STUDY.to_bytes())
+        for name in ("password", *(f"{other}.password" for other in ROLES if other != role)):
+            make_password(made.path / name, PASSWORD)
     return tmp_path
 
 
 @pytest.fixture
-def roles(folder: Path) -> Iterator[dict[str, Process]]:
+def roles(folder: Path) -> Iterator[dict[str, Serving]]:
     with ExitStack() as stack:
-        running = {role: Process(folder, role) for role in ("curator", "analyst")}
-        arguments: list[str] = []
-        for role, process in running.items():
-            stack.callback(process.kill)
-            arguments += [f"--{role}", process.address, f"--{role}-token", "token"]
-        running["shuffler"] = Process(folder, "shuffler", arguments)
-        stack.callback(running["shuffler"].kill)
+        running = {}
+        for role in reversed(ROLES):
+            running[role] = Serving(folder / role)
+            stack.callback(running[role].kill)
         yield running
 
 
-def insist(role: Process, path: str, content: bytes, content_type: str) -> None:
+def insist(role: Serving, path: str, content: bytes, content_type: str) -> None:
     """Post until it is answered, as whoever lost an answer does."""
     for _ in range(300):
-        with Service(role.address, TOKEN) as service, suppress(UnreachableError):
+        with Service(role.address, PASSWORD) as service, suppress(UnreachableError):
             service.post(path, content, content_type)
             return
         time.sleep(0.1)
@@ -156,7 +107,7 @@ def bodies(ask: CollectionRequest) -> list[bytes]:
     ]
 
 
-def collect(roles: dict[str, Process], ask: CollectionRequest, killed: Sequence[Process]) -> None:
+def collect(roles: dict[str, Serving], ask: CollectionRequest, killed: Sequence[Serving]) -> None:
     """All users answer an ask; meanwhile processes are killed, each while answers arrive."""
     for role in ("shuffler", ask.recipient):
         insist(roles[role], "/asks", ask.to_bytes(), "application/json")
@@ -177,13 +128,14 @@ def collect(roles: dict[str, Process], ask: CollectionRequest, killed: Sequence[
         while answered < number * share:
             time.sleep(0.002)
         allowed.release(share if number < len(killed) else len(waiting))
-        process.kill_and_start_again()
+        process.kill()
+        process.start()
     sending.join()
     insist(roles["shuffler"], f"/asks/{ask.id.hex()}/close", b"", "")
 
 
 def collect_under_rotation(
-    folder: Path, roles: dict[str, Process], ask: CollectionRequest
+    folder: Path, roles: dict[str, Serving], ask: CollectionRequest
 ) -> Counter[str]:
     """All users answer while keys are rotated and retired; messages by the keys they were for."""
     for role in ("shuffler", "curator"):
@@ -203,10 +155,7 @@ def collect_under_rotation(
                     newest[name] = 256
                     return
                 # As published now: a file's keys are published after it was written.
-                keys = {
-                    role: read_public(folder / f"{role}.keys.pub", role).preferred
-                    for role in ROLES[:2]
-                }
+                keys = {role: RoleFolder(folder / role).public.preferred for role in ROLES[:2]}
                 uploads = seal_answers(
                     STUDY, ask, user(number), shuffler=keys["shuffler"], recipient=keys["curator"]
                 )
@@ -222,24 +171,16 @@ def collect_under_rotation(
     for sender in senders:
         sender.start()
     for key in (1, 2, 3):
-        wait_until(lambda least=key * USERS // 2: used.total() >= least)
+        wait_for(lambda least=key * USERS // 2: used.total() >= least)
         for role in ("shuffler", "curator"):
-            ran("private", "keygen", "--rotate", "-o", str(folder / f"{role}.keys"))
-        wait_until(lambda key=key: len(newest) == 3 and min(newest.values()) > key)
+            ran("private", "rotate", str(folder / role))
+        wait_for(lambda key=key: len(newest) == 3 and min(newest.values()) > key)
         # Nobody seals for the shuffler's old key any more. The curator's stays: answers that are
         # sealed for it wait at the shuffler.
-        ran("private", "keygen", "--retire", str(key), "-o", str(folder / "shuffler.keys"))
+        ran("private", "rotate", str(folder / "shuffler"), "--retire", str(key))
     for sender in senders:
         sender.join()
     return used
-
-
-def wait_until(happened: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if happened():
-            return
-        time.sleep(0.01)
-    pytest.fail("it did not happen within twenty seconds")
 
 
 def ran(*arguments: str) -> None:
@@ -247,16 +188,14 @@ def ran(*arguments: str) -> None:
 
 
 def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
-    folder: Path, roles: dict[str, Process]
+    folder: Path, roles: dict[str, Serving]
 ) -> None:
-    for role in ("shuffler", "curator"):
-        (folder / f"{role}.keys.pub").write_bytes(RINGS[role].public.to_bytes())
     ask = first_ask(STUDY)
     used = collect_under_rotation(folder, roles, ask)
     assert all(used[f"{role} {key}"] for role in ("shuffler", "curator") for key in (1, 2, 3, 4))
     insist(roles["shuffler"], f"/asks/{ask.id.hex()}/close", b"", "")
     assert counted(folder, ask) == {(api,): truth([api]) for api in APIS}
-    with Store(folder / "curator.db", STUDY, "curator") as store:
+    with Store(folder / "curator" / "store.db", STUDY, "curator") as store:
         assert store.tally()[ask.id] == {"accepted": len(APIS) * USERS}
     with Service(roles["shuffler"].address) as service:
         assert [key.id for key in decode_configs(service.get("/hpke_config").content)] == [4]
@@ -275,9 +214,9 @@ def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
 def test_a_file_that_holds_no_keys_of_the_role_changes_nothing(
     folder: Path, wrong: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = folder / "shuffler.keys"
+    path = folder / "shuffler" / "keys"
     shuffler = Shuffler(folder / "s.db", STUDY, RINGS["shuffler"])
-    with shuffler.store, TestClient(shuffler_app(shuffler, token=TOKEN, keys=path)) as client:
+    with shuffler.store, TestClient(shuffler_app(shuffler, password=PASSWORD, keys=path)) as client:
         before = client.get("/hpke_config").content
         assert not caplog.records
         fresh = RINGS["curator" if wrong == "role" else "shuffler"].rotated()
@@ -300,14 +239,12 @@ def counted(
     folder: Path, ask: CollectionRequest
 ) -> dict[tuple[str, ...], dict[tuple[str, ...], int]]:
     """What the recipient's store holds, once all messages are there."""
-    expected = USERS * len(ask.sets)
-    for _ in range(300):
-        with Store(folder / f"{ask.recipient}.db", STUDY, ask.recipient) as store:
-            counts = read_counts(store, ask)
-        if sum(sum(one.values()) for one in counts.values()) >= expected:
-            return counts
-        time.sleep(0.1)
-    pytest.fail("not all messages arrived")
+
+    def held() -> int:
+        return sum(sum(one.values()) for one in counts(folder, ask.recipient, ask).values())
+
+    wait_for(lambda: held() >= USERS * len(ask.sets))
+    return dict(counts(folder, ask.recipient, ask))
 
 
 def truth(apis: Sequence[str]) -> Counter[tuple[str, ...]]:
@@ -315,7 +252,7 @@ def truth(apis: Sequence[str]) -> Counter[tuple[str, ...]]:
 
 
 def test_killed_roles_lose_nothing_and_double_nothing_and_the_promise_holds(
-    folder: Path, roles: dict[str, Process]
+    folder: Path, roles: dict[str, Serving]
 ) -> None:
     ask = first_ask(STUDY)
     collect(roles, ask, [roles["shuffler"], roles["curator"]])
@@ -334,7 +271,7 @@ def test_killed_roles_lose_nothing_and_double_nothing_and_the_promise_holds(
     assert found.empirical == empirical_exposure(spectrum, STUDY.k)
     assert found.empirical <= chosen.fixed.upper <= STUDY.budget
 
-    with Store(folder / "shuffler.db", STUDY, "shuffler") as store:
+    with Store(folder / "shuffler" / "store.db", STUDY, "shuffler") as store:
         for one in (ask, last):
             tally = store.tally()[one.id]
             assert tally["accepted"] == tally["passed on"] == USERS * len(one.sets)

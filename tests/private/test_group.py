@@ -12,6 +12,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.errors import UndecidableError
+from fpmonitor.private.folder import RoleFolder, make_pilot
 from fpmonitor.private.group import OpenChannel, SealedChannel, run_group
 from fpmonitor.private.keys import KeyRing
 from fpmonitor.private.store import Store
@@ -24,11 +25,8 @@ if TYPE_CHECKING:
     from fpmonitor.private.group import GroupRun
 
 NAMES = ("a", "b", "c", "d")
-RING = KeyRing.generate("curator")
-STUDY = Study(
-    name="group", apis=NAMES, population=40, k=3, budget=0.3, minimum_batch=20,
-    curator_key=RING.verifying,
-)  # fmt: skip
+TERMS = Study(name="group", apis=NAMES, population=40, k=3, budget=0.3, minimum_batch=20)
+SIGN = KeyRing.generate("curator").sign
 
 
 def participants(number: int = 40) -> list[dict[str, str]]:
@@ -53,9 +51,11 @@ def sealed(
             asked.append(ask)
             return super().__call__(ask, holders)
 
-    folder = tmp_path_factory.mktemp("sealed")
-    channel = Watched(folder, STUDY, RING)
-    found = run_group(STUDY, participants(), channel, RING, rng=random.Random(1))
+    folder = tmp_path_factory.mktemp("sealed") / "pilot"
+    study = make_pilot(folder, TERMS)
+    channel = Watched(folder)
+    sign = RoleFolder.of(folder, "curator").ring.sign
+    found = run_group(study, participants(), channel, sign, rng=random.Random(1))
     channel.close()
     return folder, asked, found
 
@@ -63,14 +63,16 @@ def sealed(
 def test_sealed_or_open_all_participants_find_the_same_set(
     sealed: tuple[Path, list[CollectionRequest], GroupRun],
 ) -> None:
-    holders, found = participants(), sealed[2]
-    assert found == run_group(STUDY, holders, OpenChannel(STUDY), RING, rng=random.Random(2))
+    folder, _, found = sealed
+    holders, made = participants(), RoleFolder.of(folder, "curator")
+    counted = OpenChannel(made.study)
+    assert found == run_group(made.study, holders, counted, made.ring.sign, rng=random.Random(2))
     assert found.agreed == found.participants == 40
     assert found.marginals_true
     assert found.messages == 5
     apis = found.comparison.apis
     assert len(apis) > 1
-    truth = exposed_share(holders, apis, STUDY.k)
+    truth = exposed_share(holders, apis, TERMS.k)
     assert found.comparison.empirical == truth <= found.comparison.fixed.upper <= 0.3
     assert found.alone_in_all > found.alone
 
@@ -81,27 +83,29 @@ def test_no_store_holds_more_together_than_the_released_set(
     folder, asked, found = sealed
     first, last = asked
     released = len(found.comparison.apis)
-    for name, ask, largest in (("marginals.db", first, 1), ("released.db", last, released)):
-        with Store(folder / name, STUDY, ask.recipient) as store:
+    study = Study.read(folder / "study.json")
+    for ask, largest in ((first, 1), (last, released)):
+        with Store(folder / ask.recipient / "store.db", study, ask.recipient) as store:
             rows = store.rows("private/counts", ask=ask.id)
         assert {len(json.loads(tokens)) for _, tokens, _ in rows} == {largest}
         assert sum(users for _, _, users in rows) == 40 * len(ask.sets)
-    with Store(folder / "shuffler.db", STUDY, "shuffler") as store:
+    with Store(folder / "shuffler" / "store.db", study, "shuffler") as store:
         assert store.rows("private/unsent") == []
-    assert b"=5" not in (folder / "shuffler.db").read_bytes()
+    assert b"=5" not in (folder / "shuffler" / "store.db").read_bytes()
 
 
 def test_too_few_participants_release_nothing(tmp_path: Path) -> None:
-    sealed = SealedChannel(tmp_path, STUDY, RING)
+    study = make_pilot(tmp_path / "pilot", TERMS)
+    sealed = SealedChannel(tmp_path / "pilot")
     with pytest.raises(UndecidableError, match="minimum batch"):
-        run_group(STUDY, participants(19), sealed, RING, rng=random.Random(1))
+        run_group(study, participants(19), sealed, SIGN, rng=random.Random(1))
     sealed.close()
 
 
 def test_a_group_without_a_safe_api_releases_nothing() -> None:
     study = Study(name="g", apis=NAMES, population=20, k=19, budget=0.01, minimum_batch=2)
     with pytest.raises(UndecidableError, match="no API is within the budget"):
-        run_group(study, participants(20), OpenChannel(study), RING, rng=random.Random(1))
+        run_group(study, participants(20), OpenChannel(study), SIGN, rng=random.Random(1))
 
 
 def test_the_command_shows_a_group_of_users_of_a_database(
@@ -111,12 +115,10 @@ def test_the_command_shows_a_group_of_users_of_a_database(
     pl.DataFrame({"user": range(80)}).hstack(pl.DataFrame(participants(80))).write_csv(log)
     assert run(["ingest", str(log), "--db", db]) == 0
     capsys.readouterr()
-    arguments = ["--participants", "20", "--k", "2", "--budget", "0.2", "--apis", "a,b,c"]
-    assert run(["private", "group", *arguments, "--db", db]) == 0
-    printed, notes = capsys.readouterr()
-    members = json.loads(printed)
+    arguments = ["--setting", "fixed", "--k", "2", "--budget", "0.2", "--apis", "a,b,c", "--db", db]
+    assert run(["private", "simulate", "--group", "20", *arguments]) == 0
+    members = json.loads(capsys.readouterr().out)
     assert (members["participants"], members["agreed"]) == (20, 20)
     assert members["empirical"] <= members["fixed"]["upper"] <= 0.2
-    assert "demonstration" in notes
-    assert run(["private", "group", *arguments, "--participants", "99", "--db", db]) == 2
+    assert run(["private", "simulate", "--group", "99", *arguments]) == 2
     assert "80 users" in capsys.readouterr().err

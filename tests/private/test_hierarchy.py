@@ -264,7 +264,7 @@ def test_the_command_plays_the_rounds_of_a_database(
     assert run(["ingest", str(log), "--db", db]) == 0
     capsys.readouterr()
     arguments = ["--budget", "0.05", "--k", "3", "--setting", "fixed", "--largest-set", "2"]
-    assert run(["private", "hierarchy", *arguments, "--db", db]) == 0
+    assert run(["private", "simulate", *arguments, "--db", db]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert [one["messages_per_user"] for one in printed["rounds"]] == [4, 6]
     assert printed["rounds"][1]["recommended"] == list(NAMES)

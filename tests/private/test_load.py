@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
@@ -16,7 +17,9 @@ from fpmonitor.errors import InputError
 from fpmonitor.private import sending
 from fpmonitor.private.binary_http import Request, decode_response
 from fpmonitor.private.client import seal_answers
-from fpmonitor.private.keys import KeyRing, write_keys
+from fpmonitor.private.files import encode
+from fpmonitor.private.folder import RoleFolder, make_pilot
+from fpmonitor.private.keys import KeyRing
 from fpmonitor.private.ohttp import REQUEST_TYPE, seal_request
 from fpmonitor.private.sending import send_uploads
 from fpmonitor.private.services import shuffler_app
@@ -37,8 +40,8 @@ RINGS = {role: KeyRing.generate(role) for role in ("shuffler", "curator")}
 KEYS = {
     "shuffler": RINGS["shuffler"].keys[0].config, "recipient": RINGS["curator"].keys[0].config
 }  # fmt: skip
-TOKEN = "t" * 43
-AUTHORISED = {"authorization": f"Bearer {TOKEN}"}
+PASSWORD = "t" * 43
+AUTHORISED = {"authorization": f"Bearer {PASSWORD}"}
 ONE = upload_bytes(STUDY)
 
 
@@ -69,7 +72,7 @@ def slow(tmp_path: Path) -> Iterator[tuple[SlowShuffler, TestClient]]:
         shuffler.may_write = threading.Event()
         stack.enter_context(shuffler.store)
         shuffler.add_ask(FIRST)
-        yield shuffler, stack.enter_context(TestClient(shuffler_app(shuffler, token=TOKEN)))
+        yield shuffler, stack.enter_context(TestClient(shuffler_app(shuffler, password=PASSWORD)))
 
 
 def posted_at_once(client: TestClient, bodies: list[bytes], shuffler: SlowShuffler) -> list[Any]:
@@ -230,7 +233,7 @@ def test_a_full_pool_keeps_what_it_has_and_takes_again_when_something_has_left(
 
 
 def test_a_full_pool_is_a_clear_answer_with_and_without_a_relay(small: Shuffler) -> None:
-    with TestClient(shuffler_app(small, token=TOKEN)) as client:
+    with TestClient(shuffler_app(small, password=PASSWORD)) as client:
         fill(small)
         answer = client.post("/uploads", content=body(1))
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "60")
@@ -253,21 +256,17 @@ def test_an_ask_that_could_never_leave_the_pool_is_refused(tmp_path: Path) -> No
         shuffler.add_ask(FIRST)
 
 
-def test_the_command_takes_the_size_of_the_pool(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_folder_says_the_size_of_the_pool(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    large = Study(name="t", apis=("A.one",), population=10**6, k=3, budget=0.5, minimum_batch=1000)
-    (tmp_path / "study.json").write_bytes(large.to_bytes())
-    (tmp_path / "ask.json").write_bytes(first_ask(large).to_bytes())
-    (tmp_path / "token").write_text(TOKEN)
-    (tmp_path / "token").chmod(0o600)
-    write_keys(tmp_path / "keys", RINGS["shuffler"])
-    arguments = [
-        "private", "serve", "--role", "shuffler", "--study", "study.json", "--keys", "keys",
-        "--store", "s.db", "--token", "token", "--ask", "ask.json", "--pool-mb", "1", "--port", "0",
-    ]  # fmt: skip
-    assert run(arguments) == 2
+    terms = Study(name="t", apis=("A.one",), population=10**6, k=3, budget=0.5, minimum_batch=1000)
+    large = make_pilot(tmp_path / "pilot", terms)
+    shuffler = RoleFolder.of(tmp_path / "pilot", "shuffler")
+    small = structs.replace(shuffler.config, pool_mb=1)
+    (shuffler.path / "role.json").write_bytes(encode(small))
+    (tmp_path / "ask.json").write_bytes(structs.replace(first_ask(large), round=2).to_bytes())
+    arguments = ["--ask", str(tmp_path / "ask.json"), "--folder", str(shuffler.path)]
+    assert run(["private", "shuffle", *arguments]) == 2
     assert "the pool has 1 MB" in capsys.readouterr().err
 
 

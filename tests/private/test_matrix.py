@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from fpmonitor.private.study import (
     MATRIX_BITS,
     MATRIX_TOTAL,
     MAX_MATRIX_CELLS,
+    ROLES,
     CollectionRequest,
     Randomisation,
     Study,
@@ -316,18 +318,21 @@ def test_from_a_matrix_over_sealed_answers_to_estimates(
     ask = CollectionRequest.from_bytes((folder / "ask.json").read_bytes())
     assert ask.randomise["x"].values == LISTED
 
-    for role in ("shuffler", "curator"):
-        assert main(["private", "keygen", "--role", role, "-o", f"{role}.keys"]) == 0
-    common = ["--study", "study.json", "--ask", "ask.json"]
-    sealing = ["--shuffler-key", "shuffler.keys.pub", "--recipient-key", "curator.keys.pub"]
-    assert main(["private", "seal", "--from", "d.duckdb", *common, *sealing, "-o", "up"]) == 0
-    role_options = [*common, "--keys", "shuffler.keys", "--store", "shuffler.db"]
-    assert main(["private", "shuffle", "up", *role_options, "--close", "-o", "batches"]) == 0
+    for role in ROLES[:2]:
+        assert main(["private", "init", f"pilot/{role}", "--role", role]) == 0
+        shutil.copy("study.json", f"pilot/{role}")
+    common = ["--ask", "ask.json", "--folder", "pilot"]
+    assert main(["private", "seal", "--from", "d.duckdb", *common, "-o", "up"]) == 0
+    assert main(["private", "shuffle", "up", *common, "--close", "-o", "batches"]) == 0
     batches = [str(path) for path in (folder / "batches").iterdir()]
-    role_options = [*common, "--keys", "curator.keys", "--store", "curator.db"]
-    assert main(["private", "curate", *batches, *role_options]) == 0
+    counted = ["private", "count", *batches, *common[:-1], "pilot/curator", "--format"]
     capsys.readouterr()
-    assert main(["ldp", "estimate", "curator.db", *common, "--format", "json"]) == 0
+    assert main([*counted, "json"]) == 0
+    [one] = json.loads(capsys.readouterr().out)["asks"][0]["sets"]
+    assert (one["apis"], one["randomised"]) == (["x"], "matrix")
+    assert main([*counted, "table"]) == 0
+    assert "x (matrix)" in capsys.readouterr().out
+    assert main(["ldp", "estimate", "pilot", "--ask", "ask.json", "--format", "json"]) == 0
     [found] = json.loads(capsys.readouterr().out)
     shares = {value["token"]: value for value in found["values"]}
     assert (found["users"], found["mechanism"]) == (300, "matrix")

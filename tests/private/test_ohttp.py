@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from fpmonitor.errors import InputError
 from fpmonitor.private.binary_http import (
     Request,
     Response,
@@ -26,11 +25,8 @@ from fpmonitor.private.client import seal_answers
 from fpmonitor.private.keys import KeyRing, SealError
 from fpmonitor.private.ohttp import (
     UnknownKeyError,
-    decode_key,
-    decode_keys,
     encode_keys,
     open_request,
-    read_keys,
     seal_request,
 )
 from fpmonitor.private.sending import send_uploads, through_relay
@@ -38,7 +34,7 @@ from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import Study, first_ask
 from fpmonitor.private.transport import Answer, Service, UnreachableError
-from fpmonitor.private.wire import WireError
+from fpmonitor.private.wire import HpkeConfig, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,8 +59,7 @@ def vector() -> dict[str, bytes]:
 
 
 def test_a_request_is_sealed_as_published(vector: dict[str, bytes]) -> None:
-    config = decode_key(vector["key_configuration"])
-    assert config is not None
+    config = HpkeConfig(1, vector["key_configuration"][3:35])
     ephemeral = X25519PrivateKey.from_private_bytes(vector["ephemeral_private"])
     sealed, exchange = seal_request(vector["request"], config, ephemeral)
     assert sealed == vector["encapsulated_request"]
@@ -82,28 +77,11 @@ def test_a_request_is_opened_and_answered_as_published(vector: dict[str, bytes])
     assert decode_response(vector["response"]) == Response(200)
 
 
-def test_key_configurations_come_back_and_others_are_passed_over(
-    vector: dict[str, bytes],
-) -> None:
-    config = RINGS["shuffler"].keys[0].config
-    assert decode_keys(encode_keys([config])) == config
+def test_keys_are_published_as_the_rfc_has_them(vector: dict[str, bytes]) -> None:
     published = vector["key_configuration"]
-    chacha_only = published[:35] + struct.pack(">HHH", 4, 1, 3)
-    other_kem = b"\x02" + struct.pack(">H", 0x0010) + published[3:]
-    several = [chacha_only, other_kem, published]
-    body = b"".join(struct.pack(">H", len(one)) + one for one in several)
-    assert decode_keys(body).public_key == published[3:35]
-    for wrong in (b"", b"\0", b"\0\x05abc", struct.pack(">H", len(chacha_only)) + chacha_only):
-        with pytest.raises(WireError, match="OHTTP keys"):
-            decode_keys(wrong)
-
-
-def test_a_file_without_keys_is_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="OHTTP keys"):
-        read_keys(tmp_path / "none")
-    (tmp_path / "keys").write_bytes(b"\0\x01")
-    with pytest.raises(InputError, match="keys"):
-        read_keys(tmp_path / "keys")
+    body = encode_keys([HpkeConfig(1, published[3:35])])
+    assert body[2:37] == published[:35]
+    assert body == struct.pack(">H", 41) + published[:35] + struct.pack(">HHH", 4, 1, 1)
 
 
 def test_a_request_for_another_key_or_changed_does_not_open() -> None:
@@ -241,7 +219,7 @@ class ToGateway(Service):
 def gateway(tmp_path: Path) -> Iterator[tuple[Shuffler, TestClient]]:
     shuffler = Shuffler(tmp_path / "shuffler.db", STUDY, RINGS["shuffler"])
     shuffler.add_ask(ASK)
-    with shuffler.store, TestClient(shuffler_app(shuffler, token="t" * 43)) as client:
+    with shuffler.store, TestClient(shuffler_app(shuffler, password="t" * 43)) as client:
         yield shuffler, client
 
 
@@ -262,8 +240,10 @@ def test_uploads_through_a_relay_are_kept_and_the_relay_reads_none(
     shuffler, client = gateway
     published = client.get("/ohttp-keys")
     assert published.headers["content-type"] == "application/ohttp-keys"
+    config = RINGS["shuffler"].keys[0].config  # the gateway's key is the one in keys.pub
+    assert published.content == encode_keys([config])
     relay = ToGateway(client)
-    send = through_relay(relay, decode_keys(published.content), "https://shuffler.example")
+    send = through_relay(relay, config, "https://shuffler.example")
     sent = uploads(3)
     assert send_uploads(sent, send) == {"accepted": 3}
     assert send_uploads(sent, send) == {"accepted": 0, "replayed": 3}
@@ -273,7 +253,7 @@ def test_uploads_through_a_relay_are_kept_and_the_relay_reads_none(
 
 def test_terms_can_be_read_through_a_relay(gateway: tuple[Shuffler, TestClient]) -> None:
     _, client = gateway
-    config = decode_keys(client.get("/ohttp-keys").content)
+    config = RINGS["shuffler"].keys[0].config
 
     def asked(request: Request) -> Response:
         sealed, exchange = seal_request(request.encode(), config)

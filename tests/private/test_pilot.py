@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
-import os
 import re
-import socket
-import subprocess
-import sys
-import time
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,191 +14,179 @@ from xml.etree import ElementTree
 import pytest
 from msgspec import structs
 
-from fpmonitor.cli import run
 from fpmonitor.private.folder import RoleFolder
-from fpmonitor.private.keys import KeyRing, read_keys, write_keys
+from fpmonitor.private.keys import KeyRing, write_keys
 from fpmonitor.private.store import Store, read_counts
 from fpmonitor.private.study import CollectionRequest, SetPromise, Study, first_ask, release_ask
 from fpmonitor.private.transport import UnreachableError
 from fpmonitor.private.wire import encode_batch
+from tests.piloted import (
+    APIS,
+    PAGE,
+    Serving,
+    counts,
+    free_ports,
+    perform,
+    ran,
+    user,
+    wait_for,
+    write_log,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from fpmonitor.private.study import Role
-
-ROOT = Path(__file__).parents[2]
-USERS = 120
-APIS = ("A.colour", "A.kind", "A.size")
-
-
-def user(number: int) -> dict[str, Any]:
-    return {"A.colour": number % 2, "A.kind": number % 3, "A.size": 24 + number // 118}
-
-
-def write_log(path: Path, users: range) -> None:
-    lines = (json.dumps({"user": f"u{number}", **user(number)}) for number in users)
-    path.write_text("\n".join(lines))
-
-
-def ran(*arguments: str, code: int = 0) -> str:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        assert run(["private", *arguments]) == code, arguments
-    return printed.getvalue()
-
-
-def free_ports() -> int:
-    """First of three free ports in a row, below those that the system gives to other tests."""
-    for first in range(20_000 + os.getpid() % 5_000, 32_000, 3):
-        with contextlib.suppress(OSError), contextlib.ExitStack() as held:
-            for port in range(first, first + 3):
-                held.enter_context(socket.create_server(("127.0.0.1", port)))
-            return first
-    pytest.fail("no three ports in a row are free")
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    for _ in range(400):
-        if happened():
-            return
-        time.sleep(0.05)
-    pytest.fail("it did not happen within twenty seconds")
+FEW, USERS = 10, 110
+JSON = ("--format", "json")
+THERE = ("--folder", "pilot")
+[NINE] = re.findall(r"## Two rounds in nine commands\n.*?```sh\n(.*?)```", PAGE, flags=re.DOTALL)
+INIT, SERVE, SEAL, CLOSE, SELECT, PUBLISH, *SECOND = NINE.splitlines()
 
 
 @pytest.fixture(scope="module")
-def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A pilot whose three services run as processes."""
-    folder = tmp_path_factory.mktemp("there") / "pilot"
-    ran(
-        *("init", str(folder), "--apis", ",".join(APIS), "-n", "1000", "--budget", "0.4"),
-        *("--k", "2", "--minimum-batch", "20", "--releases", "2", "--port", str(free_ports())),
-    )
-    log = folder.with_name("log")
-    command = [sys.executable, "-P", "-m", "fpmonitor", "private", "serve", str(folder)]
-    with log.open("w") as lines, subprocess.Popen(command, stderr=lines) as serving:
-
-        def listening() -> bool:
-            assert serving.poll() is None, log.read_text()
-            return len(re.findall(":\\d+/ ", log.read_text())) == 3
-
-        try:
-            wait_for(listening)
-            yield folder
-        finally:
-            serving.terminate()
-    assert len(re.findall(":\\d+/ ", log.read_text())) == 3
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder with the pilot of the page, whose three services run as processes."""
+    folder = tmp_path_factory.mktemp("there")
+    write_log(folder / "few.jsonl", range(USERS, USERS + FEW))
+    write_log(folder / "users.jsonl", range(USERS))
+    with contextlib.chdir(folder):
+        perform(f"{INIT} --releases 2 --port {free_ports()}")
+        assert SERVE == "fpmonitor private serve pilot &"
+        serving = Serving(Path("pilot"), services=3)
+        yield folder
+        serving.stop()
+        assert "Traceback" not in serving.log.read_text()
 
 
 def test_the_quickstart_collects_two_rounds_and_draws_the_picture_of_the_documents(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "quick"
-    assert "certificate" in ran("quickstart", str(folder), "--quiet")
+    assert "certificate" in ran("private", "quickstart", str(folder), "--quiet")
     picture = (folder / "who-learns-what.svg").read_text(encoding="utf-8")
     ElementTree.fromstring(picture)
-    assert picture == (ROOT / "docs" / "private.svg").read_text(encoding="utf-8")
+    documented = Path(__file__).parents[2] / "docs" / "private.svg"
+    assert picture == documented.read_text(encoding="utf-8")
     study, last = Study.read(folder / "study.json"), CollectionRequest.read(folder / "round-2.json")
     marginals = counts(folder, "curator", first_ask(study))
     assert {sum(users.values()) for users in marginals.values()} == {500}
     assert sum(counts(folder, "analyst", last)[last.sets[0]].values()) == 500
     assert f">{len(last.sets[0])} of {len(study.apis)} APIs together<" in picture
-    ran("quickstart", str(folder), code=2)
+    ran("private", "quickstart", str(folder), code=2)
 
 
-def shown(folder: Path, round_number: int) -> dict[str, Any]:
-    asks = json.loads(ran("status", "--folder", str(folder), "--format", "json"))["asks"]
+def shown(round_number: int) -> dict[str, Any]:
+    asks = json.loads(ran("private", "status", *THERE, *JSON))["asks"]
     [found] = [one for one in asks if one["round"] == round_number]
     return dict(found)
 
 
-def truth(*apis: str) -> dict[tuple[str, ...], int]:
-    return Counter(tuple(f"={user(number)[api]}" for api in apis) for number in range(USERS))
+def truth(*apis: str, users: int = USERS) -> dict[tuple[str, ...], int]:
+    return Counter(tuple(f"={user(number)[api]}" for api in apis) for number in range(users))
 
 
-def counts(folder: Path, role: Role, ask: CollectionRequest) -> Any:
-    made = RoleFolder.of(folder, role)
-    with Store(made.store, made.study, role) as store:
-        return read_counts(store, ask)
-
-
-def collect_marginals(pilot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def collect_marginals(capsys: pytest.CaptureFixture[str]) -> None:
     """The first round, closed too early, sealed twice, and opened with the wrong keys at first."""
-    there = ("--folder", str(pilot))
-    curator = RoleFolder.of(pilot, "curator")
-    ask, few, users = pilot / "round-1.json", tmp_path / "few", tmp_path / "users"
-    write_log(few, range(10))
-    write_log(users, range(10, USERS))
+    curator = RoleFolder.of(Path("pilot"), "curator")
 
     # Too early: nothing is deleted.
-    ran("seal", "--from", str(few), "--ask", str(ask), *there, "-o", str(tmp_path / "few.uploads"),
-        "--to", curator.address("shuffler"))  # fmt: skip
-    ran("close", str(ask), *there, code=2)
-    assert "30 messages wait, below the minimum of 60" in capsys.readouterr().err
-    assert (shown(pilot, 1)["open"], shown(pilot, 1)["wanted"]) == (True, 30)
+    few = SEAL.replace("fixtures/logs/browsers-3.parquet", "few.jsonl")
+    perform(f"{few} -o few.uploads --to {curator.address('shuffler')}")
+    perform(CLOSE, code=2)
+    assert "30 messages wait, below the minimum of 150" in capsys.readouterr().err
+    assert (shown(1)["open"], shown(1)["wanted"]) == (True, 120)
 
     # Sealed twice: the same answers. With the wrong keys: the batches wait.
-    ring = read_keys(curator.keys)
-    write_keys(curator.keys, structs.replace(KeyRing.generate("curator"), signing=ring.signing))
-    write_keys(tmp_path / "right.keys", ring)
-    other = ("--recipient-key", str(tmp_path / "right.keys.pub"))
+    shutil.copy(curator.keys, "right")
+    wrong = structs.replace(KeyRing.generate("curator"), signing=curator.ring.signing)
+    write_keys(Path("wrong"), wrong)
+    shutil.copy("wrong", curator.keys)
     for _ in range(2):
-        ran("seal", "--from", str(users), "--ask", str(ask), *there, *other)
-    ran("close", str(ask), *there)
-    waiting = shown(pilot, 1)
-    assert waiting["accepted"] == waiting["passed_on"] == waiting["missing"] == 3 * USERS
+        perform(SEAL)
+    perform(CLOSE)
+    waiting, sent = shown(1), 3 * (FEW + USERS)
+    assert waiting["accepted"] == waiting["passed_on"] == waiting["missing"] == sent
     assert (waiting["counted"], waiting["refused"]) == (0, 0)
     assert waiting["undelivered"] > 0
-    ran("select", str(pilot), "--format", "json", code=3)
-    assert f"{3 * USERS} messages of round 1 are under way" in capsys.readouterr().err
-    write_keys(curator.keys, ring)
-    wait_for(lambda: shown(pilot, 1)["undelivered"] == 0)
-    assert counts(pilot, "curator", first_ask(curator.study)) == {
-        (api,): truth(api) for api in APIS
+    perform(SELECT, code=3)
+    assert f"{sent} messages of round 1 are under way" in capsys.readouterr().err
+    shutil.copy("right", curator.keys)
+    wait_for(lambda: shown(1)["undelivered"] == 0)
+    assert counts(curator.path, "curator", first_ask(curator.study)) == {
+        (api,): truth(api, users=USERS + FEW) for api in APIS
     }
-    assert (shown(pilot, 1)["missing"], shown(pilot, 1)["open"]) == (0, False)
-    ran("seal", "--from", str(users), "--ask", str(ask), *there, code=2)
-    assert "330 closed ask" in capsys.readouterr().err
+    assert (shown(1)["missing"], shown(1)["open"]) == (0, False)
+    perform(SEAL, code=2)
+    assert f"{3 * USERS} closed ask" in capsys.readouterr().err
 
 
-def test_two_rounds_take_a_newcomer_nine_commands_and_survive_mistakes(
-    pilot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def refuse_what_was_not_promised(
+    released: CollectionRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    collect_marginals(pilot, tmp_path, capsys)
-    study = Study.read(pilot / "study.json")
-    curator = RoleFolder.of(pilot, "curator")
-    there, users = ("--folder", str(pilot)), tmp_path / "all"
-    write_log(users, range(USERS))
-    selection, release = pilot / "selection.json", pilot / "round-2.json"
-    selection.write_text(ran("select", str(pilot), "-o", str(release), "--format", "json"))
-    ran("publish", str(release), *there)
-    released = CollectionRequest.read(release)
+    """An ask by hand, and one with another curator's signature, on the way to the analyst."""
+    curator = RoleFolder.of(Path("pilot"), "curator")
+    promise, other = SetPromise(digest="", upper=0), KeyRing.generate("curator")
     by_hand = structs.replace(released, round=3, sets=(APIS,), promise=None)
-    stranger = release_ask(
-        study, SetPromise(digest="", upper=0), APIS, KeyRing.generate("curator").sign, number=3
-    )
+    stranger = release_ask(curator.study, promise, APIS, other.sign, number=3)
     for refused in (by_hand, stranger):
-        (tmp_path / "refused.json").write_bytes(refused.to_bytes())
-        ran("seal", "--from", str(users), "--ask", str(tmp_path / "refused.json"), *there, code=2)
+        Path("refused.json").write_bytes(refused.to_bytes())
+        perform(SEAL.replace("pilot/round-1.json", "refused.json"), code=2)
         assert "did not sign" in capsys.readouterr().err
         for role in ("shuffler", "analyst"):
             with curator.service(role) as service, pytest.raises(UnreachableError, match="sign"):
                 service.post("/asks", refused.to_bytes(), "application/json")
-    ran("seal", "--from", str(users), "--ask", str(release), *there)
-    ran("close", str(release), *there)
-    wait_for(lambda: shown(pilot, 2)["missing"] == 0)
-    found = json.loads(
-        ran("analyze", *there, "--promise", str(selection), "--format", "json")
-    )["promise"]  # fmt: skip
-    assert counts(pilot, "analyst", released) == {released.sets[0]: truth(*released.sets[0])}
+
+
+def copy_a_running_pilot(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its backup is whole; and a service whose port is taken says where that is set."""
+    ran("private", "backup", "pilot/curator", "-o", "backup.db")
+    study = Study.read(Path("pilot/study.json"))
+    with Store(world / "backup.db", study, "curator") as store:
+        assert read_counts(store, first_ask(study))[(APIS[0],)] == truth(APIS[0], users=USERS + FEW)
+    ran("private", "serve", "pilot/curator", code=2)
+    said = capsys.readouterr().err
+    assert "name another port in pilot/curator/role.json" in said
+    assert "--port" not in said
+
+
+def test_the_nine_commands_of_the_documents_give_two_rounds_and_survive_mistakes(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    collect_marginals(capsys)
+    perform(SELECT)
+    released = CollectionRequest.read(Path("pilot/round-2.json"))
+    refuse_what_was_not_promised(released, capsys)
+    with (
+        RoleFolder.of(Path("pilot"), "curator").service("analyst") as service,
+        pytest.raises(UnreachableError, match="publish the request to the analyst"),
+    ):
+        service.post("/batches", encode_batch(released.id, b"b" * 16, []))
+    perform(PUBLISH)
+    for command in SECOND[:-1]:
+        perform(command)
+    wait_for(lambda: shown(2)["missing"] == 0)
+    assert "certificate" in perform(SECOND[-1])
+    comparing = SECOND[-1].replace("--format table", "--format json")
+    found = json.loads(perform(comparing))["promise"]
+    assert counts(Path("pilot"), "analyst", released) == {
+        released.sets[0]: truth(*released.sets[0])
+    }
     assert (tuple(found["apis"]), found["users"]) == (released.sets[0], USERS)
     assert found["empirical"] <= found["fixed"]["upper"]
 
-    # Afterwards: the next round is the third, and a backup of a running role is whole.
-    ran("select", str(pilot), "-o", str(tmp_path / "next.json"))
-    assert CollectionRequest.read(tmp_path / "next.json").round == 3
-    ran("backup", str(pilot / "curator"), "-o", str(tmp_path / "backup.db"))
-    with Store(tmp_path / "backup.db", study, "curator") as store:
-        assert read_counts(store, first_ask(study))[(APIS[0],)] == truth(APIS[0])
-    with curator.service("analyst") as service, pytest.raises(UnreachableError, match="publish"):
-        service.post("/batches", encode_batch(b"u" * 16, b"b" * 16, []))
+    # A third round after the release; a promise is compared with the request signed for it.
+    ran("private", "redact", "pilot", "--apis", ",".join(APIS[1:]), "-o", "pilot/round-3.json")
+    third = CollectionRequest.read(Path("pilot/round-3.json"))
+    assert (third.round, third.sets) == (3, (APIS[1:],))
+    for command in (PUBLISH, *SECOND[:-1]):
+        perform(command.replace("round-2", "round-3"))
+    wait_for(lambda: shown(3)["counted"] == USERS)
+    [kept] = third.redact[APIS[2]].keep
+    assert counts(Path("pilot"), "analyst", third)[APIS[1:]][("=Linux", kept)] > 0
+    assert json.loads(perform(comparing))["promise"] == found
+    for role in ("shuffler", "analyst"):
+        with Store(
+            Path("pilot", role, "store.db"), Study.read(Path("pilot/study.json")), role
+        ) as store:
+            assert all(store.is_closed(one.id) for one in (released, third))
+    copy_a_running_pilot(world, capsys)

@@ -18,6 +18,7 @@ from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.ldp.planner import plan_api
 from fpmonitor.monitor import Monitor
 from fpmonitor.private.client import answer, randomised, seal_answers
+from fpmonitor.private.folder import make_role
 from fpmonitor.private.keys import KeyRing, open_sealed
 from fpmonitor.private.randomised import (
     estimate,
@@ -26,7 +27,6 @@ from fpmonitor.private.randomised import (
     randomisation_of,
     randomised_ask,
 )
-from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.study import (
     MECHANISMS,
     UNARY,
@@ -202,10 +202,11 @@ def test_reports_of_bits_are_planned_only_where_a_message_has_room_for_them() ->
 def collected(
     folder: Path, study: Study, ask: CollectionRequest, answers: list[dict[str, str]]
 ) -> Path:
-    """Store of a curator to whom users sent their sealed answers."""
-    shuffler, curator = KeyRing.generate("shuffler"), KeyRing.generate("curator")
-    path = folder / "curator.db"
-    recipient = Recipient(path, study, curator)
+    """Folder of a curator to whom users sent their sealed answers."""
+    made = make_role(folder / "curator", "curator")
+    (made.path / "study.json").write_bytes(study.to_bytes())
+    shuffler, curator = KeyRing.generate("shuffler"), made.ring
+    recipient = made.open_recipient()
     recipient.add_ask(ask)
     frames = []
     for tokens in answers:
@@ -216,7 +217,7 @@ def collected(
     receipt = recipient.take(encode_batch(ask.id, secrets.token_bytes(16), frames))
     assert receipt.accepted == len(frames)
     recipient.store.close()
-    return path
+    return made.path
 
 
 def test_from_a_database_over_sealed_answers_to_estimates(
@@ -247,17 +248,20 @@ def test_from_a_database_over_sealed_answers_to_estimates(
     assert ask.sets == tuple((api,) for api in sorted(ask.randomise))
     assert {"x", "y"} <= set(ask.randomise)
     assert f"{len(ask.randomise)} of 3 APIs" in captured.err
+    few = {api for api in ask.randomise if rows[api]["values"] - 1 <= 2 * 0.3 * 1000 / (5 - 1)}
+    named = captured.err.rpartition("not listed: ")[2].strip()
+    assert set(named.split(", ")) == few != set()
 
     answers = [{api: f"={user[api]}" for api in "xyz"} for user in users]
-    store = collected(tmp_path, study, ask, answers)
-    arguments = ["--study", str(paths["study"]), "--ask", str(paths["ask"]), "--format", "json"]
-    assert main(["ldp", "estimate", str(store), *arguments]) == 0
+    curator = collected(tmp_path, study, ask, answers)
+    arguments = [str(curator), "--ask", str(paths["ask"]), "--format", "json"]
+    assert main(["ldp", "estimate", *arguments]) == 0
     found = {one["api"]: one for one in json.loads(capsys.readouterr().out)}
     shares = {value["token"]: value for value in found["x"]["values"]}
     assert shares["=a"]["lower"] < 2 / 3 < shares["=a"]["upper"]
     assert found["x"]["users"] == 300
     assert found["x"]["lower"] <= found["x"]["upper"]
-    assert main(["ldp", "estimate", str(store), *arguments[:-1], "table"]) == 0
+    assert main(["ldp", "estimate", *arguments[:-1], "table"]) == 0
     assert "at most" in capsys.readouterr().out
 
 
@@ -266,11 +270,9 @@ def test_the_commands_refuse_what_they_cannot_use(
 ) -> None:
     study = study_of(k=5)
     ask = ask_with("grr", 1.0, study)
-    (tmp_path / "study.json").write_bytes(study.to_bytes())
     (tmp_path / "plain.json").write_bytes(first_ask(study).to_bytes())
     (tmp_path / "other.json").write_bytes(replace(ask, round=2).to_bytes())
-    store = collected(tmp_path, study, ask, [{"x": "=a"}] * 6)
-    given = ["ldp", "estimate", str(store), "--study", str(tmp_path / "study.json")]
+    given = ["ldp", "estimate", str(collected(tmp_path, study, ask, [{"x": "=a"}] * 6))]
     for name, said in (("plain", "randomises nothing"), ("other", "no answers to this request")):
         assert main([*given, "--ask", str(tmp_path / f"{name}.json")]) == 2
         captured = capsys.readouterr()

@@ -19,8 +19,9 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError, PolicyError, UndecidableError
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.private.client import answer
+from fpmonitor.private.folder import make_pilot
 from fpmonitor.private.group import SealedChannel
-from fpmonitor.private.keys import KeyRing, write_keys
+from fpmonitor.private.keys import KeyRing
 from fpmonitor.private.redaction import cover_for, plan_from_marginals, plan_from_sample
 from fpmonitor.private.study import (
     CollectionRequest,
@@ -237,16 +238,14 @@ def test_what_cannot_be_planned_is_said() -> None:
 def test_the_command_writes_the_rules_into_the_ask_of_the_analyst(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table = random_table(7, users=120)
-    study = study_of(population=5000, k=3, budget=0.02)
-    (tmp_path / "study.json").write_bytes(study.to_bytes())
-    channel = SealedChannel(tmp_path, study, RING)
+    unlike = pl.DataFrame({"b": [f"={number}" for number in range(120)]})
+    table = random_table(7, users=120).with_columns(unlike)
+    study = make_pilot(tmp_path / "pilot", study_of(population=5000, k=3, budget=0.02))
+    channel = SealedChannel(tmp_path / "pilot")
     channel(first_ask(study), list(table.iter_rows(named=True)))
     channel.close()
-    store, ask = str(tmp_path / "marginals.db"), tmp_path / "ask.json"
-    arguments = [store, "--study", str(tmp_path / "study.json"), "--apis", "c,a"]
-    write_keys(tmp_path / "keys", RING)
-    arguments += ["--keys", str(tmp_path / "keys")]
+    ask = tmp_path / "ask.json"
+    arguments = [str(tmp_path / "pilot"), "--apis", "c,a"]
     assert run(["private", "redact", *arguments, "-o", str(ask)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["after"] <= 0.02 < printed["before"]
@@ -266,5 +265,7 @@ def test_the_command_writes_the_rules_into_the_ask_of_the_analyst(
     assert seeing["basis"] == "count"
     assert seeing["before"] == exposed_share(table.select("a", "c"), 3)
     assert seeing["after"] <= 0.02 < seeing["before"]
+    run(["private", "redact", str(tmp_path / "pilot"), "--apis", "b"])
+    assert "nothing of b is kept: drop this API from the set instead" in capsys.readouterr().err
     assert run(["private", "redact", *arguments, "--suspicion", "2"]) == 2
     assert "suspicion" in capsys.readouterr().err

@@ -23,9 +23,9 @@ from fpmonitor.private import knowledge as knowledge_module
 from fpmonitor.private import selection as selection_module
 from fpmonitor.private.counts import split_spectrum
 from fpmonitor.private.files import digest_of
+from fpmonitor.private.folder import make_pilot
 from fpmonitor.private.group import SealedChannel
 from fpmonitor.private.joining import chain_of_parts, count_joined
-from fpmonitor.private.keys import KeyRing, write_keys
 from fpmonitor.private.knowledge import Knowledge, ParetoFront, Promise, best_points
 from fpmonitor.private.selection import (
     PromisedSet,
@@ -40,7 +40,7 @@ from fpmonitor.private.study import CollectionRequest, Study, check_ask, first_a
 from fpmonitor.safe_files import typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from fpmonitor.private.counts import ApiSet, Counts
@@ -332,40 +332,37 @@ def test_counts_that_do_not_fit_the_study_are_refused() -> None:
         select(terms, {(api,): {} for api in terms.apis})
 
 
-RING = KeyRing.generate("curator")
+def pilot_of(folder: Path, terms: Study, holders: Sequence[Mapping[str, str]]) -> Path:
+    """A pilot after round 1."""
+    study = make_pilot(folder / "pilot", terms)
+    channel = SealedChannel(folder / "pilot")
+    channel(first_ask(study), holders)
+    channel.close()
+    return folder / "pilot"
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with the store of a curator after round 1 of 60 users, and the study."""
-    folder = tmp_path_factory.mktemp("stores")
+def pilot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pilot after round 1 of 60 users."""
     rng = np.random.default_rng(4)
     terms = Study(
         name="t", apis=NAMES[:3], population=5000, k=2, budget=0.25, largest_set=2,
-        minimum_batch=20, curator_key=RING.verifying,
+        minimum_batch=20,
     )  # fmt: skip
-    write_keys(folder / "keys", RING)
-    (folder / "study.json").write_bytes(terms.to_bytes())
     holders = [
         {api: f"={value}" for api, value in zip(terms.apis, row, strict=True)}
         for row in rng.geometric(0.7, (60, 3)).clip(max=3).tolist()
     ]
-    channel = SealedChannel(folder, terms, RING)
-    channel(first_ask(terms), holders)
-    channel.close()
-    return folder
+    return pilot_of(tmp_path_factory.mktemp("stores"), terms, holders)
 
 
 @pytest.mark.parametrize("reader", ["analyst", "curator"])
 def test_the_command_writes_an_ask_that_users_may_answer(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], reader: str
+    pilot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], reader: str
 ) -> None:
-    arguments = [str(store / "marginals.db"), "--study", str(store / "study.json")]
-    arguments += ["--keys", str(store / "keys")]
     ask = tmp_path / "ask.json"
-    code = run(
-        ["private", "select", *arguments, "--setting", "fixed", "--next", reader, "-o", str(ask)]
-    )
+    arguments = ["--setting", "fixed", "--next", reader, "-o", str(ask)]
+    code = run(["private", "select", str(pilot), *arguments])
     printed = json.loads(capsys.readouterr().out)
     assert code == 0
     assert printed["level"] == "marginals"
@@ -374,8 +371,8 @@ def test_the_command_writes_an_ask_that_users_may_answer(
     assert {"top-r", "theorem 2", "theorem 3", "sharpened theorem 2"} <= rules.keys()
     assert min(rules.values()) == printed["recommended"]["fixed"]["upper"]
     written = CollectionRequest.read(ask)
-    terms = json.loads((store / "study.json").read_text())
-    check_ask(study_of_file(store), written)
+    study = Study.read(pilot / "study.json")
+    check_ask(study, written)
     assert (written.round, written.recipient) == (2, reader)
     if reader == "analyst":
         assert written.sets == (tuple(printed["recommended"]["apis"]),)
@@ -384,32 +381,17 @@ def test_the_command_writes_an_ask_that_users_may_answer(
         assert written.promise.upper == printed["recommended"]["fixed"]["upper"]
     else:
         assert {len(one) for one in written.sets} == {2}
-        assert set(written.redact) <= set(terms["apis"])
-
-
-def study_of_file(folder: Path) -> Study:
-    from fpmonitor.private.study import Study  # noqa: PLC0415
-
-    return Study.read(folder / "study.json")
+        assert set(written.redact) <= set(study.apis)
 
 
 def test_a_budget_that_nothing_meets_ends_with_3_and_no_ask(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    terms = Study(
-        name="t", apis=("a",), population=50, k=9, budget=0.001, minimum_batch=2,
-        curator_key=RING.verifying,
-    )  # fmt: skip
-    write_keys(tmp_path / "keys", RING)
-    (tmp_path / "study.json").write_bytes(terms.to_bytes())
-    channel = SealedChannel(tmp_path, terms, RING)
-    channel(first_ask(terms), [{"a": f"={user % 7}"} for user in range(30)])
-    channel.close()
+    terms = Study(name="t", apis=("a",), population=50, k=9, budget=0.001, minimum_batch=2)
+    pilot = pilot_of(tmp_path, terms, [{"a": f"={user % 7}"} for user in range(30)])
     ask = tmp_path / "ask.json"
-    arguments = [str(tmp_path / "marginals.db"), "--study", str(tmp_path / "study.json")]
-    arguments += ["--keys", str(tmp_path / "keys")]
     for reader in ("analyst", "curator"):
-        assert run(["private", "select", *arguments, "--next", reader, "-o", str(ask)]) == 3
+        assert run(["private", "select", str(pilot), "--next", reader, "-o", str(ask)]) == 3
         printed, said = capsys.readouterr()
         assert json.loads(printed)["recommended"]["apis"] == []
         assert "nothing left to request" in said
@@ -417,12 +399,10 @@ def test_a_budget_that_nothing_meets_ends_with_3_and_no_ask(
 
 
 def test_an_epoch_without_counts_is_an_error(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    pilot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask = tmp_path / "ask.json"
-    arguments = [str(store / "marginals.db"), "--study", str(store / "study.json"), "-o", str(ask)]
-    arguments += ["--keys", str(store / "keys")]
-    assert run(["private", "select", *arguments, "--epoch", "9"]) == 2
+    assert run(["private", "select", str(pilot), "-o", str(ask), "--epoch", "9"]) == 2
     assert "no counts of epoch 9" in capsys.readouterr().err
     assert not ask.exists()
 

@@ -23,7 +23,13 @@ from fpmonitor.private.services import MAX_UPLOADS_BYTES, recipient_app, shuffle
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.store import Receipt
 from fpmonitor.private.study import CollectionRequest, Study, first_ask
-from fpmonitor.private.transport import Answer, Service, UnreachableError, read_token
+from fpmonitor.private.transport import (
+    Answer,
+    Service,
+    UnreachableError,
+    make_password,
+    read_password,
+)
 from fpmonitor.private.wire import decode_configs
 
 if TYPE_CHECKING:
@@ -34,8 +40,8 @@ APIS = ("A.one", "A.two")
 STUDY = Study(name="test", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=4)
 FIRST = first_ask(STUDY)
 RINGS = {role: KeyRing.generate(role) for role in ("shuffler", "curator", "analyst")}
-TOKEN = "t" * 43
-AUTHORISED = {"authorization": f"Bearer {TOKEN}"}
+PASSWORD = "t" * 43
+AUTHORISED = {"authorization": f"Bearer {PASSWORD}"}
 BYTES = {"content-type": "application/octet-stream"}
 
 
@@ -55,10 +61,10 @@ def body(users: range, ask: CollectionRequest = FIRST) -> bytes:
 class ToClient(Service):
     """A service that is a test client, without a network."""
 
-    def __init__(self, client: TestClient, token: str = TOKEN) -> None:
-        super().__init__("http://127.0.0.1:9", token)
+    def __init__(self, client: TestClient, password: str = PASSWORD) -> None:
+        super().__init__("http://127.0.0.1:9", password)
         self._client = client
-        self._headers = {"authorization": f"Bearer {token}"}
+        self._headers = {"authorization": f"Bearer {password}"}
 
     def post(
         self, path: str, content: bytes, content_type: str = "application/octet-stream"
@@ -76,11 +82,15 @@ class World:
         self.curator = Recipient(folder / "curator.db", STUDY, RINGS["curator"])
         for role in (self.shuffler, self.curator):
             stack.enter_context(role.store)
-        self.at_curator = stack.enter_context(TestClient(recipient_app(self.curator, token=TOKEN)))
+        self.at_curator = stack.enter_context(
+            TestClient(recipient_app(self.curator, password=PASSWORD))
+        )
         self.told: list[str] = []
         reached = {"curator": ToClient(self.at_curator)}
         self.delivery = Delivery(self.shuffler, reached, self.told.append)
-        app = shuffler_app(self.shuffler, token=TOKEN, delivery=self.delivery, origins=origins)
+        app = shuffler_app(
+            self.shuffler, password=PASSWORD, delivery=self.delivery, origins=origins
+        )
         self.at_shuffler = stack.enter_context(TestClient(app))
 
     def publish(self, ask: CollectionRequest = FIRST) -> None:
@@ -156,18 +166,18 @@ def test_nothing_else_is_there(world: World, path: str) -> None:
     ("method", "path"),
     [("POST", "/asks"), ("GET", "/status"), ("POST", f"/asks/{FIRST.id.hex()}/close")],
 )
-@pytest.mark.parametrize("token", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", "é"])
-def test_only_who_has_the_token_gives_and_closes_asks(
-    world: World, method: str, path: str, token: str | None
+@pytest.mark.parametrize("given", [None, "", "Bearer", "Bearer wrong", f"Basic {PASSWORD}", "é"])
+def test_only_who_has_the_password_gives_and_closes_asks(
+    world: World, method: str, path: str, given: str | None
 ) -> None:
-    headers = {} if token is None else {"authorization": token.encode()}
+    headers = {} if given is None else {"authorization": given.encode()}
     answer = world.at_shuffler.request(method, path, content=b"{}", headers=headers)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
     assert not world.shuffler.store.is_closed(FIRST.id)
 
 
-def test_batches_need_the_token(world: World) -> None:
+def test_batches_need_the_password(world: World) -> None:
     world.shuffler.take([body(range(8))])
     world.shuffler.release()
     [batch] = map(world.shuffler.batch, world.shuffler.unsent())
@@ -342,27 +352,26 @@ def test_other_addresses_are_refused(address: str) -> None:
         Service(address)
 
 
-def test_a_token_does_not_travel_in_the_clear() -> None:
+def test_a_password_does_not_travel_in_the_clear() -> None:
     with pytest.raises(InputError, match="unencrypted"):
-        Service("http://curator.example", TOKEN)
+        Service("http://curator.example", PASSWORD)
     for address in ("https://curator.example", "http://127.0.0.1:1", "http://localhost:1"):
-        with Service(address, TOKEN):
+        with Service(address, PASSWORD):
             pass
 
 
-def test_a_token_is_a_secret_of_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    assert run(["private", "token", "-o", str(path)]) == 0
+def test_a_password_is_a_secret_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    make_password(path)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert len(read_token(path)) == 43
-    assert run(["private", "token", "-o", str(path)]) == 2
+    assert len(read_password(path)) == 43
     path.chmod(0o644)
     with pytest.raises(InputError, match="others may read"):
-        read_token(path)
+        read_password(path)
     path.chmod(0o600)
     path.write_text("short")
     with pytest.raises(InputError, match="32"):
-        read_token(path)
+        read_password(path)
 
 
 # ---- Files and HTTP hold the same bytes

@@ -144,12 +144,15 @@ def init(
     port: Annotated[
         int,
         typer.Option(
-            "--port", help="Port of the shuffler; curator and analyst have the next two.", min=1
+            "--port",
+            help="Port of the shuffler; curator and analyst have the next two.",
+            min=1,
+            max=65_533,
         ),
     ] = FIRST_PORT,
     terms: Terms,
 ) -> None:
-    """Make the folder of a role, with keys and token; or a pilot: a study and all its roles.
+    """Make the folder of a role, with keys and password; or a pilot: a study and all its roles.
 
     `private serve FOLDER` runs it.
     """
@@ -161,70 +164,22 @@ def init(
         note("a pilot: who runs shuffler and curator can put the values of a user together")
         return
     make_role(folder, role, port=port)
-    note(f"publish {folder}/keys.pub, give {folder}/token to those who may add requests or send")
-    note(f"put study.json there, and the tokens of others as ROLE.token; see {folder}/role.json")
-
-
-def keygen(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="File to write the secret keys to.")
-    ],
-    role: Annotated[
-        Role | None, typer.Option("--role", help="Make the first key of this role.")
-    ] = None,
-    rotate: Annotated[
-        bool,
-        typer.Option(
-            "--rotate", help="Add a new key, to be used first; the others still open messages."
-        ),
-    ] = False,
-    retire: Annotated[
-        int | None, typer.Option("--retire", help="Delete the key with this id.", metavar="ID")
-    ] = None,
-) -> None:
-    """Make, rotate or retire the keys of a role; publish FILE.pub, the public half."""
-    from fpmonitor.private.keys import KeyRing, public_path, read_keys, write_keys  # noqa: PLC0415 -- an extra
-
-    if (role is not None) + rotate + (retire is not None) != 1:
-        raise InputError("keygen: give exactly one of --role, --rotate and --retire")
-    if role is not None:
-        if output.exists():
-            raise InputError(f"{output}: already exists", hint="--rotate adds a new key")
-        ring = KeyRing.generate(role)
-    else:
-        ring = read_keys(output)
-        ring = ring.rotated() if retire is None else ring.retired(retire)
-    write_keys(output, ring)
-    ids = ", ".join(str(key.id) for key in ring.keys)
-    note(f"{ring.role}: keys {ids}; publish {public_path(output)}")
-
-
-def token(
-    output: Annotated[Path, typer.Option("-o", "--output", help="File to write the token to.")],
-) -> None:
-    """Make a token with which one service authenticates to another; both need a copy."""
-    from fpmonitor.private.transport import make_token  # noqa: PLC0415 -- an extra
-
-    if output.exists():
-        raise InputError(f"{output}: already exists")
-    make_token(output)
+    note(f"publish {folder}/keys.pub, give {folder}/password to those who may publish or send")
+    note("put there study.json, and the passwords of others as ROLE.password; see role.json")
 
 
 app.command("quickstart")(users.quickstart)
 app.command("init")(init)
 app.command("study")(study)
-app.command("keygen")(keygen)
-app.command("token")(token)
 app.command("seal")(users.seal)
 app.command("shuffle")(roles.shuffle)
-app.command("curate")(roles.curate)
-app.command("analyze")(roles.analyze)
+app.command("count")(roles.count)
 app.command("publish")(roles.publish)
 app.command("close")(roles.close)
 app.command("status")(roles.status)
 app.command("backup")(roles.backup)
+app.command("rotate")(roles.rotate)
 app.command("serve")(roles.serve)
 app.command("select")(selection.select)
 app.command("redact")(selection.redact)
-app.command("hierarchy")(selection.hierarchy)
-app.command("group")(selection.group)
+app.command("simulate")(selection.simulate)

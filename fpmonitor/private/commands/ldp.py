@@ -15,8 +15,9 @@ from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, QUIET
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
+from fpmonitor.ldp.planner import needs_no_answers
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import ASK, CURATOR_STORE, EPOCH, STUDY
+from fpmonitor.private.commands.options import ASK, CURATOR_FOLDER, EPOCH, STUDY, folder_of
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
 from fpmonitor.private.randomised import estimate, listed_values, plan_randomisation, randomised_ask
 from fpmonitor.private.store import Store, read_counts
@@ -114,6 +115,21 @@ def ask(
             hint="use more --users, or a larger --accuracy",
         )
     note(_spent(terms, chosen), quiet=quiet)
+    trivial = [
+        api
+        for api, plan in chosen.items()
+        if accuracy is not None
+        and needs_no_answers(
+            len(plan.values) - 1, k=terms.k, population=terms.population, accuracy=accuracy
+        )
+    ]
+    if trivial:
+        named = ", ".join(trivial)
+        note(
+            "so few values expose next to nobody, whatever epsilon is: answers tell only how many "
+            f"users have values that are not listed: {named}",
+            quiet=quiet,
+        )
     if output is not None:
         emit(question.to_bytes().decode(), output)
 
@@ -169,16 +185,17 @@ def _held(db: Path, study: Study) -> tuple[dict[str, dict[str, int]], int]:
 
 
 @app.command("estimate")
-def estimates(*, store: CURATOR_STORE, study: STUDY, ask_file: ASK, shown: Shown) -> None:
+def estimates(*, folder: CURATOR_FOLDER, ask_file: ASK, shown: Shown) -> None:
     """Estimate the frequencies and the exposure of each API from randomised answers."""
-    terms, question = Study.read(study), CollectionRequest.read(ask_file)
+    role, question = folder_of(folder, "curator"), CollectionRequest.read(ask_file)
+    terms = role.study
     if not question.randomise:
         raise InputError(
             f"{ask_file}: the request randomises nothing", hint="see `fpmonitor private select`"
         )
-    with Store(store, terms, "curator") as opened:
+    with Store(role.store, terms, "curator") as opened:
         if question.id not in opened.asks:
-            raise InputError(f"{store}: holds no answers to this request")
+            raise InputError(f"{role.store}: holds no answers to this request")
         counts = read_counts(opened, question)
     found = [
         estimate(terms, question, api, counts[(api,)], delta=terms.delta / len(question.randomise))

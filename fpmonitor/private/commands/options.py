@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from fpmonitor.private.folder import RoleFolder
+    from fpmonitor.private.study import Role
 
 STUDY = Annotated[
     Path, typer.Option("--study", help="File of the study: the terms of the collection.")
 ]
-STUDY_OR_NONE = Annotated[
-    Path | None,
-    typer.Option("--study", help="File of the study, if it is not that of the folder."),
-]
 FOLDER = Annotated[
-    Path | None,
-    typer.Option("--folder", help="Folder of `private init`, for the files and addresses."),
+    Path, typer.Option("--folder", help="Folder of the role, or of a pilot, by `private init`.")
+]
+ROLE_FOLDER = Annotated[
+    Path, typer.Option("--folder", help="Folder of the curator or the analyst, as pilot/analyst.")
+]
+CURATOR_FOLDER = Annotated[
+    Path, typer.Argument(help="Folder of the curator, or of a pilot, by `private init`.")
 ]
 ASK = Annotated[Path, typer.Option("--ask", help="File of the request that is answered.")]
 EPOCH = Annotated[
     int,
     typer.Option("--epoch", help="Number of the collection; users may answer once in each.", min=0),
 ]
-CURATOR_STORE = Annotated[
-    Path,
-    typer.Argument(help="SQLite file of the curator, or its folder.", metavar="STORE", exists=True),
-]
+
+
+def folder_of(path: Path, role: Role | None = None) -> RoleFolder:
+    """Return the folder of a role, itself or in a pilot; without a role, of whichever it is."""
+    from fpmonitor.private.folder import RoleFolder  # noqa: PLC0415 -- an extra
+
+    return RoleFolder(path) if role is None else RoleFolder.of(path, role)

@@ -1,4 +1,4 @@
-"""Commands that choose what to release: select, redact, hierarchy, group."""
+"""Commands that choose what to release: select, redact, simulate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from fpmonitor.cli.options import (
     DELTA,
     FORMAT,
     POPULATION,
-    QUIET,
     K,
 )
 from fpmonitor.cli.output import emit, note, show
@@ -30,8 +29,9 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import CURATOR_STORE, EPOCH, STUDY_OR_NONE
-from fpmonitor.private.hierarchy import next_ask, simulate
+from fpmonitor.private.commands.options import CURATOR_FOLDER, EPOCH, folder_of
+from fpmonitor.private.hierarchy import next_ask
+from fpmonitor.private.hierarchy import simulate as play_rounds
 from fpmonitor.private.knowledge import Knowledge, Setting
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
 from fpmonitor.private.selection import select as select_set
@@ -98,11 +98,10 @@ class _Held:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CuratorFiles:
+class Curator:
     """Options for what a curator holds of one epoch."""
 
-    store: CURATOR_STORE
-    study: STUDY_OR_NONE = None
+    folder: CURATOR_FOLDER
     epoch: EPOCH = 1
     number: Annotated[
         int | None,
@@ -114,53 +113,27 @@ class CuratorFiles:
             min=1,
         ),
     ] = None
-    keys: Annotated[
-        Path | None,
-        typer.Option(
-            "--keys",
-            help="File of the curator's secret keys; they sign requests for the analyst.",
-        ),
-    ] = None
 
     @cached_property
-    def folder(self) -> RoleFolder | None:
-        """The folder of the curator, if that is what was named."""
-        if not self.store.is_dir():
-            return None
-        from fpmonitor.private.folder import RoleFolder  # noqa: PLC0415 -- an extra
-
-        return RoleFolder.of(self.store, "curator")
-
-    @cached_property
-    def terms(self) -> Study:
-        """The study."""
-        if self.study is not None:
-            return Study.read(self.study)
-        if self.folder is None:
-            raise InputError("select: needs --study, or the folder of the curator")
-        return self.folder.study
+    def role(self) -> RoleFolder:
+        """The folder of the curator itself."""
+        return folder_of(self.folder, "curator")
 
     def signer(self) -> Sign:
         """Return what signs requests for the analyst."""
-        from fpmonitor.private.keys import read_keys  # noqa: PLC0415 -- an extra
-
-        keys = self.keys if self.folder is None else self.keys or self.folder.keys
-        if keys is None:
-            raise InputError("the request for the analyst has to be signed", hint="--keys FILE")
-        ring = read_keys(keys)
-        if ring.verifying != self.terms.curator_key:
+        ring = self.role.ring
+        if ring.verifying != self.role.study.curator_key:
             raise InputError(
-                f"{keys}: not the curator's keys that the study names",
+                f"{self.role.keys}: not the curator's keys that the study names",
                 hint="`private study --curator-key FILE.pub` names them",
             )
         return ring.sign
 
     def held(self) -> _Held:
         """Read the counts of the epoch."""
-        study = self.terms
+        study = self.role.study
         counts: dict[ApiSet, Tuples] = {}
-        path = self.store if self.folder is None else self.folder.store
-        with Store(path, study, "curator") as store:
+        with Store(self.role.store, study, "curator") as store:
             asks = [ask for ask in store.asks.values() if ask.epoch == self.epoch]
             for ask in sorted(asks, key=lambda one: one.round):
                 if ask.recipient == "curator" and not ask.randomise:
@@ -169,8 +142,8 @@ class CuratorFiles:
                 note(f"not all answers are here: {missing}")
         if not counts:
             raise InputError(
-                f"{self.store}: no counts of epoch {self.epoch}",
-                hint="run `fpmonitor private curate` first",
+                f"{self.role.store}: no counts of epoch {self.epoch}",
+                hint="run `fpmonitor private count` first",
             )
         following = 1 + max(ask.round for ask in asks)
         return _Held(study, self.epoch, self.number or following, counts)
@@ -210,7 +183,7 @@ class SimulatedUsers:
 
 def select(
     *,
-    curator: CuratorFiles,
+    curator: Curator,
     setting: SETTING = "statistical",
     weights: WEIGHTS = None,
     reader: Annotated[
@@ -247,7 +220,7 @@ def select(
 
 def redact(
     *,
-    curator: CuratorFiles,
+    curator: Curator,
     apis: Annotated[
         str, typer.Option("--apis", help="APIs of the set to release.", metavar="A,B,...")
     ],
@@ -315,17 +288,17 @@ def redact(
         _write_ask(terms, held.analyst_ask(plan.promise, wanted, sign, plan.rules), output)
 
 
-def hierarchy(
+def simulate(
     *,
     users: SimulatedUsers,
+    k: K = 10,
+    setting: SETTING = "statistical",
     largest_set: Annotated[
         int,
         typer.Option(
             "--largest-set", help="Largest number of APIs that the curator may see together.", min=1
         ),
     ] = 3,
-    k: K = 10,
-    setting: SETTING = "statistical",
     least_gain: Annotated[
         float,
         typer.Option("--least-gain", help="Stop after a round that raises the utility by less."),
@@ -334,90 +307,76 @@ def hierarchy(
         bool,
         typer.Option("--thrifty", help="Do not ask for sets that are within the budget already."),
     ] = False,
+    group: Annotated[
+        int | None,
+        typer.Option(
+            "--group",
+            help="Instead of rounds: this many of the users find their set without a curator.",
+            show_default=False,
+            metavar="USERS",
+            min=2,
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the draw of a group's users.", min=0)
+    ] = 0,
     output_format: FORMAT = None,
 ) -> None:
-    """Simulate the rounds of singles, pairs, triples ... with the users of a database."""
+    """Simulate private collection with the users of a database: rounds of singles, pairs ..."""
     table = users.tokens()
-    terms = users.study(
-        "simulation", table.columns, len(table), k=k, largest_set=min(largest_set, table.width)
-    )
-    played = simulate(
-        table,
-        terms,
-        setting=setting,
-        weights=_weights(users.weights),
-        least_gain=least_gain,
-        thrifty=thrifty,
-    )
-    answer = Output(
-        tables=[tables.hierarchy_table(played, terms)],
-        rows=[one.to_json() for one in played.rounds],
-        document=played.to_json(),
-    )
+    if group is not None:
+        answer = _group(users, table, group, k=k, setting=setting, seed=seed)
+    else:
+        terms = users.study(
+            "simulation", table.columns, len(table), k=k, largest_set=min(largest_set, table.width)
+        )
+        played = play_rounds(
+            table,
+            terms,
+            setting=setting,
+            weights=_weights(users.weights),
+            least_gain=least_gain,
+            thrifty=thrifty,
+        )
+        answer = Output(
+            tables=[tables.hierarchy_table(played, terms)],
+            rows=[one.to_json() for one in played.rounds],
+            document=played.to_json(),
+        )
     show(answer, output_format, None)
 
 
-def group(
-    *,
-    users: SimulatedUsers,
-    participants: Annotated[
-        int,
-        typer.Option(
-            "--participants", help="Number of users of the database who take part.", min=2
-        ),
-    ] = 200,
-    k: K = 5,
-    setting: SETTING = "fixed",
-    seed: Annotated[
-        int, typer.Option("--seed", help="Seed of the draw of participants.", min=0)
-    ] = 0,
-    open_messages: Annotated[
-        bool, typer.Option("--open", help="Count the values directly, without sealing messages.")
-    ] = False,
-    output_format: FORMAT = None,
-    quiet: QUIET = False,
-) -> None:
-    """Simulate a group, users of a database, that finds its safe set without a curator."""
-    from fpmonitor.private.group import OpenChannel, SealedChannel, run_group  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.keys import KeyRing  # noqa: PLC0415 -- an extra
+def _group(
+    users: SimulatedUsers, table: pl.DataFrame, members: int, *, k: int, setting: Setting, seed: int
+) -> Output:
+    """Simulate a group of users, with sealed messages; the same seed draws the same group."""
+    from fpmonitor.private.folder import RoleFolder, make_pilot  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.group import SealedChannel, run_group  # noqa: PLC0415 -- an extra
 
-    table = users.tokens()
-    if participants > len(table):
-        raise InputError(f"participants: the database has only {len(table)} users")
+    if members > len(table):
+        raise InputError(f"group: the database has only {len(table)} users")
     rng = random.Random(seed)  # noqa: S311 -- of a simulation
-    holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), participants)]
-    ring = KeyRing.generate("curator")
-    terms = users.study(
-        "group",
-        table.columns,
-        participants,
-        k=k,
-        minimum_batch=max(2, participants // 2),
-        curator_key=ring.verifying,
-    )
+    holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), members)]
+    terms = users.study("group", table.columns, members, k=k, minimum_batch=max(2, members // 2))
     with tempfile.TemporaryDirectory() as folder:
-        sealed = None if open_messages else SealedChannel(Path(folder), terms, ring)
+        pilot = Path(folder) / "pilot"
+        study = make_pilot(pilot, terms)
+        channel = SealedChannel(pilot)
         try:
             run = run_group(
-                terms,
+                study,
                 holders,
-                sealed or OpenChannel(terms),
-                ring,
+                channel,
+                RoleFolder.of(pilot, "curator").ring.sign,
                 setting=setting,
                 weights=_weights(users.weights),
                 rng=rng,
             )
         finally:
-            if sealed is not None:
-                sealed.close()
-    note(
-        "all participants are simulated on this machine: a demonstration, not a collection",
-        quiet=quiet,
-    )
-    answer = Output(
+            channel.close()
+    return Output(
         tables=[tables.group_table(run, terms)], rows=[run.to_json()], document=run.to_json()
     )
-    show(answer, output_format, None)
 
 
 def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import ASK, FOLDER, STUDY_OR_NONE
+from fpmonitor.private.commands.options import ASK, folder_of
 from fpmonitor.private.files import parts_of
 from fpmonitor.private.study import CollectionRequest, Study, check_ask
 from fpmonitor.private.table import read_tokens
@@ -27,7 +27,6 @@ from fpmonitor.store.snapshot import take_snapshot
 if TYPE_CHECKING:
     import polars as pl
 
-    from fpmonitor.private.sending import Send
     from fpmonitor.private.study import CollectionRequest
 
 _QUICKSTART_USERS = 500
@@ -46,8 +45,11 @@ def seal(
     source: Annotated[
         Path, typer.Option("--from", help="Database or log with the users.", metavar="PATH")
     ],
-    folder: FOLDER = None,
-    study: STUDY_OR_NONE = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", help="Pilot of `private init`, for the files and the address."),
+    ] = None,
+    study: Annotated[Path | None, typer.Option("--study", help="File of the study.")] = None,
     shuffler_key: Annotated[
         Path | None,
         typer.Option("--shuffler-key", help="Public keys of the shuffler.", metavar="FILE.pub"),
@@ -78,12 +80,6 @@ def seal(
             "--relay", help="Send the uploads through this Oblivious HTTP relay.", metavar="URL"
         ),
     ] = None,
-    gateway_keys: Annotated[
-        Path | None,
-        typer.Option(
-            "--gateway-keys", help="Keys of the gateway, as served by the shuffler at /ohttp-keys."
-        ),
-    ] = None,
     quiet: QUIET = False,
 ) -> None:
     """Answer a request for every user of a database or log, and seal the answers: a simulation.
@@ -93,17 +89,16 @@ def seal(
     """
     from fpmonitor.private.client import seal_answers  # noqa: PLC0415 -- an extra
     from fpmonitor.private.keys import public_path, read_public  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.sending import send_uploads  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.sending import send_uploads, straight, through_relay  # noqa: PLC0415
     from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.transport import Service  # noqa: PLC0415 -- an extra
 
     question = CollectionRequest.read(ask)
     if folder is not None:
-        from fpmonitor.private.folder import RoleFolder  # noqa: PLC0415 -- an extra
-
-        shuffler = RoleFolder.of(folder, "shuffler")
+        shuffler = folder_of(folder, "shuffler")
         study = study or shuffler.path / "study.json"
         shuffler_key = shuffler_key or public_path(shuffler.keys)
-        recipient_key = recipient_key or public_path(RoleFolder.of(folder, question.recipient).keys)
+        recipient_key = recipient_key or public_path(folder_of(folder, question.recipient).keys)
         to = to or (shuffler.address("shuffler") if output is None else None)
     if study is None or shuffler_key is None or recipient_key is None:
         raise InputError("seal: needs --study, --shuffler-key and --recipient-key, or --folder")
@@ -120,7 +115,9 @@ def seal(
                 yield from (upload.encode() for upload in uploads)
                 progress(f"{number} of {len(table)} users")
 
-    with _sender(to, relay, gateway_keys) as send:
+    if relay is not None and to is None:
+        raise InputError("seal: --relay needs --to, the address of the shuffler")
+    with nullcontext() if to is None else Service(relay or to) as service:
         if path.exists():
             if next(parts_of(path, size), b"")[:ID_BYTES] != question.id:
                 raise InputError(
@@ -133,37 +130,15 @@ def seal(
             table = _users_of(source, apis, quiet=quiet)
             write_bytes(path, sealed(table))
             note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
-        row = None if send is None else send_uploads(parts_of(path, size), send, note)
-    if row is not None:
-        show(tables.tally([row], row), None, None)
-        lost = {reason: row[reason] for reason in row if reason not in ("accepted", "replayed")}
-        if lost:
-            reasons = ", ".join(f"{messages:,} {reason}" for reason, messages in lost.items())
-            raise InputError(f"seal: the shuffler did not take all messages ({reasons})")
-
-
-@contextmanager
-def _sender(to: str | None, relay: str | None, gateway_keys: Path | None) -> Iterator[Send | None]:
-    from fpmonitor.private.sending import straight, through_relay  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.transport import Service  # noqa: PLC0415
-
-    if to is None:
-        if relay is not None:
-            raise InputError("seal: --relay needs --to, the address of the shuffler")
-        yield None
-        return
-    with Service(relay or to) as service:
-        if relay is None:
-            yield straight(service)
+        if service is None or to is None:
             return
-        if gateway_keys is None:
-            raise InputError(
-                "seal: --relay needs --gateway-keys",
-                hint=f"a file of {to}/ohttp-keys, from a source that the relay does not control",
-            )
-        from fpmonitor.private.ohttp import read_keys  # noqa: PLC0415 -- an extra
-
-        yield through_relay(service, read_keys(gateway_keys), to)
+        send = straight(service) if relay is None else through_relay(service, outer, to)
+        row = send_uploads(parts_of(path, size), send, note)
+    show(tables.tally([row], row), None, None)
+    lost = {reason: row[reason] for reason in row if reason not in ("accepted", "replayed")}
+    if lost:
+        reasons = ", ".join(f"{messages:,} {reason}" for reason, messages in lost.items())
+        raise InputError(f"seal: the shuffler did not take all messages ({reasons})")
 
 
 def _users_of(source: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame:
