@@ -4,9 +4,9 @@
         [--version VERSION] [--write]
 
 NAME is that of an entry in `fpmonitor/export/evasion.json`; what differs from it is printed, and
-with `--write` added to it. `--product` is for uBlock Origin in Firefox the extension, for JShelter
-the folder of the one for Chromium, for the scriptlets of uBlock Origin a checkout of its source,
-for DuckDuckGo the script that content-scope-scripts injects on the platform chrome-mv3; for
+with `--write` added to it. `--product` is for uBlock Origin and JShelter in Firefox the extension,
+for JShelter in Chromium the folder of one, for the scriptlets of uBlock Origin a checkout of its
+source, for DuckDuckGo the script that content-scope-scripts injects on the platform chrome-mv3; for
 AdGuard, `--modules` holds @adguard/scriptlets. All of them act on a list of all their controls.
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollection import UBLOCK as UBLOCK_SCRIPTLETS
-from recollection import DevTools, firefox, scriptlets
+from recollection import DevTools, Marionette, firefox, scriptlets
 
 from fpmonitor.export.chromium import CHROMIUM as POLICIES_OF_CHROMIUM
 from fpmonitor.export.duckduckgo import DUCKDUCKGO
@@ -67,6 +67,7 @@ IMPORT = """
 document.getElementById("levels-storage-text").value = %s;
 document.getElementById("levels-storage-save").click();
 """
+JSHELTER_ID, ADDRESS = "jsr@javascriptrestrictor", "9d7a6b1e-5f0c-4b7e-8a55-3f1f2c4d6e70"
 CALL = re.compile(r"##\+js\((.*)\)$")
 # What the extension's own content script does: it answers the secret of the injected one.
 REGISTER = """
@@ -162,17 +163,39 @@ def ublock(given: Given) -> Readings:
     chosen = {"filters": rules, "filterLists": ["user-filters"]}
     settings = {"uBlock0@raymondhill.net": {"toOverwrite": chosen}}
     policies = json.dumps({"policies": {"3rdparty": {"Extensions": settings}}})
-    with displaying() as display, firefox(given.folder, policies, prefs(STOCK), display) as call:
+    return in_firefox(given, policies, lambda _: None)
+
+
+def in_firefox(given: Given, policies: str, prepare: Callable[[Marionette], None]) -> Readings:
+    """Firefox without and with an extension, which is prepared once it has started."""
+    addresses = {"extensions.webextensions.uuids": json.dumps(json.dumps({JSHELTER_ID: ADDRESS}))}
+    userjs = prefs(STOCK | addresses)
+    with displaying() as display, firefox(given.folder, policies, userjs, display) as call:
         readings = []
         for extension in (None, given.product):
             if extension:
                 call("Addon:Install", path=str(extension.resolve()), temporary=True)
                 time.sleep(10)  # until it has compiled its lists
+                prepare(call)
             with sites([Stage()]) as (address, done):
                 call("WebDriver:Navigate", url=address)
                 readings.append(done.get(timeout=SECONDS))
     before, after = readings
     return before, after
+
+
+def jshelter_in_firefox(given: Given) -> Readings:
+    """Return what JShelter leaves in Firefox, once our configuration is imported, twice."""
+
+    def prepare(call: Marionette) -> None:
+        call("WebDriver:Navigate", url=f"moz-extension://{ADDRESS}/options_advanced.html")
+        for _ in range(2):
+            time.sleep(2)
+            script = IMPORT % json.dumps(everything(JSHELTER))
+            call("WebDriver:ExecuteScript", script=script, args=[])
+        time.sleep(2)
+
+    return in_firefox(given, "", prepare)
 
 
 def jshelter_in_chromium(given: Given) -> Readings:
@@ -212,6 +235,7 @@ RUNS: dict[str, tuple[ControlExporter, Callable[[Given], Readings]]] = {
     "AdGuard": (ADGUARD, adguard),
     "DuckDuckGo in Chromium": (DUCKDUCKGO, duckduckgo),
     "JShelter in Chromium": (JSHELTER, jshelter_in_chromium),
+    "JShelter in Firefox": (JSHELTER, jshelter_in_firefox),
 }
 
 

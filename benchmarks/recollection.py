@@ -5,7 +5,8 @@
 
 80 visits of varied settings are read without a list and with each of three lists of a product, by
 every name of the same information and by the page, the getter of the prototype, a new frame, a
-worker and the headers of requests. `predicted` is what `preview` makes of the visits without the
+worker and the headers of requests; windows that a page opens are not read, as the settings of its
+visitor do not reach them. `predicted` is what `preview` makes of the visits without the
 list, `measured` the exposure of what was read with it. Chromium runs AdGuard's scriptlets (npm
 package @adguard/scriptlets), those of uBlock Origin (a checkout of its source) and the headers of
 Permissions-Policy, each on a host of its own; Firefox runs its policies.

@@ -24,11 +24,11 @@ BROWSER_FAMILY, OPERATING_SYSTEM = "browser family", "operating system"
 # What tells the family, the surest first: brands name Brave, whose user agent is that of Chrome and
 # has the same version.
 _BRANDS = ("http:sec-ch-ua", "NavigatorUAData.brands", "NavigatorUAData.brands#fingerprintjs")
-_USER_AGENTS = ("Navigator.userAgent", "http:user-agent")
+USER_AGENTS = ("Navigator.userAgent", "http:user-agent")
 _VENDORS = ("Navigator.vendor", "Navigator.vendor#fingerprintjs")
 _PLATFORMS = ("Navigator.platform", "Navigator.platform#fingerprintjs")
 _WEBDRIVER = "Navigator.webdriver"
-BROWSER_APIS = (*_BRANDS, *_USER_AGENTS, *_VENDORS)
+BROWSER_APIS = (*_BRANDS, *USER_AGENTS, *_VENDORS)
 # Every API that tells the browser or that it is automated.
 TELLING_APIS = (*BROWSER_APIS, *_PLATFORMS, _WEBDRIVER)
 _APPLE_HANDHELD = re.compile(r"iPhone|iPad|iPod")
@@ -199,7 +199,7 @@ def browser_of(api: str, text: str) -> tuple[int, int]:
 def _family_of(api: str, text: str) -> tuple[str | None, int]:
     if api in _BRANDS:
         return _by_brands(text)
-    if api in _USER_AGENTS:
+    if api in USER_AGENTS:
         return _by_agent(text)
     return _by_vendor(text) if api in _VENDORS else (None, 0)
 
@@ -230,7 +230,7 @@ def system_of(agent: str) -> int:
 
 def is_browser(agent: str) -> bool:
     """Whether a user agent is that of a browser, which does not look automated."""
-    traits = traits_of(_USER_AGENTS[0], agent)
+    traits = traits_of(USER_AGENTS[0], agent)
     return bool(_BROWSER.match(agent)) and not traits & (_HEADLESS_BIT | _ROBOT_BIT)
 
 
@@ -244,7 +244,7 @@ def systems_of_rows(rows: UserRows) -> NDArray[np.int8]:
     """Operating system of each row by its user agent, as `system_of`."""
     systems = np.full(rows.users, UNKNOWN, dtype=np.int8)
     for column, api in telling_columns(rows.apis, rows.said).items():
-        if api in _USER_AGENTS:
+        if api in USER_AGENTS:
             codes, values = rows.codes([column])[0].astype(np.intp), rows.values(column)
             told = np.full(int(codes.max(initial=0)) + 1, UNKNOWN, dtype=np.int8)
             for code, (status, text) in values.items():
@@ -261,7 +261,7 @@ def _by_vendor(text: str) -> tuple[str | None, int]:
 def traits_of(api: str, text: str) -> int:
     """Tell the traits in a value of one API, a bit each: of automation, and of the engine."""
     patterns: tuple[tuple[int, re.Pattern[str]], ...] = ()
-    if api in _USER_AGENTS:
+    if api in USER_AGENTS:
         claims = ((_CLAIMED << i, claim) for i, (claim, _) in enumerate(_CONTRADICTIONS))
         patterns = ((_HEADLESS_BIT, _HEADLESS), (_ROBOT_BIT, _ROBOT), *claims)
     elif api in _PLATFORMS:

@@ -38,6 +38,7 @@ HINTS = (
 # Values that no control sets, so that it shows whether a control is in force.
 PREFERENCES = {
     "browser.display.prefers_low_contrast": "true",
+    "dom.disable_open_during_load": "false",
     "intl.accept_languages": '"de, fr"',
     "layout.css.prefers-color-scheme.content-override": "0",
     "pdfjs.disabled": "true",
@@ -222,7 +223,7 @@ def chromium_command(profile: Path, extension: Path | None) -> list[str]:
     preferences = {"profile": {"default_content_setting_values": permitted}}
     (profile / "Default" / "Preferences").write_text(json.dumps(preferences), encoding="utf-8")
     command = [
-        CHROMIUM, "--headless=new", "--no-sandbox", "--no-first-run",
+        CHROMIUM, "--headless=new", "--no-sandbox", "--no-first-run", "--disable-popup-blocking",
         "--enable-unsafe-swiftshader", "--use-angle=swiftshader", "--enable-unsafe-webgpu",
         "--use-webgpu-adapter=swiftshader", "--window-size=1200,800",
         "--force-device-scale-factor=2", f"--user-data-dir={profile}",

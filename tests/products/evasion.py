@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 TABLE = Path(controls.__file__).with_name("evasion.json")
 WAYS = (
-    "window", "getter", "iframe", "later-iframe", "worker", "shared-worker", "service-worker",
-    "offscreen", "transfer", "alias", "css", "subresource", "navigation",
+    "window", "getter", "iframe", "later-iframe", "data-frame", "popup", "worker", "nested-worker",
+    "shared-worker", "service-worker", "offscreen", "transfer", "alias", "css", "subresource",
+    "navigation",
 )  # fmt: skip
 # Controls of Firefox that others which hide the same APIs are tried without.
 WEAKER = {

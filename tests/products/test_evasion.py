@@ -151,7 +151,7 @@ def test_managed_policies_leave_open_what_the_table_says(
 ) -> None:
     [after] = chromium_reads(tmp_path, [Stage()], policies=everything(POLICIES_OF_CHROMIUM))
     check(POLICIES_OF_CHROMIUM, "Chromium with policies", chromium["plain"], after)
-    workers = {"worker", "shared-worker", "service-worker"}
+    workers = {"worker", "nested-worker", "shared-worker", "service-worker"}
     assert set(after[RENDERER]) == {"offscreen", "transfer", *workers}
 
 

@@ -73,6 +73,8 @@ const names = (list) => [...list].map((entry) => entry.name ?? entry.type);
 Object.assign(readers, {
   "Date.getTimezoneOffset": (global, how) =>
     how.call(global, new global.Date(2026, 0, 1), "Date", "getTimezoneOffset"),
+  "Date.getHours": (global, how) => how.call(global, new global.Date(0), "Date", "getHours"),
+  "Temporal.Now.timeZoneId": (global) => global.Temporal.Now.timeZoneId(),
   "FontFaceSet.check": (global, how) =>
     how.call(global, (global.document ?? global).fonts, "FontFaceSet", "check", '12px "Nonesuch"'),
   "PressureObserver.observe": (global) =>
@@ -99,7 +101,9 @@ Object.assign(readers, {
   "Navigator.getGamepads": called("Navigator", "getGamepads", [], (found) => found.length),
   "Navigator.requestMIDIAccess": called("Navigator", "requestMIDIAccess", [], () => "access"),
   "Serial.getPorts": called("Serial", "getPorts", [], (found) => found.length),
-  "StorageManager.estimate": called("StorageManager", "estimate", [], (found) => found.quota),
+  // What a page has stored already is counted in, some kilobytes.
+  "StorageManager.estimate":
+    called("StorageManager", "estimate", [], (found) => Math.round(found.quota / 2 ** 30)),
   "USB.getDevices": called("USB", "getDevices", [], (found) => found.length),
   "VideoDecoder.isConfigSupported": (global) =>
     global.VideoDecoder.isConfigSupported({ codec: "vp8" }).then((found) => found.supported),
@@ -121,6 +125,16 @@ const windowReaders = {
     names(how.get(global, global.navigator, "Navigator", "mimeTypes")),
   "Navigator.plugins": (global, how) =>
     names(how.get(global, global.navigator, "Navigator", "plugins")),
+  "Document.lastModified": ({ document }) =>  // in quarters of an hour
+    Math.round((Date.parse(`${document.lastModified} UTC`) - Date.now()) / 9e5),
+  "HTMLImageElement.currentSrc": async ({ document }) => {
+    const image = document.createElement("img");
+    image.srcset = [0.5, 1, 1.25, 1.5, 2, 3].map((dots) => `/${dots} ${dots}x`).join();
+    document.body.append(image);
+    while (!image.currentSrc) await new Promise((done) => setTimeout(done, 5));
+    image.remove();
+    return new URL(image.currentSrc).pathname;
+  },
   "RTCPeerConnection.createOffer": (global) => offer(global.RTCPeerConnection),
   "SpeechSynthesis.getVoices": (global, how) => names(
     how.call(global, global.speechSynthesis, "SpeechSynthesis", "getVoices")).length,
@@ -256,6 +270,13 @@ const canvasesOf = (way, canvas) => {
       }));
   notes.push(note("CanvasRenderingContext2D.getImageData", way,
     () => pixels(drawn(canvas()).getContext("2d"))));
+  notes.push(note("VideoFrame.copyTo", way, async () => {
+    const image = new VideoFrame(drawn(canvas()), { timestamp: 0 });
+    const found = new Uint8Array(image.allocationSize());
+    await image.copyTo(found);
+    image.close();
+    return digest(found);
+  }));
   if (way !== "window" && !way.endsWith("iframe"))
     notes.push(note("OffscreenCanvas.convertToBlob", way === "offscreen" ? "window" : way,
       () => drawn(canvas()).convertToBlob().then(bytes)));
@@ -296,7 +317,16 @@ const answer = (target, ask = () => {}) => new Promise((done, failed) => {
   ask();
   setTimeout(failed, 8000);
 });
+const fromData = () => new Promise((done, failed) => {
+  addEventListener("message", (event) => done(event.data), { once: true });
+  const element = document.createElement("iframe");
+  element.src = `data:text/html,<body><script src="${location.origin}/ways.js"></script>`;
+  document.body.append(element);
+  setTimeout(failed, 8000);
+});
 const workers = {
+  "data-frame": fromData,
+  "nested-worker": () => answer(new Worker("/ways.js", { name: "outer" })),
   "worker": () => answer(new Worker("/ways.js")),
   "shared-worker": () => answer(new SharedWorker("/ways.js").port),
   "service-worker": async () => {
@@ -326,15 +356,23 @@ const readAll = async () => {
     await note(`css:${feature}`, "css", () => byStyle(feature, values) || undefined);
   }
   await note("css:system-color", "css", systemColour);
-  for (const [way, told] of Object.entries(workers))
+  const popup = open("about:blank");
+  if (popup) await readWindow(() => popup, "popup");
+  popup?.close();
+  await Promise.all(Object.entries(workers).map(async ([way, told]) => {
     try {
       for (const [api, ways] of Object.entries(await told()))
         (report[api] ??= {})[way] = ways.worker;
     } catch { /* no such workers here */ }
+  }));
   return report;
 };
 
-if (typeof document === "undefined") {
+if (location.protocol === "data:")
+  readWindow(() => window, "worker").then(() => parent.postMessage(report, "*"));
+else if (self.name === "outer")
+  answer(new Worker("/ways.js")).then((found) => postMessage(found));
+else if (typeof document === "undefined") {
   const all = readGlobal(() => self, "worker", direct)
     .then(() => canvasesOf("worker", () => new OffscreenCanvas(60, 20)));
   const tell = (page) => all.then(() => page.postMessage(report));

@@ -22,6 +22,7 @@ from fpmonitor.vocabulary import (
     api_of_instrumented,
     base_of,
     entry_of,
+    is_known,
     known_apis,
     randomised_in,
     resolve,
@@ -119,6 +120,8 @@ def test_unknown_names_keep_their_source() -> None:
         ("DeviceOrientationEvent.prototype.absolute", "DeviceOrientationEvent.absolute"),
         ("TouchEvent.prototype.constructor", "TouchEvent.constructor"),
         ("URL.createObjectURL", "URL.createObjectURL"),
+        ("Notification.permission", "Notification.permission"),
+        ("MediaSource.isTypeSupported", "MediaSource.isTypeSupported"),
         ("Date.prototype.getTime", "Date.getTime"),
         ("window.foo", "x:openwpm:window.foo"),
         ("nothing", "x:openwpm:nothing"),
@@ -126,6 +129,69 @@ def test_unknown_names_keep_their_source() -> None:
 )
 def test_instrumented_symbols_are_named_by_interface(symbol: str, api: str) -> None:
     assert api_of_instrumented("openwpm", symbol) == api
+
+
+# Symbols of Tracker Radar's api_fingerprint_weights.json beside those above: interface, members.
+WEIGHED = {
+    "window": (
+        "localStorage name innerHeight innerWidth devicePixelRatio screenX screenY outerWidth "
+        "outerHeight screenLeft screenTop sessionStorage indexedDB"
+    ),
+    "Navigator": (
+        "userAgent language plugins cookieEnabled deviceMemory vendor connection getBattery "
+        "javaEnabled webdriver storage platform languages maxTouchPoints vendorSub productSub "
+        "doNotTrack mimeTypes webkitTemporaryStorage hardwareConcurrency appCodeName appName "
+        "appVersion product onLine keyboard mediaDevices mediaCapabilities permissions "
+        "presentation webkitPersistentStorage getGamepads requestMediaKeySystemAccess"
+    ),
+    "PerformanceTiming": "navigationStart",
+    "Date": "getTime getTimezoneOffset",
+    "Screen": (
+        "width height availHeight availWidth colorDepth availTop pixelDepth availLeft orientation"
+    ),
+    "Element": "getClientRects",
+    "NavigatorUAData": "getHighEntropyValues platform brands",
+    "HTMLCanvasElement": "toDataURL toBlob",
+    "Event": "timeStamp",
+    "SharedWorker": "constructor",
+    "OfflineAudioContext": "constructor",
+    "Performance": "memory",
+    "RTCPeerConnection": "constructor",
+    "HTMLMediaElement": "canPlayType",
+    "Intl.DateTimeFormat": "resolvedOptions",
+    "BarProp": "visible",
+    "BroadcastChannel": "constructor",
+    "WebGLRenderingContext": (
+        "getExtension getParameter getSupportedExtensions readPixels getContextAttributes "
+        "getShaderPrecisionFormat"
+    ),
+    "WebGL2RenderingContext": (
+        "getExtension getParameter getSupportedExtensions getContextAttributes "
+        "getShaderPrecisionFormat readPixels"
+    ),
+    "RTCPeerConnectionIceEvent": "candidate",
+    "MediaDevices": "enumerateDevices",
+    "DeviceMotionEvent": "accelerationIncludingGravity acceleration rotationRate",
+    "DeviceOrientationEvent": "beta gamma alpha absolute",
+    "CookieStore": "getAll set get",
+    "AudioBuffer": "getChannelData",
+    "CanvasRenderingContext2D": "isPointInPath measureText getImageData",
+    "Sensor": "start",
+    "Animation": "currentTime startTime",
+    "Gyroscope": "constructor x y z",
+    "KeyboardEvent": "code keyCode",
+    "TouchEvent": "constructor",
+}
+
+
+def test_every_symbol_that_tracker_radar_weighs_is_known() -> None:
+    symbols = [
+        f"{owner}.{member}" if owner == "window" else f"{owner}.prototype.{member}"
+        for owner, members in WEIGHED.items()
+        for member in members.split()
+    ]
+    unknown = [name for name in symbols if not is_known(api_of_instrumented("any", name))]
+    assert (len(symbols), unknown) == (111, [])
 
 
 def test_randomised_is_what_the_vocabulary_names_with_browser_version_and_source() -> None:
