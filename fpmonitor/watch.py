@@ -8,6 +8,7 @@ twice only if the watch ended between reporting it and recording that it did.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import subprocess
@@ -23,12 +24,21 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fpmonitor.answers.check import report_check
-from fpmonitor.answers.standing import Problem, Standing, changes, is_news, judged, next_steps
+from fpmonitor.answers.standing import (
+    Problem,
+    Standing,
+    changes,
+    is_news,
+    judged,
+    next_steps,
+    probable_causes,
+)
 from fpmonitor.decide.horizon import identity_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, UnknownNameError
 from fpmonitor.logs import ColumnMap, is_log
 from fpmonitor.monitor import Monitor
+from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.store.database import Database
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.snapshot import Window
@@ -44,7 +54,7 @@ from fpmonitor.store.watching import (
     undelivered_notices,
     users_of_the_future,
 )
-from fpmonitor.store.windows import end_of
+from fpmonitor.store.windows import end_of, start_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -110,11 +120,12 @@ class WatchSettings:
         """Open the database, which is created if it does not exist."""
         return Database(self.database, create=True, key_file=self.key_file, patience=self.patience)
 
-    def open_monitor(self) -> Monitor:
+    def open_monitor(self, window: Window | None = None) -> Monitor:
         """Open the database for questions whose answers go to others."""
         return Monitor(
             self.database,
             create=True,
+            window=window,
             audience=Audience.OTHERS,
             key_file=self.key_file,
             patience=self.patience,
@@ -257,6 +268,8 @@ class Watch:
                     digest_values=settings.digest_values,
                 )
             self._note(f"{path}: {report.stored:,} stored, {report.rejected:,} rejected")
+            for source, visits in report.corrects.items():
+                self._note(f"{path} corrects {visits:,} visits of {source}")
         except InputError as error:
             refusal = str(error)
             self._note(f"{path}: not read, until it or how logs are read changes: {error}")
@@ -349,12 +362,14 @@ class Watch:
             "was": None if before is None else before.state,
             "state": after.state,
             "changed": [],
+            "causes": [],
             "problems": [asdict(problem) for problem in after.problems],
             "next": next_steps(decision, after, by=self._settings.by),
         }
         if report is None:
             return told | {"outcome": after.outcome, "sets": [], "users": None}
         is_worse = bool(after.above - (before.above if before else frozenset()))
+        told["causes"] = self._causes(report, after) if is_worse else []
         told["changed"] = changes(
             before,
             after,
@@ -362,6 +377,21 @@ class Watch:
             without_automation=self._without_automation(report) if is_worse else {},
         )
         return told | report.to_json()
+
+    def _causes(self, report: CheckReport, after: Standing) -> list[dict[str, Any]]:
+        """Return what changed against the window before, of the sets above and the browsers."""
+        decision, by, since = self._settings.decision, self._settings.by, report.since
+        if by is None or since is None:
+            return []
+        window = Window(start_before(since, by), report.until, decision.source)
+        with self._settings.open_monitor(window) as monitor:
+            seen = monitor.population().publishable_apis(decision.policy.k)
+            apis = {*USER_AGENTS, *itertools.chain.from_iterable(after.above)}.intersection(seen)
+            try:
+                found = monitor.trend([(api,) for api in apis], by=by, k=decision.policy.k)
+            except UndecidableError:
+                return []
+        return probable_causes(found, since)
 
     def _without_automation(self, report: CheckReport) -> Mapping[ApiSet, tuple[float, float]]:
         """Return the limits of each set without browsers that look automated."""

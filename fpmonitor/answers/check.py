@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.decide import called_as, question_of, recheck_sets
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
-from fpmonitor.decide.guarantee import drawn_by_shares, draws
+from fpmonitor.decide.guarantee import draws, who_was_drawn
 from fpmonitor.decide.horizon import (
     CheckSlot,
     Evidence,
@@ -27,9 +27,9 @@ from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.evalues import LEAST_USERS, go_on, log_mean, window_test
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
-from fpmonitor.policy import PLAIN_DRAWS
+from fpmonitor.policy import PLAIN_DRAWS, Drawn
 from fpmonitor.population.population import Population
-from fpmonitor.population.sample import Drawn, sample_members
+from fpmonitor.population.sample import sample_members
 from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
 from fpmonitor.results import Result
@@ -147,12 +147,12 @@ class CheckReport(Result):
         provided = "the users of each check are independent draws from one distribution"
         if sample != PLAIN_DRAWS:
             provided = f"the users of each check and those of the population are {draws(sample)}"
-        if self.drawn is not None:
-            return (
+        if sample.looked_at_once:
+            said = (
                 f"With probability at least {1 - delta:.6g}, this check passes no set that is "
-                "above the budget; one of other users is another draw by the shares, and another "
-                f"test. Provided that {provided}. {drawn_by_shares(self.drawn)}"
+                f"above the budget; one of other users is another test. Provided that {provided}. "
             )
+            return (said + who_was_drawn(self.drawn)).rstrip()
         if self.place is None:
             return (
                 f"With probability at least {1 - delta:.6g}, no check of the growing data passes a "
@@ -294,10 +294,10 @@ def check_window(
     PolicyError, UnknownNameError, UndecidableError
         The horizon is out of range, or the data lack a candidate or hold too few users.
     """
-    if decision.policy.sample.strata is not None:
+    if decision.policy.sample.looked_at_once:
         raise InputError(
-            "check: users drawn by the shares of strata are looked at once",
-            hint="leave --by, --last and --horizon away, or decide without --strata",
+            "check: users who are drawn, or of whom some may be none, are looked at once",
+            hint="leave --by, --last and --horizon away, or decide without that option",
         )
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets = population.window, decision.allow

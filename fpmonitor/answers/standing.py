@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.check import Outcome  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.decide.decision import Verdict  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.population.browsers import browser_of
+from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from fpmonitor.answers.check import CheckReport
+    from fpmonitor.answers.trend import TrendReport
     from fpmonitor.decide.decision import ApiSet, Decision
 
 ProblemKind = Literal["refused", "no logs", "cannot judge", "future", "vanished", "appeared"]
@@ -155,6 +159,31 @@ def changes(
         for found in after.sets
         if was.get(found.apis) != found.verdict
     ]
+
+
+def probable_causes(found: TrendReport, since: datetime) -> list[dict[str, Any]]:
+    """Return the APIs whose values changed in the window that begins then, the surest first.
+
+    `moved` is a share of the users, `new_values` a number of values that at least k users have now
+    and fewer had before; `releases` are the browsers that these name.
+    """
+    causes = []
+    for alarm in found.alarms:
+        if alarm.since != since or alarm.compared != "values":
+            continue
+        [api] = alarm.apis
+        new = [one.value for one in alarm.values if one.value and one.grew and one.before is None]
+        browsers = {browser_of(api, value) for value in new}
+        releases = [f"{FAMILIES[family]} {version}" for family, version in browsers if version]
+        causes.append(
+            {
+                "api": api,
+                "moved": alarm.moved,
+                "new_values": len(new),
+                "releases": sorted(releases),
+            }
+        )
+    return causes
 
 
 def next_steps(decision: Decision, after: Standing, *, by: str | None) -> list[str]:

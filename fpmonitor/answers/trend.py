@@ -33,6 +33,7 @@ from fpmonitor.store.windows import PARTS, Division, Span
 Against = Literal["previous", "first"]
 Compared = Literal["values", "rarity"]
 _LISTED_VALUES = 10
+NOT_LOGGED = "(absent)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,8 @@ class MovedValue:
     Attributes
     ----------
     value
-        Its text; null where fewer than k users of the later window have it.
+        Its text, `(absent)` for users without the API; null where fewer than k users of the later
+        window have it.
     before, after
         Share of the users of each window; null where fewer than k users have it.
     grew
@@ -113,6 +115,13 @@ class MovedValue:
     after: float | None
     grew: bool
     p_value: float | None
+
+    @property
+    def of_api(self) -> Literal["appeared", "vanished"] | None:
+        """What became of the whole API, where one of the windows has no value of it."""
+        if self.value != NOT_LOGGED or 1 not in (self.before, self.after):
+            return None
+        return "appeared" if self.before == 1 else "vanished"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +198,20 @@ class TrendReport(Result):
     tests: int
     alarms: tuple[Alarm, ...]
     masked: tuple[str, ...] = ()
+
+    @property
+    def judged(self) -> list[str]:
+        """Names of the windows of k users or more, in the order of time."""
+        return [window.name for window in self.windows if window.sets]
+
+    @property
+    def is_different(self) -> bool:
+        """Whether the users of the newest window differ from those that it is compared with.
+
+        Of sources none is the newest.
+        """
+        newest = None if self.division == "source" else self.judged[-1]
+        return any(alarm.window == newest for alarm in self.alarms)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each window and set."""
@@ -428,7 +451,7 @@ def _moved_values(
     for i in order[p_values[order] < 1].tolist():
         told = [bool(window[i] >= k) for window in counts]
         yield MovedValue(
-            value=text(int(codes[i])) if told[1] else None,
+            value=text(int(codes[i])) if told[1] or codes[i] == ABSENT else None,
             before=float(shares[0][i]) if told[0] else None,
             after=float(shares[1][i]) if told[1] else None,
             grew=bool(shares[1][i] > shares[0][i]),
@@ -438,7 +461,7 @@ def _moved_values(
 
 def _text(code: int, *, name: str, texts: Callable[[str], Mapping[int, str | None]]) -> str | None:
     if code == ABSENT:
-        return "(absent)"
+        return NOT_LOGGED
     return texts(name).get(code, "(a value that the browser randomises)")
 
 

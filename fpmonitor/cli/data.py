@@ -154,6 +154,8 @@ def ingest(
                 "--user COLUMN names one",
                 quiet=quiet,
             )
+        for source, visits in report.corrects.items():
+            note(f"{report.source} corrects {visits:,} visits of {source}", quiet=quiet)
     if after != before and monitor.audience is Audience.OWNER:
         # Others are not told of an API that only a few users have.
         note_names({name: api for name, api in after.items() if before.get(name) != api}, quiet)

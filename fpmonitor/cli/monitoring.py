@@ -28,6 +28,7 @@ from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, PolicyError, StoreError
+from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
 from fpmonitor.render.check_files import sentences, to_github, to_junit, to_sarif
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.check import CheckReport
     from fpmonitor.store.watching import Notice
 
-EXIT_VIOLATED = 1
+EXIT_VIOLATED = EXIT_CHANGED = 1
 _NAMED = 3
 EXIT_UNDECIDED = 3
 _EXITS = {
@@ -133,8 +134,12 @@ def trend(
     ] = None,
     shown: Shown,
     quiet: QUIET = False,
-) -> None:
-    """Follow the exposure from window to window; alert when the users change."""
+) -> int:
+    """Follow the exposure from window to window; alert when the users change.
+
+    Exit code 0: the users of the newest window are not known to differ from those that it is
+    compared with, 1: they do.
+    """
     window = Window(users.since, users.until, source)
     view = View(volatile=volatile, drop_automation=drop_automation)
     with (
@@ -157,6 +162,7 @@ def trend(
     if svg is not None:
         emit(of_trend(report, headed=True).file, svg)
     shown.show(answers.trend(report))
+    return EXIT_CHANGED if report.is_different else 0
 
 
 def check(
@@ -204,7 +210,8 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         yield f"left out: the {report.period} of {window.since:%Y-%m-%d}, which {window.why}"
     if len(report.left_out) > _NAMED:
         yield f"left out: {len(report.left_out) - _NAMED:,} windows more"
-    if report.drawn is not None:
+    sample = report.decision.policy.sample
+    if sample != PLAIN_DRAWS:
         yield report.guarantee
     if report.period is None and report.place is None:
         return
@@ -231,7 +238,7 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
             "alarm: the windows so far are hardly all within the budget; while all are, the first "
             f"alarm comes after {report.alarm.run_length:,} windows on average, or later"
         )
-    if report.place is not None and report.place.horizon is None:
+    if sample == PLAIN_DRAWS and report.place is not None and report.place.horizon is None:
         yield report.guarantee
 
 

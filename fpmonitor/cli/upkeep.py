@@ -15,7 +15,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.render import store
 from fpmonitor.sql import statement
 from fpmonitor.store.upkeep import compact as write_anew
-from fpmonitor.store.upkeep import forget_before, forget_key, forget_user, let_in
+from fpmonitor.store.upkeep import forget_batch, forget_before, forget_key, forget_user, let_in
 from fpmonitor.store.upkeep import verify as verify_database
 
 if TYPE_CHECKING:
@@ -54,6 +54,15 @@ def forget(
             "--key", help="Delete what came to the service by the write key of this name."
         ),
     ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            "--batch",
+            help="Delete what came from the logs of this name, as `db batches` has it; they may "
+            "be stored again.",
+            metavar="LOG",
+        ),
+    ] = None,
     let_in_again: Annotated[
         bool,
         typer.Option(
@@ -70,12 +79,12 @@ def forget(
     """
     name = os.environ.get(_USER_VARIABLE, "") if user else ""
     if (
-        (before is not None) + user + (key is not None) != 1
+        (before is not None) + user + (key is not None) + (batch is not None) != 1
         or (user and not name)
         or (let_in_again and not user)
     ):
         raise InputError(
-            "db forget: give either --before TIME, --key NAME or --user (with it, --undo)",
+            "db forget: give --before TIME, --key NAME, --batch LOG or --user (with it, --undo)",
             hint=f"with --user, put the id into {_USER_VARIABLE}, not on the command line",
         )
     with open_database(db) as database:
@@ -84,6 +93,8 @@ def forget(
             return
         if key is not None:
             visits = forget_key(database, key)
+        elif batch is not None:
+            visits = forget_batch(database, batch)
         elif before is not None:
             visits = forget_before(database, before)
         else:

@@ -168,7 +168,11 @@ def _split(
     users = int(before.sum()), int(after.sum())
     if not all((*users, halves[0].sum(), halves[1].sum())):
         return 1.0, 0.0
+    learnt = halves[0] + halves[1]
     grew = halves[1] / halves[1].sum() > halves[0] / halves[0].sum()
+    # Nothing is learnt of values that only the other half has, but of those seen once (Good 1953).
+    once = [half[learnt == 1].sum() / half.sum() for half in halves]
+    grew[learnt == 0] = once[1] > once[0]
     grown = int(before[grew].sum()), int(after[grew].sum())
     p_value = float(scipy.stats.hypergeom.sf(grown[1] - 1, sum(users), sum(grown), users[1]))
     return p_value, max(0.0, grown[1] / users[1] - grown[0] / users[0])

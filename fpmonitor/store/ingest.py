@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import partial
 from shlex import quote
@@ -59,7 +59,8 @@ class BatchReport:
 
     Records of users who were forgotten count as duplicates: they bring nothing that is stored.
     `rows_are_visits` where the log names no users, so that each record counts as one; `reason` is
-    the commonest one for which records were rejected.
+    the commonest one for which records were rejected; `corrects` has the number of visits of each
+    log stored before of which this one tells other values.
     """
 
     source: str
@@ -73,17 +74,19 @@ class BatchReport:
     seconds: float
     rows_are_visits: bool = False
     reason: str = ""
+    corrects: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
         members = asdict(self)
-        del members["rows_are_visits"], members["reason"]
+        for name in ("rows_are_visits", "reason", "corrects"):
+            del members[name]
         return members
 
 
 def list_batches(database: Database) -> list[BatchReport]:
     """List the reports of the logs that were stored, in the order of ingest."""
-    members = [field.name for field in fields(BatchReport)]
+    members = [member.name for member in fields(BatchReport)]
     return [
         BatchReport(**dict(zip(members, row, strict=False)))
         for row in database.rows("report/batches")
@@ -298,7 +301,10 @@ def _store(
         seconds=_seconds_since(started),
         rows_are_visits=getattr(collector, "rows_are_visits", False),
         reason=_commonest_reason(rejects)[0],
+        corrects=dict(database.rows("ingest/corrected_logs")),
     )
+    if report.corrects:
+        database.run("ingest/take_corrected_visits", batch=batch)
     database.run(
         "ingest/add_batch",
         batch=batch,
@@ -496,6 +502,7 @@ def _store_observations(
     database.run("ingest/add_visits", batch=batch)
     database.run("ingest/find_repeats", wide=wide)
     database.run("ingest/create_kept")
+    database.run("ingest/create_corrected_visit")
     repeats, known = database.rows("ingest/count_repeats")[0]
     if scan.apis is None:
         database.run("ingest/contest_long")
@@ -513,6 +520,8 @@ def _store_observations(
 
 def _store_contested(database: Database, *, any_known: bool) -> None:
     if any_known:
+        database.run("ingest/find_corrected")
+        database.run("ingest/add_corrected_visits")
         database.run("ingest/drop_stored")
     database.run("ingest/add_kept_rows")
     database.run("ingest/add_kept_observations")

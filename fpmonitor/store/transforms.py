@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_VERSION = re.compile(r"(\d+)(?:[._]\d+)+")
+_VERSION = re.compile(r"([0-9]+)(?:[._][0-9]+)+")
 _GREASE = re.compile(r"Not[^A-Za-z]?A[^A-Za-z]?Brand|\bNot.{0,3}Brand|GREASE", re.IGNORECASE)
 _BRAND = re.compile(r'"(?:[^"\\]|\\.)*"(?:;v="[^"]*")?')
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -61,7 +61,7 @@ class Transform(
         """
         if self.constant is not None:
             return self.constant
-        if _DIGEST.fullmatch(text):
+        if is_digest(text):
             raise InputError(
                 "a large value is kept by its digest and cannot be changed",
                 hint='only `constant = "..."` works for such an API',
@@ -75,6 +75,11 @@ class Transform(
         if self.lower:
             text = text.lower()
         return _sorted_list(text) if self.sort else text
+
+
+def is_digest(text: str) -> bool:
+    """Whether a value was too large to be kept."""
+    return _DIGEST.fullmatch(text) is not None
 
 
 def _rounded_down(number: str, step: int) -> str:

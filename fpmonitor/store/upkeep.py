@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from fpmonitor.duckdb_connection import connect, keyboard_interrupts
-from fpmonitor.errors import StoreError, reason_of
+from fpmonitor.errors import StoreError, UnknownNameError, reason_of
 from fpmonitor.safe_files import sync
 from fpmonitor.sql import quote_name
 from fpmonitor.store.checkpoint import by_hand_only, checkpoint, undo_unfinished
@@ -23,6 +23,7 @@ from fpmonitor.store.files import (
     refuse_programs,
     spill_folder,
 )
+from fpmonitor.store.ingest import list_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,16 +115,42 @@ def forget_key(database: Database, key: str) -> int:
         return _forget(database)
 
 
+def forget_batch(database: Database, source: str) -> int:
+    """Delete all visits of the logs of a name, as `list_batches` has it; return how many.
+
+    Its file may then be stored again. Compact afterwards.
+
+    Raises
+    ------
+    UnknownNameError
+        There is no such log.
+    """
+    known = {batch.source for batch in list_batches(database)}
+    if source not in known:
+        raise UnknownNameError("log", source, known)
+    with database.transaction():
+        database.run("upkeep/forget_visits_of_batch", source=source)
+        number = _forget(database)
+        database.run("upkeep/delete_rejects_of_batch", source=source)
+        database.run("upkeep/delete_batch", source=source)
+        _drop_snapshots(database)  # its number may be that of the next log
+        return number
+
+
 def _forget(database: Database) -> int:
     """Delete the visits of the table `forgotten`, and all that only they had."""
     number = int(database.rows("upkeep/count_forgotten")[0][0])
     if number:
         for statement in _DELETIONS:
             database.run(statement)
-        for (snapshot,) in database.rows("upkeep/snapshots"):
-            database.run("snapshot/drop", fragments={"snapshot": f"snapshot_{snapshot}"})
-            database.run("snapshot/forget", snapshot=snapshot)
+        _drop_snapshots(database)
     return number
+
+
+def _drop_snapshots(database: Database) -> None:
+    for (snapshot,) in database.rows("upkeep/snapshots"):
+        database.run("snapshot/drop", fragments={"snapshot": f"snapshot_{snapshot}"})
+        database.run("snapshot/forget", snapshot=snapshot)
 
 
 def compact(

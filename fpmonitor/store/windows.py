@@ -287,6 +287,13 @@ def _without_unobserved(
     return {api: column[~silent] for api, column in codes.items()}
 
 
+def start_before(since: datetime, period: Division) -> datetime:
+    """Return when the calendar window before the one that begins at a moment begins."""
+    if period == "month":
+        return (since - timedelta(days=1)).replace(day=1)
+    return since - timedelta(days=7 if period == "week" else 1)
+
+
 def end_of(since: datetime, period: Division) -> datetime:
     """Return when the calendar window that begins at a moment ends."""
     if period == "month":

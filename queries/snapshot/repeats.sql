@@ -1,14 +1,29 @@
--- Users who were seen with an API on several visits of a window: whether with several values, and with one of them twice.
--- A value that was corrected later counts among those of its visit.
+-- Users who were seen with an API on several visits of a window: whether its value changed from one to another, and whether one came
+-- back. A value that was corrected later is no change; but if it came back, it did, so that no correction lowers an exposure.
 WITH inside AS (
     SELECT visit_id, user_id FROM visit
     WHERE {windows/inside}
 ),
-repeated AS (SELECT user_id FROM inside GROUP BY user_id HAVING count(*) > 1)
-SELECT api_id, user_id, count(DISTINCT value_id) > 1 AS changed,
-    count(*) > count(DISTINCT value_id) AS kept
-FROM observation
-JOIN inside USING (visit_id)
-SEMI JOIN repeated USING (user_id)
-GROUP BY api_id, user_id
-HAVING count(DISTINCT visit_id) > 1
+repeated AS (SELECT user_id FROM inside GROUP BY user_id HAVING count(*) > 1),
+seen AS MATERIALIZED (
+    SELECT api_id, user_id, count(DISTINCT value_id) AS held, count(*) AS told, count(DISTINCT visit_id) AS visits
+    FROM observation
+    JOIN inside USING (visit_id)
+    SEMI JOIN repeated USING (user_id)
+    GROUP BY api_id, user_id
+    HAVING count(DISTINCT visit_id) > 1
+),
+corrected AS (
+    SELECT api_id, user_id, count(DISTINCT last_told) AS held
+    FROM (
+        SELECT api_id, user_id, visit_id, arg_max(value_id, observation.rowid) AS last_told
+        FROM observation
+        JOIN inside USING (visit_id)
+        SEMI JOIN (SELECT api_id, user_id FROM seen WHERE told > visits) AS doubtful USING (api_id, user_id)
+        GROUP BY api_id, user_id, visit_id
+    )
+    GROUP BY api_id, user_id
+)
+SELECT api_id, user_id, COALESCE(corrected.held, seen.held) > 1 AS changed, told > seen.held AS kept
+FROM seen
+LEFT JOIN corrected USING (api_id, user_id)

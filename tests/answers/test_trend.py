@@ -255,7 +255,7 @@ def test_trend_command_prints_and_draws(
 ) -> None:
     arguments = ["trend", "--db", str(database), "--apis", "Navigator.userAgent,Screen.height"]
     picture = tmp_path / "trend.svg"
-    assert run([*arguments, "--by", "day", "--svg", str(picture)]) == 0
+    assert run([*arguments, "--by", "day", "--svg", str(picture)]) in {0, 1}
     document = json.loads(capsys.readouterr().out)
     assert len(document["windows"]) == 21
     assert document["drift"]["tests"] == 20 * 4
@@ -263,10 +263,43 @@ def test_trend_command_prints_and_draws(
     root = ET.fromstring(picture.read_text(encoding="utf-8"))
     assert "changed" in root.attrib["aria-label"]
     assert len(root.findall(".//{*}circle")) == 21
-    assert run([*arguments, "--format", "table"]) == 0
+    assert run([*arguments, "--format", "table"]) == 1
     assert "What changed" in capsys.readouterr().out
-    assert run([*arguments, "--format", "csv"]) == 0
+    assert run([*arguments, "--until", "2026-03-16", "--format", "csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert run([*arguments, "--format", "csv"]) == 1
     assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+def test_a_change_that_lasts_is_told_once_and_an_api_appears_or_vanishes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def visit(day: int, user: int) -> dict[str, Any]:
+        agent = "new" if day > 2 and user % 3 else "old"
+        values = {"A.agent": agent, "B.new": user % 2 if day > 3 else None, "C.same": user % 4}
+        values |= {"D.old": user % 5 if day < 5 else None}
+        time = (START + timedelta(days=day)).isoformat()
+        told = {name: value for name, value in values.items() if value is not None}
+        return {"user": f"u{day} {user}", "time": time, **told}
+
+    visits = (visit(day, user) for day in range(6) for user in range(300))
+    log = write(tmp_path / "log.jsonl", visits)
+    db = str(tmp_path / "db")
+    assert run(["ingest", str(log), "--db", db, "--quiet"]) == 0
+    days = [(START + timedelta(days=day)).date().isoformat() for day in range(6)]
+    asked = ["trend", "--db", db, "--by", "day", "--against", "first", "--format", "table"]
+    capsys.readouterr()
+    assert run(asked) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    said, _, table = printed.partition("What changed against the first window")
+    said = said.partition("By day")[0]
+    assert f"A.agent since {days[3]}, still so; B.new since {days[4]}, still so" in said
+    assert f"D.old since {days[5]}, still so" in said
+    assert "C.same" not in said
+    assert table.count("│ A.agent │ values │") == 1
+    assert "the API appeared" in table
+    assert "the API vanished" in table
+    assert run([*asked, "--until", days[3]]) == 0
 
 
 def test_picture_shows_the_most_exposing_sets_and_escapes_names(tmp_path: Path) -> None:

@@ -54,6 +54,16 @@ def test_no_more_false_alarms_than_stated(sizes: tuple[int, int], compare: objec
         assert (p_values <= level).sum() <= stats.binom.isf(1e-4, 1000, level)
 
 
+def test_users_with_a_value_of_their_own_are_users_that_moved() -> None:
+    rng = np.random.default_rng(2)
+    law = 1 / np.arange(1, 201)
+    windows = rng.multinomial(1500, law / law.sum(), size=2)
+    alone = np.eye(2, dtype=np.int64)[1].repeat(300).reshape(2, 300)
+    test = compare_laws(*np.hstack([windows, alone]), seed=1)
+    assert test.p_value < 1e-6
+    assert test.moved == pytest.approx(300 / 1800, abs=0.05)
+
+
 @pytest.mark.parametrize("values", [8, 60, 1000])
 def test_one_percent_of_users_moved_is_found_at_50000_users(values: int) -> None:
     rng = np.random.default_rng(values)

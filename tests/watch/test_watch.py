@@ -473,9 +473,14 @@ def daily(
     return at_the_end_of
 
 
-def good(folder: Path, day: int, *, users: int = 1000) -> None:
+def agent(release: int) -> dict[str, Callable[[int], str]]:
+    text = f"Mozilla/5.0 (X11; Linux x86_64) Chrome/{release}.0.0.0 Safari/537.36"
+    return {"Navigator.userAgent": lambda _: text}
+
+
+def good(folder: Path, day: int, *, users: int = 1000, **more: Callable[[int], Any]) -> None:
     first = 10_000 * day
-    day_log(folder, day, range(first, first + users), a=lambda u: u % 3, b=lambda u: u % 2)
+    day_log(folder, day, range(first, first + users), a=lambda u: u % 3, b=lambda u: u % 2, **more)
 
 
 def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
@@ -485,9 +490,10 @@ def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
     codes, told = [], []
     for day in range(8):
         if day == 4:
-            day_log(folder, day, range(40_000, 41_000), a=lambda u: u, b=lambda u: u % 2)
+            alike = {"b": lambda u: u % 2, **agent(141)}
+            day_log(folder, day, range(40_000, 41_000), a=lambda u: u, **alike)
         else:
-            good(folder, day, users=30 if day in {1, 2, 6} else 1000)
+            good(folder, day, users=30 if day in {1, 2, 6} else 1000, **agent(140))
         code, notices, _ = daily(day)
         codes.append(code)
         told += [(day, notice) for notice in notices]
@@ -498,6 +504,14 @@ def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
         (5, "violated", "holds"),
     ]
     violated, recovered = told[1][1], told[2][1]
+    # Each user has a value of `a` now, and all have a new release: of the causes, the likely ones.
+    causes = {cause["api"]: cause for cause in violated["causes"]}
+    assert causes.keys() == {"a", "Navigator.userAgent"}
+    assert causes["a"]["moved"] > 0.9
+    assert (causes["a"]["new_values"], causes["a"]["releases"]) == (0, [])
+    named = causes["Navigator.userAgent"]
+    assert (named["new_values"], named["releases"]) == (1, ["chromium 141"])
+    assert recovered["causes"] == []
     [change] = violated["changed"]
     assert (change["apis"], change["was"], change["now"]) == (["a", "b"], "allow", "block")
     assert change["since"] == "2026-01-05T00:00:00"

@@ -1,0 +1,1 @@
+INSERT INTO corrected_visit SELECT DISTINCT visit_id FROM corrected

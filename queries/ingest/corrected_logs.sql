@@ -1,0 +1,7 @@
+-- Logs of which visits were corrected, and how many.
+SELECT batch.source, count(DISTINCT visit_id)
+FROM corrected_visit
+JOIN visit USING (visit_id)
+JOIN batch USING (batch_id)
+GROUP BY batch.source
+ORDER BY 2 DESC, 1

@@ -1,0 +1,1 @@
+CREATE OR REPLACE TEMP TABLE corrected_visit (visit_id INTEGER)

@@ -1,0 +1,1 @@
+DELETE FROM reject WHERE batch_id IN (SELECT batch_id FROM batch WHERE source = $source)
