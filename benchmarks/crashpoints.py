@@ -38,17 +38,18 @@ import httpx2 as httpx
 from syscalls import Disk, digest, read_calls, trace
 
 from fpmonitor.cli import run
-from fpmonitor.errors import FpmonitorError
+from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.private.client import seal_answers
 from fpmonitor.private.keys import KeyRing, read_keys, write_keys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import Study, first_ask
+from fpmonitor.release.histogram import read_release
 from fpmonitor.sealing import open_file
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.service import Service
-from fpmonitor.store import database, encryption
+from fpmonitor.store import database, encryption, ingest
 from fpmonitor.store.database import Database
 from fpmonitor.store.transfer import read_export
 from fpmonitor.store.upkeep import verify
@@ -69,12 +70,16 @@ from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import Study, first_ask
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.service import Service
+from fpmonitor.store import ingest
+
+ingest.MAX_APIS = int(sys.argv[2])
 
 async def main():
     service = Service(read_config(Path(sys.argv[1])))
     writing = asyncio.create_task(service.spool.run())
     for number in range(3):
-        record = {"user": f"u{number}", "api": "A.a", "value": f"v{number}"}
+        name = f"A.{number if ingest.MAX_APIS < 3 else 0}"
+        record = {"user": f"u{number}", "api": name, "value": f"v{number}"}
         await service.spool.append("observations", json.dumps(record).encode() + b"\\n")
         os.write(1, b"taken")
     await service.move()
@@ -264,6 +269,28 @@ def seal(folder: Path | str, output: str) -> tuple[str, ...]:
     return ("--key-file", f"{folder}/seal.txt", "-o", f"{folder}/{output}", "--quiet")
 
 
+RELEASE = ("release", "--apis", "A.a,B.b", "-o", "@/r.parquet", "--quiet", "--k")
+
+
+def with_release(folder: Path) -> None:
+    with_logs(2)(folder)
+    arguments = [argument.replace("@", str(folder)) for argument in RELEASE]
+    do(*arguments, "10", "--db", folder / "d.duckdb")
+
+
+def released(folder: Path) -> Any:
+    """A release; null for a table beside the manifest of another, which is refused."""
+    try:
+        found = read_release(folder / "r.parquet")
+    except InputError:
+        return None
+    return found.table.rows(), found.manifest
+
+
+def old_new_or_refused(found: Any, before: Any, after: Any, acknowledged: int) -> str:
+    return one_of_two(found, before if found else None, after, acknowledged)
+
+
 def unsealed(folder: Path) -> Any:
     """What sealed files hold; null for one that is not there."""
     found = []
@@ -392,10 +419,17 @@ def with_settings(folder: Path) -> None:
     (folder / "serve.toml").write_text(SETTINGS)
 
 
-def flush(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
+def flush(
+    folder: Path, under: Callable[[list[str]], list[str]], most: int = ingest.MAX_APIS
+) -> None:
     """Take records as the service does, without HTTP; store what waits once."""
-    whole = under([sys.executable, "-P", "-c", FLUSH, str(folder / "serve.toml")])
+    whole = under([sys.executable, "-P", "-c", FLUSH, str(folder / "serve.toml"), str(most)])
     subprocess.run(whole, check=True, capture_output=True, cwd=folder)
+
+
+def flush_names(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
+    """As `flush`, into a database that refuses all names but one."""
+    flush(folder, under, most=1)
 
 
 def send_records(folder: Path, under: Callable[[list[str]], list[str]]) -> None:
@@ -429,12 +463,25 @@ def received(folder: Path) -> Any:
             service.spool.close()
 
     asyncio.run(recover())
+    refused = [
+        json.loads(line)["value"]
+        for path in (folder / "d.duckdb.spool" / "refused").glob("*")
+        for line in path.read_text().splitlines()
+    ]
     with Database(folder / "d.duckdb") as store:
         flaws = sum(flaw.found for flaw in verify(store).flaws)
         texts = store._fetch(
             "SELECT text FROM observation JOIN value USING (api_id, value_id) ORDER BY text"
         )
-    return [text for (text,) in texts], flaws
+    return [*refused, *(text for (text,) in texts)], flaws
+
+
+def received_names(folder: Path) -> Any:
+    usual, ingest.MAX_APIS = ingest.MAX_APIS, 1
+    try:
+        return received(folder)
+    finally:
+        ingest.MAX_APIS = usual
 
 
 def each_once(found: Any, _before: Any, _after: Any, acknowledged: int) -> str:
@@ -450,6 +497,7 @@ SCENARIOS = {
     "roles": Scenario(with_roles, take_and_pass_on, counted, counted_once),
     "watch": Scenario(with_watch, command(*WATCH), watched, only_after),
     "flush": Scenario(with_settings, flush, received, each_once),
+    "refused": Scenario(with_settings, flush_names, received_names, each_once),
     "serve": Scenario(with_settings, send_records, received, each_once),
     "create": Scenario(with_logs(0), command("ingest", "@/next.jsonl"), content, one_of_two),
     "ingest": Scenario(with_logs(2), command("ingest", "@/next.jsonl"), content, one_of_two),
@@ -487,6 +535,13 @@ SCENARIOS = {
         with_list,
         command("export", "@/decision.json", "--to", "csv", "-o", "@/list.csv"),
         files("list.csv"),
+        one_of_two,
+    ),
+    "release": Scenario(with_release, command(*RELEASE, "5"), released, old_new_or_refused),
+    "convert": Scenario(
+        with_logs(1),
+        command("convert", "@/next.jsonl", "-o", "@/c.parquet", "--quiet"),
+        files("c.parquet"),
         one_of_two,
     ),
     "keys": Scenario(

@@ -27,6 +27,9 @@ class DashboardService:
         self.wants_read_token = bool(token)
         self.monitor, self._token, self._lock = monitor, token, threading.Lock()
 
+    def changes_of_others(self) -> int:
+        return 0
+
     def reader_of(self, token: str) -> str:
         return token or "local"
 

@@ -13,9 +13,16 @@ from fpmonitor.serve.config import MAX_CONNECTIONS
 
 
 def run_application(
-    application: Any, host: str, port: int, *, most_connections: int = MAX_CONNECTIONS
+    application: Any,
+    host: str,
+    port: int,
+    *,
+    most_connections: int = MAX_CONNECTIONS,
+    hint: str = "name another --port",
 ) -> None:
     """Serve at an address, and print it; port 0 takes a free one.
+
+    `hint` says what to do about an address that cannot be had.
 
     Raises
     ------
@@ -35,7 +42,7 @@ def run_application(
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise InputError(
-            f"{host}:{port}: cannot listen there ({error.strerror})", hint="name another --port"
+            f"{host}:{port}: cannot listen there ({error.strerror})", hint=hint
         ) from error
     settings = uvicorn.Config(
         application,

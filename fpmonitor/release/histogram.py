@@ -225,7 +225,7 @@ def make_release(
             f"no value is shared by {k} users: the release would be empty",
             hint="release fewer APIs, make values coarser by --what-if, or lower k",
         )
-    published = int(outcome.table[USERS].sum())
+    published = _published(outcome.table)
     manifest = Manifest(
         mechanism=mechanism,
         policy=ReleasePolicy(apis=apis, k=k, budget=budget if mechanism == "cells" else None),
@@ -233,9 +233,9 @@ def make_release(
         data=ReleasedData(digest),
         date=made.replace(microsecond=0),
         patterns=outcome.patterns,
-        published=Published(rows=len(outcome.table), users=published),
+        published=published,
         suppressed=Suppressed(
-            users=publishable_count(len(values) - published, k, Audience.OTHERS),
+            users=publishable_count(len(values) - published.users, k, Audience.OTHERS),
             cells_share=_lost_share(outcome, present, k),
             cells_share_by_dropping_apis=(
                 None if dropping is None else _lost_share(dropping, present, k)
@@ -243,6 +243,10 @@ def make_release(
         ),
     )
     return Release(outcome.table, manifest)
+
+
+def _published(table: pl.DataFrame) -> Published:
+    return Published(rows=len(table), users=int(table[USERS].sum()))
 
 
 def write_release(release: Release, path: Path) -> Path:
@@ -281,6 +285,8 @@ def read_release(path: Path) -> Release:
         raise InputError(f"{path}: not text in all columns but {USERS!r}", hint=hint)
     if not len(table):
         raise InputError(f"{path}: the release is empty", hint=hint)
+    if _published(table) != manifest.published:
+        raise InputError(f"{path}: not the table that its manifest describes", hint=hint)
     return Release(table, manifest)
 
 

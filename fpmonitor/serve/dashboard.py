@@ -25,11 +25,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from fpmonitor.answers.counted import counted_answer
-from fpmonitor.decide.guarantee import drawn_by_shares
+from fpmonitor.decide.guarantee import who_was_drawn
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.render.answers import WORDS_OF_APIS
-from fpmonitor.render.decisions import counted, headline, tolerance
-from fpmonitor.render.figures import of_tolerance
+from fpmonitor.render.decisions import bounds, counted, headline, tolerance
+from fpmonitor.render.figures import of_conflicts, of_tolerance
 from fpmonitor.render.html import chips
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.svg import chart_style
@@ -106,18 +106,19 @@ class _DashboardViews:
         self._service = service
         self._history = History(service.history_path)
         self._overview: Overview | None = None
-        self._state: object = None
+        self._batches, self._others = 0, 0
         self._lock = asyncio.Lock()
 
     async def _look(self) -> Overview:
         async with self._lock:
             decision = self._service.decision
             batches = await self._service.ask(lambda monitor: len(monitor.batches()))
-            if self._overview is None or self._state != (batches, decision):
+            others = self._service.changes_of_others()
+            if self._overview is None or (self._batches, self._others) != (batches, others):
                 self._overview = await self._service.ask(
                     lambda monitor: take_overview(monitor, decision)
                 )
-                self._state = batches, decision
+                self._batches, self._others = batches, others
                 if self._overview.reading is not None:
                     try:
                         await run_in_threadpool(self._history.add, self._overview.reading)
@@ -137,6 +138,7 @@ class _DashboardViews:
             **await self._answer(overview, ticked, request.scope["reader"]),
             decision=decision,
             tolerated=None if decision is None else of_tolerance(decision),
+            conflicts=None if decision is None else of_conflicts(decision),
             scripts=[script_named(name) for name in SCRIPTS],
             origin=f"{request.url.scheme}://{request.url.netloc}",
             script=_static_path("dashboard.js"),
@@ -152,8 +154,8 @@ class _DashboardViews:
         return _html("apis.html", overview=overview, apis_table=html(apis_table(overview.apis)))
 
     async def explore(self, request: Request) -> Response:
-        held = None if self._service.limits_counts else self._overview  # a count is of now
-        overview = held or await self._look()
+        is_old = self._service.limits_counts or self._others != self._service.changes_of_others()
+        overview = await self._look() if is_old or self._overview is None else self._overview
         ticked = request.query_params.getlist("api")
         values = await self._answer(overview, ticked, request.scope["reader"])
         status = 403 if values["refusal"] else 200
@@ -281,8 +283,9 @@ def _templates() -> jinja2.Environment:
     templates.globals |= {
         "percent": percent,
         "headline": headline,
+        "bounds": bounds,
         "counted": counted,
-        "drawn_by_shares": drawn_by_shares,
+        "who_was_drawn": who_was_drawn,
         "tolerance": tolerance,
         "chips": chips,
         "words_of_apis": WORDS_OF_APIS,

@@ -49,9 +49,10 @@ _COLLECTORS = {"observations": "long", "fingerprintjs": "fingerprintjs"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
-    """Users in memory, of which state of the database, and since when."""
+    """Users in memory: of which state of the database, after how many changes of others, when."""
 
     state: object
+    others: int
     at: float
     explorer: ExposureIndex
 
@@ -113,6 +114,7 @@ class Service:
         with self._opened(create=True) as monitor:
             self._names = ApiNames(config.max_names, _names_in(monitor))
         self._seen = self._state()
+        self._is_held, self._others = False, 0
         self.spool = Spool(config.spool_folder)
         self.metrics = Metrics(self.spool)
 
@@ -199,8 +201,22 @@ class Service:
         StoreError
             Another program has had the database open for ten seconds.
         """
-        with self._lock, self._opened() as monitor:
-            return question(monitor)
+        with self._lock:
+            try:
+                with self._opened() as monitor:
+                    self._others = self.changes_of_others()
+                    self._is_held = True
+                    return question(monitor)
+            finally:
+                if self._is_held:
+                    self._seen, self._is_held = self._state(), False
+
+    def changes_of_others(self) -> int:
+        """Count how often other programs were seen to change the database.
+
+        What was read before such a change may hold users who were forgotten by it.
+        """
+        return self._others + (not self._is_held and self._seen != self._state())
 
     async def refusal_of_count(self, reader: str, name: str) -> str:
         """Count the answer of this name for its reader; say why not, where it is one too many."""
@@ -230,15 +246,21 @@ class Service:
         """Hold the users in memory for the question of the decision, or k = 10.
 
         After new ones have arrived, the users read before answer while all are read again in the
-        background: for a minute at most, and never with `of_now`.
+        background: for a minute at most, and never with `of_now`, nor once another program has
+        changed the database.
         """
-        state, held = self._state(), self._held
+        others, state, held = self.changes_of_others(), self._state(), self._held
         if held is not None and held.state == state:
             return held.explorer
         if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(self._read(state))
+            self._reading = asyncio.create_task(self._read(state, others))
             self._reading.add_done_callback(_log_failure)
-        if of_now or held is None or time.monotonic() - held.at > _STALE_SECONDS:
+        if (
+            of_now
+            or held is None
+            or held.others != others
+            or time.monotonic() > held.at + _STALE_SECONDS
+        ):
             held = await asyncio.shield(self._reading)
         return held.explorer
 
@@ -254,12 +276,12 @@ class Service:
 
         A set that the file does not settle is judged by what others are told of its spectrum. It
         stays unknown where exact counts are limited, and where users of now are no look at users
-        who come in: observed users alone, or drawn by the shares of strata.
+        who come in: observed users alone, or a sample that is looked at once.
         """
         decision = self.decision
         if decision is None:
             return {}
-        growing = decision.setting == "population" and decision.policy.sample.strata is None
+        growing = decision.setting == "population" and not decision.policy.sample.looked_at_once
         if self.limits_counts or not (growing or explorer.seal == decision.digest):
             return decision.answer(apis)
 
@@ -271,9 +293,9 @@ class Service:
 
         return await asyncio.to_thread(decision.answer, apis, judge)
 
-    async def _read(self, state: object) -> _Held:
+    async def _read(self, state: object, others: int) -> _Held:
         at = time.monotonic()
-        self._held = _Held(state, at, await self.ask(self._make_explorer))
+        self._held = _Held(state, others, at, await self.ask(self._make_explorer))
         return self._held
 
     async def stop_reading(self) -> None:
@@ -326,7 +348,6 @@ class Service:
         if self._seen != self._state():  # others have changed the file, or put another there
             with suppress(BusyError):
                 await self.ask(lambda _: None)
-        self._seen = self._state()
 
     def _store(self, segment: Path) -> list[bytes]:
         """Store a segment; return the records of it that the database refuses."""

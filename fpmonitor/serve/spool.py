@@ -71,6 +71,8 @@ class Spool:
         for kind in KINDS:
             self._recover(kind)
         shutil.rmtree(self._parts, ignore_errors=True)
+        for unfinished in self._refused.glob(".*"):  # else they would count for ever
+            unfinished.unlink()
         self._queued_bytes = 0
         self._kept_bytes = _size(self.ready())
         self._refused_bytes = _size(self._refused.glob("*"))

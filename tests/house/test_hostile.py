@@ -37,9 +37,8 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.private.keys import read_keys as read_key_ring
 from fpmonitor.private.keys import read_public
-from fpmonitor.private.ohttp import read_keys as read_relay_keys
 from fpmonitor.private.study import CollectionRequest, Study
-from fpmonitor.private.transport import read_token
+from fpmonitor.private.transport import read_password
 from fpmonitor.private.wire import decode_batch, decode_report, decode_uploads
 from fpmonitor.release.histogram import manifest_path, read_release
 from fpmonitor.render import decisions
@@ -82,8 +81,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "ask": CollectionRequest.read,
     "private keys": read_key_ring,
     "public key": lambda path: read_public(path, "curator"),
-    "relay keys": read_relay_keys,
-    "token": read_token,
+    "password": read_password,
     "uploads": lambda path: list(decode_uploads(path.read_bytes())),
     "batch": lambda path: decode_batch(path.read_bytes()),
     "report": lambda path: decode_report(path.read_bytes()),

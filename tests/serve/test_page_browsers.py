@@ -143,7 +143,7 @@ class Firefox:
     """The few commands of Mozilla's Marionette protocol that are needed."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=4 * SECONDS)
         self._file = self._socket.makefile("rb")
         self._read()
         self._call("WebDriver:NewSession", {})
@@ -542,7 +542,8 @@ def test_chromium_answers_for_the_vocabulary(service: Service, chromium: Chromiu
         canvas = records["HTMLCanvasElement.toDataURL#fpmonitor"]["value"]
         assert re.fullmatch(r"sha256:[0-9a-f]{32}:\d+", canvas)
         assert len(records) > 120
-        assert {record["status"] for record in records.values()} == {"value", "undefined"}
+        failed = {api for api, record in records.items() if record["status"] == "error"}
+        assert failed == set()
 
 
 def test_a_record_goes_from_a_page_through_the_service_to_the_dashboard(
@@ -605,7 +606,7 @@ def test_sealed_answers_go_from_a_page_through_the_shuffler_to_the_curator(
     browser = either_browser
     with (
         serving(service.app()) as port,
-        serving(shuffler_app(shuffler, token="t", origins=["*"])) as gate,
+        serving(shuffler_app(shuffler, password="t", origins=["*"])) as gate,
         serving(page_of(port, apis, before="")) as plain,
     ):
         answers = SealedAnswers(

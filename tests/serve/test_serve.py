@@ -508,11 +508,11 @@ def test_gate_decision_and_exposure_answer_as_the_commands_do(tmp_path: Path) ->
         assert client.get("/v1/openapi.json").json()["openapi"] == "3.1.0"
 
 
-def add_user(config: ServeConfig, folder: Path) -> None:
-    log = folder / "more.jsonl"
-    log.write_text('{"user": "new", "Screen.width": "1"}\n')
-    with Monitor(config.db) as monitor:  # the database is free between questions
-        monitor.ingest([str(log)])
+def add_user(client: TestClient) -> None:
+    record = {"user": "new", "api": "Screen.width", "value": "1"}
+    assert client.post("/v1/observations", json=record).status_code == 202
+    assert client.portal is not None
+    client.portal.call(service_of(client).move)
 
 
 def users_answered(client: TestClient) -> int:
@@ -525,7 +525,7 @@ def test_users_of_before_answer_until_all_are_read_again(
     config = with_decision(tmp_path)
     with client_of(config) as client:
         before = users_answered(client)
-        add_user(config, tmp_path)
+        add_user(client)
         service, may_read = service_of(client), threading.Event()
         really = service._make_explorer
 
@@ -542,6 +542,22 @@ def test_users_of_before_answer_until_all_are_read_again(
         assert users_answered(client) == before + 1
 
 
+def test_a_forgotten_user_is_in_no_answer_after_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = with_decision(tmp_path)
+    with client_of(config) as client:
+        for number in (199, 198):
+            before = client.get("/dashboard/explore?api=Screen.width").text
+            assert f"<dd>{number + 1}</dd>" in client.get("/").text
+            assert users_answered(client) == number + 1
+            monkeypatch.setenv("FPMONITOR_FORGET_USER", f"u{number}")
+            assert run(["db", "forget", "--user", "--quiet", "--db", str(config.db)]) == 0
+            assert client.get("/dashboard/explore?api=Screen.width").text != before
+            assert f"<dd>{number}</dd>" in client.get("/").text
+            assert users_answered(client) == number
+
+
 @pytest.mark.parametrize("limit", [None, "5"])
 def test_users_of_long_ago_and_counts_that_are_limited_wait_for_those_of_now(
     limit: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -549,7 +565,7 @@ def test_users_of_long_ago_and_counts_that_are_limited_wait_for_those_of_now(
     config = with_decision(tmp_path, query_limit=limit)
     with client_of(config) as client:
         before = users_answered(client)
-        add_user(config, tmp_path)
+        add_user(client)
         if limit is None:
             monkeypatch.setattr("fpmonitor.serve.service._STALE_SECONDS", 0.0)
         assert users_answered(client) == before + 1
