@@ -1,0 +1,243 @@
+"""The decision about levels: which vectors are allowed, which are blocked, and on what terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotations
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from fpmonitor.decide.decision import DECISION_HINT, Decision, Proof, ProofSide, Setting, Verdict
+from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.policy import PLAIN_DRAWS, Drawn, Policy
+from fpmonitor.population.levels import Component, Vector, check_components, is_below
+from fpmonitor.population.views import View
+from fpmonitor.question import Missing  # noqa: TC001 -- as above
+from fpmonitor.results import Result
+from fpmonitor.safe_files import read_json, typed, untyped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelDecision(Result):
+    """Which level vectors stay within the budget.
+
+    A vector has a level for each component, in their order; 0 is withheld.
+
+    Attributes
+    ----------
+    components
+        What is shown at levels: see `Component`.
+    allow, block, undecided
+        Maximal allowed vectors, with all that are coarser; minimal blocked ones, with all that are
+        finer; minimal ones that are neither. If `complete`, these are all.
+    recommended
+        The allowed vector of the greatest utility; null where none is allowed.
+    utility, utility_bound
+        Of `recommended`, and one that no allowed vector exceeds.
+    complete
+        Whether both borders are known.
+    evaluated
+        Number of vectors whose exposure was computed.
+    drawn
+        How many users count where not all that were observed do; null where all do.
+    policy, setting, missing, users, digest, guarantee, seconds, view, source, masked, coverage
+        As in `Decision`.
+    names, proof
+        As in `Decision`; the limits of the proof are by the sum of the levels above the lowest.
+    """
+
+    components: tuple[Component, ...]
+    policy: Policy
+    setting: Setting
+    missing: Missing
+    users: int
+    digest: str
+    guarantee: str
+    allow: tuple[Vector, ...]
+    block: tuple[Vector, ...]
+    undecided: tuple[Vector, ...]
+    recommended: Vector | None
+    utility: float
+    utility_bound: float
+    complete: bool
+    evaluated: int
+    seconds: float
+    view: View = field(default_factory=View)
+    source: str | None = None
+    masked: tuple[str, ...] = ()
+    coverage: Mapping[str, float | None] | None = None
+    names: Mapping[str, str]
+    drawn: Drawn | None = None
+    proof: Proof | None = None
+
+    # What the words of a guarantee ask of a decision: the question was fixed with the levels.
+    promised = "every level vector on the allow list, like every coarser one,"
+    fixed = "this question, its levels and its view of the users"
+    registered = False
+    universe = None
+
+    def shown(self, vector: Vector) -> dict[str, int]:
+        """Level of each component that is not withheld."""
+        pairs = zip(self.components, vector, strict=True)
+        return {component.name: level for component, level in pairs if level}
+
+    def vector(self, levels: Mapping[str, int]) -> Vector:
+        """Return the vector of some components at levels, and all others withheld.
+
+        Raises
+        ------
+        InputError
+            A component or a level that there is not.
+        """
+        names = [component.name for component in self.components]
+        for name, level in levels.items():
+            if name not in names:
+                raise UnknownNameError("component", name, names)
+            most = len(self.components[names.index(name)].levels)
+            if not 0 <= level <= most:
+                raise InputError(f"{name}: levels are 0 to {most}, got {level}")
+        return tuple(levels.get(name, 0) for name in names)
+
+    def check_same(self, **asked: object) -> None:
+        """Check that the decision answers what is asked, by members of the decision.
+
+        Raises
+        ------
+        InputError
+            It does not; the message names what differs.
+        """
+        differing = [name for name, now in asked.items() if getattr(self, name) != now]
+        if differing:
+            raise InputError(
+                f"resume: the decision file differs in {', '.join(differing)}",
+                hint="only the same question on the same data can be resumed",
+            )
+
+    def verdict(self, vector: Vector) -> Verdict:
+        """Verdict on showing the components at some levels; `unknown` after a search cut short."""
+        if any(is_below(vector, allowed) for allowed in self.allow):
+            return "allow"
+        if any(is_below(blocked, vector) for blocked in self.block):
+            return "block"
+        if self.complete or any(is_below(open_one, vector) for open_one in self.undecided):
+            return "undecided"
+        return "unknown"
+
+    def answer(
+        self, vector: Vector, judge: Callable[[Vector], Verdict] | None = None
+    ) -> dict[str, Any]:
+        """Return what a gate answers: the verdict, the listed vector that settles it, and why.
+
+        A vector that is unknown is asked of `judge`, where there is one.
+        """
+        verdict = self.verdict(vector)
+        settling = {
+            "allow": [each for each in self.allow if is_below(vector, each)],
+            "block": [each for each in self.block if is_below(each, vector)],
+            "undecided": [each for each in self.undecided if is_below(each, vector)],
+            "unknown": [],
+        }[verdict]
+        because = settling[0] if settling else vector
+        budget = f"{100 * self.policy.budget:.6g} %"
+        reason = {
+            "allow": "at most as fine as an allowed vector",
+            "block": f"at least as fine as a vector that exposes more than {budget} of the users",
+            "undecided": f"{self.users:,} users do not tell whether it exposes more than {budget}",
+            "unknown": "the search was stopped before it came to this vector",
+        }[verdict]
+        if verdict == "unknown" and judge is not None:
+            verdict, reason = judge(vector), "found out now"
+        return {"verdict": verdict, "because": self.shown(because), "reason": reason}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each listed vector with its verdict, the recommended one first."""
+        recommended = () if self.recommended is None else (self.recommended,)
+        listed = (
+            ("recommended", recommended),
+            *((word, getattr(self, word)) for word in ("allow", "block", "undecided")),
+        )
+        names = [component.name for component in self.components]
+        return [
+            {"verdict": word, **dict(zip(names, vector, strict=True))}
+            for word, vectors in listed
+            for vector in vectors
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the decision as the CLI prints it; vectors by the names of their components."""
+        content: dict[str, Any] = untyped(self)
+        for name in ("allow", "block", "undecided"):
+            content[name] = [self.shown(vector) for vector in getattr(self, name)]
+        content["recommended"] = None if self.recommended is None else self.shown(self.recommended)
+        for name in ("drawn", "coverage", "masked"):
+            if not content[name]:
+                del content[name]
+        content["policy"]["sample"] = self.policy.sample.to_json()
+        if self.policy.sample == PLAIN_DRAWS:
+            del content["policy"]["sample"]
+        for component, told in zip(self.components, content["components"], strict=True):
+            told["shows"] = [component.words(level) for level in range(len(component.levels) + 1)]
+        return content
+
+    @classmethod
+    def from_json(cls, content: Any) -> LevelDecision:
+        """Read what `to_json` gave; other members are passed over.
+
+        Raises
+        ------
+        InputError
+            Not a decision about levels: a member is missing, or of the wrong kind.
+        """
+        named = typed(content, _Listed, _NAME)
+        bare = typed(
+            content | dict.fromkeys(("allow", "block", "undecided"), ()) | {"recommended": None},
+            cls,
+            _NAME,
+        )
+        check_components(bare.components)
+        if named.proof is not None and len(named.proof) != 2:
+            raise InputError(f"not {_NAME}: `proof` lacks a side")
+        recommended = named.recommended
+        return replace(
+            bare,
+            allow=tuple(map(bare.vector, named.allow)),
+            block=tuple(map(bare.vector, named.block)),
+            undecided=tuple(map(bare.vector, named.undecided)),
+            recommended=None if recommended is None else bare.vector(recommended),
+        )
+
+
+_NAME = "a decision about levels"
+
+
+class _Listed(msgspec.Struct):
+    """Vectors and tests as they stand in a file."""
+
+    allow: tuple[dict[str, int], ...]
+    block: tuple[dict[str, int], ...]
+    undecided: tuple[dict[str, int], ...]
+    recommended: dict[str, int] | None
+    proof: dict[Literal["allow", "block"], ProofSide] | None = None
+
+
+def read_any_decision(path: Path) -> Decision | LevelDecision:
+    """Read a decision file, about sets or about levels; errors as of `decision.read_decision`."""
+    content = read_json(path, "no readable decision file:", hint=DECISION_HINT)
+    kind = LevelDecision if isinstance(content, dict) and "components" in content else Decision
+    try:
+        return kind.from_json(content)
+    except InputError as error:
+        raise InputError(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def read_level_decision(path: Path) -> LevelDecision:
+    """Read a decision file about levels; errors as of `decision.read_decision`."""
+    decision = read_any_decision(path)
+    if isinstance(decision, Decision):
+        raise InputError(f"{path}: decides sets, and not levels", hint="leave --levels away")
+    return decision

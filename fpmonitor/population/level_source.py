@@ -1,0 +1,112 @@
+"""How users group by what components show at any level vector."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+
+from fpmonitor.errors import UndecidableError
+from fpmonitor.population.levels import WITHHELD
+from fpmonitor.population.memory import CodeTable
+from fpmonitor.population.snapshot import check_values
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.population.levels import Component, Value, Vector
+    from fpmonitor.population.population import Population
+
+
+class LevelSource:
+    """Users, merged by their values, and how they group at any level vector.
+
+    Parameters
+    ----------
+    users
+        Whom the levels are shown of, with their values.
+    components
+        With APIs called as in their log.
+
+    Raises
+    ------
+    InputError
+        Values that are kept by their digest only.
+    UndecidableError
+        The rows are not in memory.
+
+    Attributes
+    ----------
+    users
+        Number of users.
+    table
+        A row for each of their values, a column for each level.
+    """
+
+    def __init__(self, users: Population, components: Sequence[Component]) -> None:
+        apis = [api for component in components for api in component.apis]
+        if not all(level.raw for component in components for level in component.levels):
+            check_values(users.snapshot, "--levels")
+        if users.selected is None and not users.snapshot.in_memory(len(apis)):
+            raise UndecidableError(
+                "levels: the users do not fit into memory", hint="ask of a window of fewer users"
+            )
+        shown = [_Shown.of(users, component) for component in components]
+        rows = CodeTable(
+            tuple(each.kinds for each in shown),
+            tuple(len(each.codes[0]) for each in shown),
+            np.ones(users.users, dtype=np.int64),
+        ).merged(range(len(shown)))
+        columns = [
+            (codes[kinds], int(codes.max()) + 1)
+            for each, kinds in zip(shown, rows.columns, strict=True)
+            for codes in each.codes
+        ]
+        self._levels = [len(each.codes) for each in shown]
+        shown_codes, sizes = zip(*columns, strict=True)
+        self.table = CodeTable(shown_codes, sizes, rows.weights)
+        self.users = users.users
+
+    def spectrum(self, vector: Vector) -> CountSpectrum:
+        """Count spectrum of what the components show at these levels."""
+        return CountSpectrum.from_counts(self.table.sizes(self.columns(vector)))
+
+    def columns(self, vector: Vector) -> list[int]:
+        """Columns of `table` that tell what the components show at these levels."""
+        ends = accumulate(self._levels)
+        return [end - level for end, level in zip(ends, vector, strict=True) if level != WITHHELD]
+
+
+class _Shown(NamedTuple):
+    """What a component shows.
+
+    `kinds` is the position of the values of each user among all there are; `codes` what each level,
+    from fine to coarse, makes of each kind: equal codes look alike.
+    """
+
+    kinds: NDArray[np.intp]
+    codes: list[NDArray[np.intp]]
+
+    @classmethod
+    def of(cls, users: Population, component: Component) -> Self:
+        kinds = np.zeros(users.users, dtype=np.intp)
+        values: list[tuple[Value, ...]] = [()]
+        for api in component.apis:
+            texts = users.values(api)
+            found, position = np.unique(users.column(api), return_inverse=True)
+            pairs, kinds = np.unique(kinds * len(found) + position, return_inverse=True)
+            told = [texts.get(code, code) for code in found.tolist()]
+            places = zip(*np.divmod(pairs, len(found)), strict=True)
+            values = [(*values[before], told[at]) for before, at in places]
+        codes, coarser = [], np.arange(len(values))
+        for level in component.levels:
+            shown = [level.shown(each) for each in values]
+            values = [*dict.fromkeys(shown)]
+            place = {each: code for code, each in enumerate(values)}
+            coarser = np.array([place[each] for each in shown], dtype=np.intp)[coarser]
+            codes.append(coarser)
+        return cls(kinds, codes)

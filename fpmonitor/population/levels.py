@@ -1,0 +1,334 @@
+"""Levels: how coarse the values of an API, or of a group of APIs, may be shown.
+
+A component is a chain of levels. Each level is made of what the next finer one shows, so that it
+can never tell more, whatever the values are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+from operator import le
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from fpmonitor.errors import InputError
+from fpmonitor.safe_files import read_toml, typed
+from fpmonitor.store.transforms import Transform, is_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+Vector = tuple[int, ...]
+WITHHELD = 0
+OTHER = "other"
+_BELOW = "below "
+_NUMBER = re.compile(r"-?[0-9]{1,21}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,2})?")
+_LARGEST, _FINEST = 21, 30  # digits before the point, and behind it
+_BEFORE = Fraction(1, 10 ** (_FINEST + 10))  # closer than any other number that is read
+_DIGITS = 100
+_MOST_LEVELS = 64
+REGEX_FLAGS = re.ASCII | re.DOTALL  # what JavaScript can do alike
+Value = str | int  # a value, or the code of what is none: absent, undefined, an error, a token
+_Step = Annotated[float, msgspec.Meta(ge=1e-9, lt=1e15)]
+_Edge = Annotated[float, msgspec.Meta(gt=-1e15, lt=1e15)]
+
+
+class LevelMap(
+    Transform, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """What a level shows of what the next finer one shows: the steps of a transform, then these.
+
+    A value that is not what a step needs, such as a text among numbers, shows as `other`, and so
+    does one too large to be kept.
+
+    Attributes
+    ----------
+    name
+        What people call the level.
+    raw
+        Shows all; alone.
+    step
+        Rounds a number down to a multiple of this; of a group, one for each API.
+    edges
+        Shows the largest of these that a number reaches; increasing.
+    top
+        Shows these values, and `other` for the rest.
+    regex
+        Shows what this finds first in a value. Classes such as digits are those of ASCII, and a dot
+        is any character.
+    sizes
+        Of two numbers: shows the largest of these pairs, by product, that fits into both.
+    """
+
+    name: str | None = None
+    raw: bool = False
+    step: _Step | tuple[_Step, ...] | None = None
+    edges: tuple[_Edge, ...] = ()
+    top: tuple[str, ...] = ()
+    regex: str | None = None
+    sizes: tuple[tuple[_Step, _Step], ...] = ()
+
+    def __post_init__(self) -> None:
+        steps = self._steps()
+        if not steps or (self.raw and len(steps) > 1):
+            raise ValueError("a level is `raw = true`, or steps without it")
+        if any(_number(repr(edge)) is None for edge in self.edges):
+            raise ValueError("an edge has too many digits")
+        if any(high <= low for low, high in pairwise(self.edges)):
+            raise ValueError("edges must increase")
+        if self.regex is not None:
+            try:
+                re.compile(self.regex, REGEX_FLAGS)
+            except re.error as error:
+                raise ValueError(f"regex does not compile: {error}") from error
+
+    def check(self, apis: int) -> None:
+        """Refuse a map that does not fit a group of so many APIs, with a ValueError."""
+        if isinstance(self.step, tuple) and len(self.step) != apis:
+            raise ValueError(f"step has {len(self.step)} numbers for {apis} APIs")
+        if self.sizes and apis != 2:
+            raise ValueError(f"sizes are of two APIs, not of {apis}")
+
+    def _steps(self) -> dict[str, Any]:
+        given = msgspec.structs.asdict(self).items()
+        return {
+            word: value
+            for word, value in given
+            if word != "name" and value not in (False, 0, None, ())
+        }
+
+    @property
+    def words(self) -> str:
+        """The map in few words."""
+        return self.name or ", ".join(
+            word if value is True else f"{word} {_listed(value)}"
+            for word, value in self._steps().items()
+        )
+
+    def shown(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Show the values of a group of APIs; what is no value stays what it is."""
+        if self.raw:
+            return values
+        coarser = tuple(
+            value if isinstance(value, int) else self._coarser(value, place)
+            for place, value in enumerate(values)
+        )
+        return self._fitting(coarser) if self.sizes else coarser
+
+    def _coarser(self, text: str, place: int) -> str:
+        if is_digest(text):
+            return OTHER
+        text = self(text)
+        if self.step is not None:
+            step = self.step[place] if isinstance(self.step, tuple) else self.step
+            text = _rounded_down(text, step)
+        if self.edges:
+            text = _edge_of(text, self.edges)
+        if self.regex is not None:
+            found = re.search(self.regex, text, REGEX_FLAGS)
+            text = OTHER if found is None else found[0]
+        return text if not self.top or text in self.top else OTHER
+
+    def _fitting(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        if any(isinstance(value, int) for value in values):
+            return values
+        wide, high = (_number(str(value)) for value in values)
+        if wide is None or high is None:
+            return OTHER, OTHER
+        fits = [
+            size for size in self.sizes if exactly(size[0]) <= wide and exactly(size[1]) <= high
+        ]
+        if not fits:
+            return OTHER, OTHER
+        # Of equal areas the wider one.
+        largest = max(fits, key=lambda size: (exactly(size[0]) * exactly(size[1]), size))
+        return number_text(largest[0]), number_text(largest[1])
+
+
+def _listed(value: Any) -> str:
+    """Write the argument of a step; what is longer than a line by its number."""
+    if not isinstance(value, tuple):
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    if value and isinstance(value[0], tuple):
+        return f"({len(value):,})"
+    few = [f"{entry:g}" if isinstance(entry, float) else str(entry) for entry in value[:6]]
+    return "/".join(few) + (f"/... ({len(value):,})" if len(value) > len(few) else "")
+
+
+def exactly(number: float) -> Fraction:
+    """Return the decimal number that was written."""
+    return Fraction(repr(number))
+
+
+def number_text(number: float) -> str:
+    """Write a number without an exponent."""
+    return f"{Decimal(repr(number)).normalize() + 0:f}"
+
+
+def _number(text: str) -> Fraction | None:
+    """Read a number; what is `below` one is just below it; null for what is none."""
+    below = text.startswith(_BELOW)
+    digits = text.removeprefix(_BELOW)
+    if not _NUMBER.fullmatch(digits):
+        return None
+    number = Decimal(digits)
+    exponent = number.as_tuple().exponent
+    if number.adjusted() >= _LARGEST or not isinstance(exponent, int) or exponent < -_FINEST:
+        return None
+    return Fraction(number) - (_BEFORE if below else 0)
+
+
+def _rounded_down(text: str, step: float) -> str:
+    number = _number(text)
+    if number is None:
+        return OTHER
+    with localcontext(prec=_DIGITS):
+        return f"{(number // exactly(step) * Decimal(repr(step)) + 0).normalize():f}"
+
+
+def _edge_of(text: str, edges: Sequence[float]) -> str:
+    number = _number(text)
+    if number is None:
+        return OTHER
+    reached = [edge for edge in edges if exactly(edge) <= number]
+    return number_text(reached[-1]) if reached else f"{_BELOW}{number_text(edges[0])}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """An API, or a group of APIs, and its levels.
+
+    Levels are numbered: 0 is withheld, and the last one is the finest.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    apis
+        Its APIs, shown at one level together.
+    levels
+        Maps from fine to coarse, each of what the one before it shows.
+    utility
+        Of each level from withheld to the finest: not negative, none smaller than the one before.
+    least, most
+        The coarsest and the finest level that may be chosen.
+
+    Raises
+    ------
+    ValueError
+        Some of these do not fit together; the message says which.
+    """
+
+    name: str
+    apis: tuple[str, ...]
+    levels: tuple[LevelMap, ...]
+    utility: tuple[float, ...]
+    least: int
+    most: int
+
+    def __post_init__(self) -> None:
+        if not self.apis or len({*self.apis}) != len(self.apis):
+            raise ValueError("name its APIs, each once")
+        finest = len(self.levels)
+        if not 1 <= finest <= _MOST_LEVELS:
+            raise ValueError(f"needs 1 to {_MOST_LEVELS} levels, besides withheld")
+        for level in self.levels:
+            level.check(len(self.apis))
+        if not 0 <= self.least <= self.most <= finest:
+            raise ValueError(f"least and most must lie between 0 and {finest}, in this order")
+        if len(self.utility) != finest + 1:
+            raise ValueError(f"utility needs {finest + 1} numbers, the first for withheld")
+        falls = any(not low <= high < 1e15 for low, high in pairwise(self.utility))
+        if self.utility[0] < 0 or falls:
+            raise ValueError("utilities must not be negative, nor fall from coarse to fine")
+
+    def maps(self, level: int) -> tuple[LevelMap, ...]:
+        """Return the maps of a level above withheld, in the order in which they are taken."""
+        return self.levels[: len(self.levels) - level + 1]
+
+    def shown(self, level: int, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Show values of its APIs at a level above withheld."""
+        for each in self.maps(level):
+            values = each.shown(values)
+        return values
+
+    def words(self, level: int) -> str:
+        """Say what a level shows."""
+        return "withheld" if level == WITHHELD else self.levels[-level].words
+
+
+class _ComponentFile(msgspec.Struct, forbid_unknown_fields=True):
+    apis: tuple[str, ...]
+    levels: tuple[LevelMap, ...]
+    name: str | None = None
+    utility: tuple[float, ...] | None = None
+    least: int = 0
+    most: int | None = None
+
+    def component(self) -> Component:
+        """Return what is declared, with what was left open; a ValueError says what is wrong."""
+        finest = len(self.levels)
+        evenly = tuple(level / max(finest, 1) for level in range(finest + 1))
+        return Component(
+            name=self.name or " + ".join(self.apis),
+            apis=self.apis,
+            levels=self.levels,
+            utility=evenly if self.utility is None else self.utility,
+            least=self.least,
+            most=finest if self.most is None else self.most,
+        )
+
+
+class _LevelsFile(msgspec.Struct, forbid_unknown_fields=True):
+    component: tuple[_ComponentFile, ...]
+
+
+def read_levels(path: Path) -> tuple[Component, ...]:
+    """Read the components of a TOML file: docs/levels.md.
+
+    Raises
+    ------
+    InputError
+        Not readable, not TOML, or a component that cannot be; the message names it.
+    """
+    hint = '[[component]] with apis = ["..."] and levels = [{raw = true}, {step = 50}], fine first'
+    kind = f"levels: {path}"
+    content = typed(read_toml(path, "levels", hint=hint), _LevelsFile, kind, hint=hint)
+    components = []
+    for number, declared in enumerate(content.component, start=1):
+        try:
+            components.append(declared.component())
+        except ValueError as error:
+            raise InputError(f"{kind}: component {declared.name or number}: {error}") from error
+    check_components(components)
+    return tuple(components)
+
+
+def check_components(components: Sequence[Component]) -> None:
+    """Refuse components that cannot stand beside each other.
+
+    Raises
+    ------
+    InputError
+        A name or an API that stands twice, or nothing to choose.
+    """
+    for kind, names in (
+        ("component", [component.name for component in components]),
+        ("API", [api for component in components for api in component.apis]),
+    ):
+        twice = sorted(name for name in {*names} if names.count(name) > 1)
+        if twice:
+            raise InputError(f"levels: {kind} {twice[0]!r} is named twice")
+    if all(component.least == component.most for component in components):
+        raise InputError("levels: there is nothing to choose", hint="least and most are equal")
+
+
+def is_below(vector: Vector, other: Vector) -> bool:
+    """Whether no component of a vector is finer than in another."""
+    return all(map(le, vector, other))

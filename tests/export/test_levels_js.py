@@ -1,0 +1,147 @@
+"""The JavaScript that shows values at levels shows what fpmonitor counted as shown."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.decide.level_decision import LevelDecision
+from fpmonitor.errors import InputError
+from fpmonitor.export.levels_js import write
+from fpmonitor.policy import Policy
+from fpmonitor.population.levels import Component, LevelMap
+from fpmonitor.store.ingest import LARGE_VALUE_BYTES
+from tests.stored import stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NODE = shutil.which("node")
+SCRIPT = """
+import { readFileSync } from "node:fs";
+import { show, check } from "./levels.mjs";
+const asked = JSON.parse(readFileSync("asked.json"));
+console.log(JSON.stringify([check(), asked.map(([name, values]) => show(name, values))]));
+"""
+MAPS: dict[str, tuple[LevelMap, ...]] = {
+    "steps": (LevelMap(raw=True), LevelMap(step=(0.1, 50.0))),
+    "steps of steps": (LevelMap(step=0.25), LevelMap(step=7.0)),
+    "edges": (LevelMap(edges=(-1.0, 0.25, 1.0, 4.0, 1e16)), LevelMap(edges=(0.5, 4.0))),
+    "sizes": (LevelMap(sizes=((400, 300), (300, 400), (1000, 10), (0.5, 2000))),),
+    "words": (
+        LevelMap(major=True, lower=True, regex=r"^[a-z]+ ?[0-9.]*"),
+        LevelMap(top=("a 1", "")),
+    ),
+    "withheld": (LevelMap(raw=True),),
+}
+
+
+def decided(maps: dict[str, tuple[LevelMap, ...]], *, level: int | None = None) -> LevelDecision:
+    components = tuple(
+        Component(
+            name=name,
+            apis=(f"{name} 1", f"{name} 2"),
+            levels=levels,
+            utility=tuple(map(float, range(len(levels) + 1))),
+            least=0,
+            most=len(levels),
+        )
+        for name, levels in maps.items()
+    )
+    members: dict[str, Any] = dict.fromkeys(("allow", "block", "undecided"), ())
+    policy = Policy(k=10, population=1000, budget=0.1, delta=0.05, candidates=("a",))
+    return LevelDecision(
+        components=components,
+        policy=policy,
+        setting="population",
+        missing="value",
+        users=1000,
+        digest="",
+        guarantee="",
+        recommended=tuple(0 if name == "withheld" else level or 1 for name in maps),
+        utility=0.0,
+        utility_bound=0.0,
+        complete=True,
+        evaluated=1,
+        seconds=0.0,
+        names={},
+        **members,
+    )
+
+
+def random_text(rng: random.Random) -> str:
+    number = f"{rng.uniform(-20, 3000):.{rng.randrange(9)}f}"
+    odd = "1e400 1e-31 -0 0.0 00012 1e20 1e21 12e-3 NaN 1,5 0x10 999999999999999999999 -1e-9"
+    words = ["a 1.2.3", "A 1_5", "", "other", "below 4", "below -3.5", "Ä 1.2", "b"]
+    words += ["ä" * (LARGE_VALUE_BYTES // 2), "ä" * (LARGE_VALUE_BYTES // 2) + "a"]
+    return rng.choice([number, number, rng.choice(odd.split()), rng.choice(words)])
+
+
+def kept(text: str) -> str:
+    """Value as ingest keeps it."""
+    return f"sha256:{'0' * 32}:{len(text)}" if len(text.encode()) > LARGE_VALUE_BYTES else text
+
+
+@pytest.mark.node
+@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
+def test_javascript_and_python_show_alike(tmp_path: Path) -> None:
+    decision, rng = decided(MAPS), random.Random(0)
+    for level in (1, 2):
+        decision = decided({n: m for n, m in MAPS.items() if len(m) >= level}, level=level)
+        (tmp_path / "levels.mjs").write_text(write(decision), encoding="utf-8")
+        asked = [
+            (component, (random_text(rng), random_text(rng)))
+            for component in decision.components
+            for _ in range(1500)
+        ]
+        named = [[component.name, values] for component, values in asked]
+        (tmp_path / "asked.json").write_text(json.dumps(named), encoding="utf-8")
+        (tmp_path / "script.mjs").write_text(SCRIPT, encoding="utf-8")
+        ran = subprocess.run(
+            [str(NODE), "script.mjs"], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        failures, shown = json.loads(ran.stdout)
+        assert not failures
+        for (component, values), seen in zip(asked, shown, strict=True):
+            raw = all(each.raw for each in component.maps(level))
+            told = component.shown(level, values if raw else tuple(map(kept, values)))
+            expected = [None, None] if component.name == "withheld" else [*told]
+            assert seen == expected, (component.name, values)
+
+
+@pytest.mark.parametrize(
+    "level",
+    [
+        LevelMap(sort=True),
+        LevelMap(regex=r"a\s"),
+        LevelMap(regex="a$"),
+        LevelMap(regex="(?i:a)"),
+        LevelMap(regex="(?P<x>a)"),
+        LevelMap(regex="a{x"),
+    ],
+)
+def test_what_javascript_does_otherwise_is_refused(level: LevelMap) -> None:
+    with pytest.raises(InputError, match="JavaScript does not show the same"):
+        write(decided({"one": (level,)}))
+
+
+def test_a_decision_about_levels_is_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = stored(tmp_path, ({"Screen.width": 100 + i % 9} for i in range(2000)))
+    (tmp_path / "levels.toml").write_text(
+        "[[component]]\napis = ['Screen.width']\nlevels = [{raw = true}, {step = 50}]\n"
+    )
+    listed = str(tmp_path / "levels.json")
+    levels = ["decide", "--levels", str(tmp_path / "levels.toml"), "--budget", "0.1", "-q"]
+    assert run([*levels, "--db", db, "-o", listed]) == 0
+    assert run(["export", listed, "--to", "levels-js", "-o", str(tmp_path / "levels.mjs")]) == 0
+    assert '"apis": ["Screen.width"], "maps": []' in (tmp_path / "levels.mjs").read_text()
+    assert run(["export", listed, "--to", "brave"]) == 2
+    assert "--to levels-js" in capsys.readouterr().err
