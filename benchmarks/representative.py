@@ -2,6 +2,10 @@
 
     python benchmarks/representative.py bias [--runs 1000]    # simulated, with and without --bias
     python benchmarks/representative.py strata [--runs 1000]  # the same for --strata
+    python benchmarks/representative.py fakes [--runs 1000]   # prices and simulated --fake-share
+    python benchmarks/representative.py together [--runs 1000]  # several assumptions at once
+    python benchmarks/representative.py one_population [--runs 1000]  # the same, with --realised
+    python benchmarks/representative.py clusters [--runs 1000]  # several ids of exposed users
     python benchmarks/representative.py prices                # certified shares by the bias
     python benchmarks/representative.py drawn                 # users drawn by shares
     python benchmarks/representative.py browsers TABLE.parquet ... [--runs 20]
@@ -24,22 +28,30 @@ from certificate import mean_score, reference_law
 from fpmonitor.decide.deciding import decide
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
 from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.strata import draw_by_shares
-from fpmonitor.policy import Policy, SampleModel, Strata
+from fpmonitor.policy import PLAIN_DRAWS, Policy, SampleModel, Strata
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import CountSpectrum
 
 K, BUDGET, DELTA = 10, 0.05, 0.05
 USERS = 5000
 COMMON, RARE = 20, 200_000
+BUDGETS = (0.02, 0.05, 0.1, 0.2, 0.3)  # for real browsers
 PHONES = 0.05  # of the population; 0.4 of the sample
 
 
-def allow(users: int, bias: float = 1.0):
-    """Test of one set that was fixed beforehand, for a population as large as the sample."""
-    question = {"k": K, "population": USERS, "budget": BUDGET, "delta": DELTA, "universe": 1}
-    departure = SampleModel(bias=bias).departure
-    return decision_criteria(users=users, departure=departure, **question).allow
+def allow(users: int, sample: SampleModel = PLAIN_DRAWS, *, realised: bool = False):
+    """Test of one set that was fixed beforehand, for a population of 5,000 or for its average."""
+    question = {"k": K, "population": USERS, "budget": BUDGET, "delta": DELTA}
+    allowing = None
+    if realised:
+        average = average_budget(**question | {"delta": DELTA / 2}, candidates=1)
+        allowing = (average.exposure, DELTA / 2)
+    departure = sample.departure
+    return decision_criteria(
+        users=users, departure=departure, allowing=allowing, universe=1, **question
+    ).allow
 
 
 def spectrum_of(values: np.ndarray) -> CountSpectrum:
@@ -47,14 +59,16 @@ def spectrum_of(values: np.ndarray) -> CountSpectrum:
     return CountSpectrum.from_counts(np.unique(values, return_counts=True)[1])
 
 
-def biased_laws(multiple: float | None, bias: float, way: str) -> tuple[np.ndarray, np.ndarray]:
+def biased_laws(
+    multiple: float | None, bias: float, way: str, excess: float = 1.001
+) -> tuple[np.ndarray, np.ndarray]:
     """Law of a population just above the budget, and of a sample that hides or enlarges it.
 
     Exposed users have values of `multiple` of k/n, or none that two of them share.
     """
     p = 1.005 * BUDGET / RARE if multiple is None else multiple * K / USERS
     exposed = float(exposure_probability(p, k=K, population=USERS))
-    values = int(np.ceil(1.001 * BUDGET / exposed / p))
+    values = int(np.ceil(excess * BUDGET / exposed / p))
     there = np.append(np.full(values, p), 1 - values * p)
     if there[-1] <= 0:
         raise ValueError("the values take all users")
@@ -77,7 +91,7 @@ def simulate_bias(runs: int, rng: np.random.Generator) -> None:
             continue
         shares = np.append(here / there, there / here)
         inside = shares.max() <= bias * (1 + 1e-9)
-        tests = allow(USERS), allow(USERS, bias)
+        tests = allow(USERS), allow(USERS, SampleModel(bias=bias))
         found = np.zeros(2)
         for _ in range(runs):
             spectrum = CountSpectrum.from_counts(rng.multinomial(USERS, here))
@@ -115,13 +129,186 @@ def simulate_strata(runs: int, rng: np.random.Generator) -> None:
             found += [
                 allow(USERS).holds(spectrum_of(values), 1),
                 allow(len(kept)).holds(drawn, 1),
-                allow(len(kept), bias).holds(drawn, 1),
+                allow(len(kept), SampleModel(bias=bias)).holds(drawn, 1),
             ]
         plain, by_shares, both = found / runs
         print(
             f"| {observed:.0%} / {1 - observed:.0%} | {share:.0%} / {1 - share:.0%} | {bias} "
             f"| {plain:.1%} | {by_shares:.1%} | {both:.1%} |"
         )
+
+
+def with_fakes(counts: np.ndarray, weights: np.ndarray, fakes: int) -> np.ndarray:
+    """Counts with rows added one by one where the score of a group falls most by one more."""
+    scores = np.arange(weights.size) * weights
+    falls = np.append(scores[:-1] - scores[1:], 0.0)
+    falls[0] = -np.inf
+    counts = counts.copy()
+    for _ in range(fakes):
+        counts[np.argmax(falls[np.minimum(counts, falls.size - 1)])] += 1
+    return counts
+
+
+def fakes(runs: int, rng: np.random.Generator) -> None:
+    """Certified shares by the share of rows that are no users, and sets that they hide."""
+    shares = (0.0001, 0.001, 0.005, 0.01, 0.02, 0.05)
+    print("| m | n | k | none |", " | ".join(f"{share:.2%}" for share in shares), "|")
+    for users, population, k in ((10**5, 10**5, 10), (10**6, 10**5, 10), (10**5, 10**6, 50)):
+        means, exposure = reference_law(users, k, population)
+        found = []
+        for share in (0.0, *shares):
+            test = decision_criteria(
+                users=users,
+                k=k,
+                population=population,
+                budget=BUDGET,
+                delta=DELTA,
+                universe=1,
+                departure=SampleModel(fake_share=share).departure,
+            ).allow
+            reached = float(test.limits[1]) / users * exposure / mean_score(test.weights, means)
+            found.append(f"{max(reached, 0) / BUDGET:.1%}")
+        print(f"| {users:,} | {population:,} | {k} |", " | ".join(found), "|", flush=True)
+    print("| values | rows added | plain allows | with --fake-share |\n|---|---|---|---|")
+    for multiple, added in itertools.product((0.6, 0.8, 1.0), (50, 100, 250)):
+        law, _ = biased_laws(multiple, 1.0, "hidden")
+        sample = SampleModel(fake_share=added / (USERS + added) + 1e-6)
+        tests = allow(USERS + added), allow(USERS + added, sample)
+        allowed = np.zeros(2)
+        for _ in range(runs):
+            users = rng.multinomial(USERS, law)
+            allowed += [
+                test.holds(CountSpectrum.from_counts(with_fakes(users, test.weights, added)), 1)
+                for test in tests
+            ]
+        plain, robust = allowed / runs
+        print(f"| {multiple} k/n | {added} of {USERS + added} | {plain:.1%} | {robust:.1%} |")
+
+
+def together(runs: int, rng: np.random.Generator) -> None:
+    """Several ways at once in which a sample hides that a set is above the budget."""
+    print("| what hides it | plain allows | with all that is assumed |\n|---|---|---|")
+    added, absent = 50, 0.3
+    for bias, multiple in ((1.5, None), (1.25, 0.8)):
+        fake = SampleModel(bias=bias, fake_share=added / (USERS + added) + 1e-6)
+        _, here = biased_laws(multiple, bias, "hidden" if multiple is None else "enlarged")
+        tests = allow(USERS + added), allow(USERS + added, fake)
+        found = np.zeros(2)
+        for _ in range(runs):
+            users = rng.multinomial(USERS, here)
+            found += [
+                test.holds(CountSpectrum.from_counts(with_fakes(users, test.weights, added)), 1)
+                for test in tests
+            ]
+        named = "rare values" if multiple is None else f"values at {multiple} k/n"
+        print(f"| bias {bias} and {added} rows added, {named} |", *_shares(found / runs))
+    # a stratum of common values, one of rare ones of which some are hidden, one never observed
+    unseen, common, exposed = 0.01, 0.2, 1.005 * BUDGET
+    for limits in (False, True):
+        share = (common, 1 - common - unseen, unseen)
+        known = {"a": share[0], "b": share[1], "c": share[2]}
+        if limits:
+            known |= {"a": (0.9 * share[0], 1.1 * share[0]), "b": (0.97 * share[1], 0.99)}
+        strata = Strata(by="", shares=known, left_out=("c",))
+        rare = (exposed - unseen) / share[1] / bias  # of the observed users of the second stratum
+        sizes = np.array([round(0.8 * USERS), round(0.2 * USERS)])
+        where, drawn = np.repeat([0, 1], sizes), np.array(list(strata.drawn().values()))
+        laws = (
+            np.append(np.full(COMMON, 1 / COMMON), np.zeros(RARE)),
+            np.append(np.full(COMMON, (1 - rare) / COMMON), np.full(RARE, rare / RARE)),
+        )
+        found = np.zeros(2)
+        for _ in range(runs):
+            values = np.concatenate(
+                [rng.choice(COMMON + RARE, m, p=law) for m, law in zip(sizes, laws, strict=True)]
+            )
+            lost = (values >= COMMON) & (rng.random(values.size) < absent)
+            told = np.where(lost, -1, values)
+            alone = np.where(lost, COMMON + RARE + np.arange(values.size), values)
+            kept, _ = draw_by_shares(where, drawn, rng)
+            found += [
+                allow(USERS).holds(spectrum_of(told), 1),
+                allow(len(kept), SampleModel(bias=bias, strata=strata)).holds(
+                    spectrum_of(alone[kept]), 1
+                ),
+            ]
+        print(
+            "| strata"
+            + " within limits" * limits
+            + f", one of them unseen, bias {bias} within, exposed values absent |",
+            *_shares(found / runs),
+        )
+
+
+def one_population(runs: int, rng: np.random.Generator) -> None:
+    """How often a set is allowed and more of one population are exposed than the budget."""
+    print("| what hides it | plain | with all that is assumed |\n|---|---|---|")
+    added, absent, unseen, common = 250, 0.3, 0.01, 0.2
+    for bias in (1.0, 1.25):
+        sample = SampleModel(bias=bias, fake_share=added / (USERS + added) + 1e-6)
+        there, here = biased_laws(0.8, bias, "enlarged", 1.15)
+        tests = allow(USERS + added), allow(USERS + added, sample, realised=True)
+        found = np.zeros(2)
+        for _ in range(runs):
+            users = rng.multinomial(USERS, here)
+            above = exposed_in(rng.multinomial(USERS, there)) > BUDGET
+            found += [
+                above
+                and test.holds(CountSpectrum.from_counts(with_fakes(users, test.weights, added)), 1)
+                for test in tests
+            ]
+        print(
+            f"| bias {bias:g} and {added} rows added, values at 0.8 k/n |", *_shares(found / runs)
+        )
+    bias, exposed = 1.25, 1.2 * BUDGET
+    strata = Strata(
+        by="", shares={"a": common, "b": 1 - common - unseen, "c": unseen}, left_out=("c",)
+    )
+    rare = (exposed - unseen) / (1 - common - unseen) / bias
+    sizes = np.array([round(0.8 * USERS), round(0.2 * USERS)])
+    where, drawn = np.repeat([0, 1], sizes), np.array(list(strata.drawn().values()))
+    law = np.append(np.full(COMMON, (1 - rare) / COMMON), np.full(RARE, rare / RARE))
+    there = np.append(np.full(COMMON, (1 - exposed) / COMMON), np.full(RARE, exposed / RARE))
+    found = np.zeros(2)
+    for _ in range(runs):
+        values = np.concatenate(
+            [rng.choice(COMMON, sizes[0]), rng.choice(law.size, sizes[1], p=law)]
+        )
+        lost = (values >= COMMON) & (rng.random(values.size) < absent)
+        alone = np.where(lost, law.size + np.arange(values.size), values)
+        kept, _ = draw_by_shares(where, drawn, rng)
+        sample = SampleModel(bias=bias, strata=strata)
+        if exposed_in(rng.multinomial(USERS, there)) > BUDGET:
+            found += [
+                allow(USERS).holds(spectrum_of(np.where(lost, -1, values)), 1),
+                allow(len(kept), sample, realised=True).holds(spectrum_of(alone[kept]), 1),
+            ]
+    print("| strata, one unseen, bias 1.25 within, exposed values absent |", *_shares(found / runs))
+
+
+def exposed_in(counts: np.ndarray) -> float:
+    """Share of the users of one population in groups of fewer than k."""
+    return counts[counts < K].sum() / counts.sum()
+
+
+def clusters(runs: int, rng: np.random.Generator) -> None:
+    """Exposed users with several ids, as they come and one of each."""
+    print("| ids of an exposed user | plain allows | one of each |\n|---|---|---|")
+    law, _ = biased_laws(0.8, 1.0, "hidden")
+    for ids in (2, 3, 5):
+        found = np.zeros(2)
+        for _ in range(runs):
+            persons = rng.choice(law.size, USERS, p=law)
+            rows = np.repeat(persons, np.where(persons < law.size - 1, ids, 1))
+            found += [
+                allow(len(rows)).holds(spectrum_of(rows), 1),
+                allow(USERS).holds(spectrum_of(persons), 1),
+            ]
+        print(f"| {ids} |", *_shares(found / runs))
+
+
+def _shares(found: np.ndarray) -> tuple[str, ...]:
+    return tuple(f"{share:.1%} |" for share in found)
 
 
 def prices() -> None:
@@ -192,7 +379,6 @@ def browsers(table: Path, runs: int, rng: np.random.Generator) -> None:
     names = sorted(sorted(codes, key=lambda name: -int(codes[name].max()))[:8])
     shares = np.array([PHONES, 1 - PHONES])
     weight = np.where(phone, PHONES / phone.sum(), (1 - PHONES) / (~phone).sum())
-    policy = Policy(k=K, population=USERS, budget=BUDGET, delta=DELTA, candidates=tuple(names))
 
     def truth(apis: tuple[str, ...]) -> float:
         """Exposure of a set in a population with these shares."""
@@ -200,7 +386,7 @@ def browsers(table: Path, runs: int, rng: np.random.Generator) -> None:
         _, value = np.unique(tuples, axis=0, return_inverse=True)
         return statistical_exposure(np.bincount(value, weight), k=K, population=USERS)
 
-    wrong, allowed = np.zeros(2, dtype=int), np.zeros(2, dtype=int)
+    wrong, allowed = np.zeros((len(BUDGETS), 2), dtype=int), np.zeros((len(BUDGETS), 2), dtype=int)
     for _ in range(runs):
         sizes = (2 * USERS, 3 * USERS)  # 40 of 100 are phones
         users = np.concatenate(
@@ -212,37 +398,49 @@ def browsers(table: Path, runs: int, rng: np.random.Generator) -> None:
         kept, _ = draw_by_shares(np.repeat([0, 1], sizes), shares, rng)
         for place, rows in enumerate((users, users[kept])):
             source = MemorySource(names, [codes[name][rows] for name in names])
-            listed = decide(source, policy, seal="").allow
-            above = [truth(apis) > BUDGET for apis in listed]
-            wrong[place] += any(above)
-            allowed[place] += len(listed)
-    print(
-        f"| {table.name} | {phone.mean():.0%} | {wrong[0]} of {runs} | {wrong[1]} of {runs} "
-        f"| {allowed[0] / runs:.1f} | {allowed[1] / runs:.1f} |",
-        flush=True,
-    )
+            for row, budget in enumerate(BUDGETS):
+                policy = Policy(
+                    k=K, population=USERS, budget=budget, delta=DELTA, candidates=tuple(names)
+                )
+                listed = decide(source, policy, seal="").allow
+                wrong[row, place] += any(truth(apis) > budget for apis in listed)
+                allowed[row, place] += len(listed)
+    for budget, mistaken, sets in zip(BUDGETS, wrong, allowed / runs, strict=True):
+        print(
+            f"| {table.name} | {budget:.0%} | {mistaken[0]} of {runs} | {mistaken[1]} of {runs} "
+            f"| {sets[0]:.1f} | {sets[1]:.1f} |",
+            flush=True,
+        )
 
 
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["bias", "strata", "prices", "drawn", "browsers"])
+    made = {
+        "bias": simulate_bias,
+        "strata": simulate_strata,
+        "fakes": fakes,
+        "together": together,
+        "one_population": one_population,
+        "clusters": clusters,
+        "drawn": drawn,
+    }
+    parser.add_argument("what", choices=[*made, "prices", "browsers"])
     parser.add_argument("tables", nargs="*", type=Path)
     parser.add_argument("--runs", type=int, default=100)
     asked = parser.parse_args()
     rng = np.random.default_rng(7)
-    if asked.what == "prices":
+    if asked.what in made:
+        made[asked.what](asked.runs, rng)
+    elif asked.what == "prices":
         prices()
-    elif asked.what == "browsers":
+    else:
         print(
-            "| table | phones | wrong: as observed | wrong: by shares | sets allowed | by shares |"
+            "| table | budget | wrong: as observed | wrong: by shares | sets allowed | by shares |"
         )
         print("|---|---|---|---|---|---|")
         for table in asked.tables:
             browsers(table, asked.runs, rng)
-    else:
-        made = {"bias": simulate_bias, "strata": simulate_strata, "drawn": drawn}
-        made[asked.what](asked.runs, rng)
 
 
 if __name__ == "__main__":

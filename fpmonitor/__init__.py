@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.logs import ColumnMap, Frame, LazyFrame
     from fpmonitor.monitor import Monitor, RejectedRecord
-    from fpmonitor.policy import Departure, Policy, SampleModel
+    from fpmonitor.policy import Departure, Drawn, Policy, SampleModel
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
     from fpmonitor.population.population import Population
-    from fpmonitor.population.sample import Drawn
     from fpmonitor.population.views import View
     from fpmonitor.population.windows import Windows
     from fpmonitor.question import Question
@@ -115,10 +114,9 @@ _HOMES = {
     "export.coverage": ("Coverage",),
     "logs": ("ColumnMap", "Frame", "LazyFrame"),
     "monitor": ("Monitor", "RejectedRecord"),
-    "policy": ("Departure", "Policy", "SampleModel"),
+    "policy": ("Departure", "Drawn", "Policy", "SampleModel"),
     "population.exposure_index": ("ExposureIndex", "IndexedExposure"),
     "population.population": ("Population",),
-    "population.sample": ("Drawn",),
     "population.views": ("View",),
     "population.windows": ("Windows",),
     "question": ("Question",),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple, Self
 
 from fpmonitor.errors import PolicyError, UnknownNameError
 
 MAX_POPULATION = 10**10
 MAX_K = 10**6
 MAX_BIAS = 100
+MIN_FAKES, MAX_FAKES = 1e-6, 0.5
 _ROUNDED_SHARES = 1e-6
 _ROUNDED = 1e-9  # relative: what tests reckon with is a little more than what is said
 
@@ -176,10 +177,13 @@ class Departure(NamedTuple):
         in the population, without those who were not observed.
     unobserved
         Share of the population of whom nobody is observed.
+    fakes
+        Share of the observed rows that are no users, at most.
     """
 
     factors: Factors = AS_OBSERVED
     unobserved: float = 0.0
+    fakes: float = 0.0
 
 
 NO_DEPARTURE = Departure()
@@ -196,15 +200,23 @@ class SampleModel:
         those observed, in [1, 100]; within each stratum where there are some.
     strata
         What shares of the population are known; null: none, and those observed count as they come.
+    fake_share
+        Share of those observed that are no users but were added by somebody who may know all
+        values, at most; 0 or in [0.000001, 0.5].
+    cluster
+        Column that tells which of those observed came together, such as a household: one of each
+        counts. Null: they came one by one.
 
     Raises
     ------
     PolicyError
-        A number is out of its range.
+        A number is out of its range, or strata or clusters go with added users.
     """
 
     bias: float = 1.0
     strata: Strata | None = None
+    fake_share: float = 0.0
+    cluster: str | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.bias <= MAX_BIAS:
@@ -214,19 +226,72 @@ class SampleModel:
                 hint="it is a factor: 1.25 if shares may be up to a quarter higher or a fifth "
                 "lower than observed",
             )
+        if self.fake_share and not MIN_FAKES <= self.fake_share <= MAX_FAKES:
+            raise PolicyError(
+                "fake_share",
+                f"must be 0 or lie between {MIN_FAKES:f} and {MAX_FAKES}, got {self.fake_share}",
+                hint="it is a share: 0.01 if one in a hundred may be no user",
+            )
+        if self.fake_share and self.strata is not None:
+            raise PolicyError(
+                "fake_share",
+                "nothing is proved of strata: who adds users decides who is drawn",
+                hint="leave --strata or --fake-share away",
+            )
+        if self.fake_share and self.cluster is not None:
+            raise PolicyError(
+                "fake_share",
+                "nothing is proved of clusters: who adds a row to one may take its user's place",
+                hint="leave --cluster or --fake-share away",
+            )
+
+    @property
+    def looked_at_once(self) -> bool:
+        """Whether what is said holds for one look only, and not for all while users come in."""
+        return self.strata is not None or self.cluster is not None or self.fake_share > 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the bias, and what else there is."""
+        content = {name: value for name, value in asdict(self).items() if value}
+        if self.strata is not None and not self.strata.left_out:
+            del content["strata"]["left_out"]
+        return content
 
     @property
     def departure(self) -> Departure:
         """What tests reckon with."""
         departure = NO_DEPARTURE if self.strata is None else self.strata.departure()
         if departure == NO_DEPARTURE and self.bias == 1:
-            return departure
-        (least, most), unobserved = departure
+            return departure._replace(fakes=self.fake_share)
+        (least, most), unobserved, _ = departure
         factors = least / self.bias * (1 - _ROUNDED), most * self.bias * (1 + _ROUNDED)
-        return Departure(factors, unobserved and unobserved + _ROUNDED)
+        return Departure(factors, unobserved and unobserved + _ROUNDED, self.fake_share)
 
 
 PLAIN_DRAWS = SampleModel()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """How many users count where one of each cluster was drawn, or some by the shares of strata.
+
+    Attributes
+    ----------
+    users, observed
+        Those who were drawn, and those of whom.
+    cluster
+        What tells clusters; null without.
+    binding
+        Stratum that had no user left: with more of them more could be drawn; null without strata.
+    unobserved
+        Share of the population of whose strata nobody was drawn; null without strata.
+    """
+
+    users: int
+    observed: int
+    cluster: str | None
+    binding: str | None
+    unobserved: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +341,8 @@ class Policy:
             "realised": self.realised,
             "bias": self.sample.bias != 1,
             "strata": self.sample.strata is not None,
+            "fake-share": self.sample.fake_share > 0,
+            "cluster": self.sample.cluster is not None,
         }
         for argument in differs if self.delta is None else ():
             if differs[argument]:

@@ -34,6 +34,7 @@ Group = tuple[int, int, int]  # so many users (last) are in groups of so few to 
 
 PRECISION = 160  # bits, and more for moments near 0
 UNIVERSE = 1000  # APIs that may ever be asked for, at least, for any choice
+DESIGN_SIZES = 2
 BASES = 42
 FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
 MOST_POINTS = 40_000
@@ -105,13 +106,17 @@ class Departure(NamedTuple):
     least: Fraction
     most: Fraction
     unobserved: Fraction
+    fakes: Fraction
 
     @classmethod
     def of(cls, sample: Mapping[str, Any]) -> Departure:
         """Read the part of a policy that says it."""
         bias, strata = Fraction(sample.get("bias", 1)), sample.get("strata")
+        fakes = Fraction(repr(sample.get("fake_share", 0)))
+        _require(holds=not fakes or sample.get("cluster") is None, what="fakes among clusters")
         if strata is None:
-            return cls(1 / bias, bias, Fraction(0))
+            return cls(1 / bias, bias, Fraction(0), fakes)
+        _require(holds=not fakes, what="fakes among strata")
         shares = {
             name: [Fraction(end) for end in (share if isinstance(share, list) else [share] * 2)]
             for name, share in strata["shares"].items()
@@ -131,7 +136,7 @@ class Departure(NamedTuple):
         unobserved = min(unobserved, 1 - sum((low for low, _ in counted), Fraction(0)))
         if lows == highs and not out:
             least = most = Fraction(1)
-        return cls(least / bias, most * bias, unobserved)
+        return cls(least / bias, most * bias, unobserved, fakes)
 
 
 def _require(*, holds: bool, what: str) -> None:
@@ -159,6 +164,11 @@ class _Proof:
         self.delta, self.bases = _exact(content["delta"]), _whole(content["bases"])
         self.universe = _whole(content["universe"])
         self.least, self.most = _factors_of(content)
+        fakes = content.get("fakes", {"rows": self.users, "most": 0})
+        self.rows, self.fakes = _whole(fakes["rows"]), _whole(fakes["most"])
+        self.kept = arb(1)  # of the users that the score is designed for, at least
+        if "fakes" in content:
+            self.kept = (self.rows - self.fakes) * self.shares[0] / self.mean
         self.end = self.starts[-1]
         _require(
             holds=self.sign in {-1, 1}
@@ -167,7 +177,9 @@ class _Proof:
             and 0 < self.delta < 1
             and 0 < self.least <= self.most <= MOST_FACTOR
             and self.least * MOST_FACTOR >= 1
-            and self.bases >= (BASES if self.users < FINE_FROM else FINE_BASES)
+            and self.bases >= self._fewest_bases()
+            and 0 <= self.fakes < self.rows <= self.users
+            and ("fakes" in content or self.rows == self.users)
             and self.top > 0
             and self.scale > 0
             and self.starts[0] == 1
@@ -203,6 +215,11 @@ class _Proof:
         }
         self.points = 0
         self.peak = self._most_exposed() if self.least != self.most else arb(1)
+
+    def _fewest_bases(self) -> int:
+        if "fakes" in self.content:
+            return DESIGN_SIZES
+        return BASES if self.users < FINE_FROM else FINE_BASES
 
     def _dent(self, count: int) -> arb:
         return 2 * self.f[count + 1] - self.f[count] - self.f[count + 2]
@@ -374,6 +391,9 @@ class _Proof:
 
     def clock(self) -> None:
         """Prove the clock at every number that can be the worst one."""
+        if "fakes" in self.content:
+            self._one_thinning()
+            return
         m = self.users
         peaks = [float((m - self.mean * (1 - f) / f).mid()) for f in self.shares]
         low = max(math.floor(min(peaks)) - 3, 0)
@@ -394,6 +414,14 @@ class _Proof:
         for kept in range(low, high + 1):
             _require(holds=bool(sum(terms, arb(0)) <= most), what=f"clock at {kept}")
             terms = [term * (m - kept) * odd for term, odd in zip(terms, odds, strict=True)]
+
+    def _one_thinning(self) -> None:
+        """Prove the clock of one share for all numbers of users that there may be."""
+        [share] = self.shares
+        left = (self.rows - self.fakes) * (1 - share)
+        _require(holds=bool(share * self.users <= self.mean) and bool(left >= 2), what="clock")
+        most = (1 - share).rsqrt() * (arb(3) / (4 * left)).exp()
+        _require(holds=bool(most <= (-self.log_factor).exp()), what="clock")
 
     # --- table ---
 
@@ -450,6 +478,11 @@ class _Proof:
         few = min(3, universe)
         small = sum(math.comb(universe, size) for size in range(1, few + 1))
         bound = self.slope * self.budget + self.intercept
+        rest = bound if self.sign < 0 else self.intercept
+        bound += (1 - self.kept) * (-rest).max(arb(0))
+        scores = [count * weight for count, weight in enumerate(self.table)]
+        step = max((self.sign * (b - a) for a, b in pairwise(scores)), key=float)
+        moved = self.sign * self.fakes * step.max(arb(0))
         for size, limit in enumerate(limits[1:], 1):
             if self.sign < 0:
                 sets = math.comb(universe, min(size, universe // 2))
@@ -458,10 +491,10 @@ class _Proof:
             else:
                 sets = 2 * (size - few) * (size - few + 1) * math.comb(universe, size)
             price = (arb(self.bases) * arb(sets) / self.delta).log() - self.log_factor + self.charge
-            reached = self.scale * _exact(limit)
+            reached = self.scale * (_exact(limit) - moved)
             safe = reached <= -(bound + price) if self.sign < 0 else reached >= bound + price
             # a limit that no score can meet decides nothing
-            idle = limit < 0 if self.sign < 0 else limit >= self.users
+            idle = limit < 0 if self.sign < 0 else limit >= self.rows
             _require(holds=bool(safe) or idle, what=f"limit of {size} APIs")
 
     def of_policy(self, policy: Mapping[str, Any]) -> None:
@@ -469,19 +502,30 @@ class _Proof:
         said, limits = Departure.of(policy.get("sample", {})), self.content["limits"]
         factors = self.least <= _ratio(said.least) and self.most >= _ratio(said.most)
         _require(holds=bool(factors), what="another question: factors")
+        self._of_rows(said.fakes)
+        budget, unobserved = _exact(policy["budget"]), _ratio(said.unobserved)
         if self.sign < 0:  # the average behind a realised share is proved by itself
-            reached = policy.get("realised") or self.budget <= _ratio(
-                Fraction(policy["budget"]) - said.unobserved
-            )
+            reached = policy.get("realised") or self.budget <= budget - unobserved
             idle = all(limit < 0 for limit in limits[1:])
         else:
             p = arb(self.k) / self.population
             fall = (self.k - 1) * self._on_the_border(p) - self._exposed(p)
-            reached = self.budget >= _ratio(Fraction(policy["budget"])) + fall * _ratio(
-                said.unobserved
-            )
-            idle = all(limit >= self.users for limit in limits[1:])
+            hidden = unobserved + self.most * (1 - self.kept)
+            reached = self.budget >= budget + fall * hidden
+            idle = all(limit >= self.rows for limit in limits[1:])
         _require(holds=bool(reached) or idle, what="another question: budget")
+
+    def _of_rows(self, share: Fraction) -> None:
+        """Prove that rows which are no users have at most two scores to choose from."""
+        enough = self.fakes >= math.floor(share * self.rows)
+        _require(holds=enough and bool(share) == ("fakes" in self.content), what="fakes")
+        if not share:
+            return
+        step = -(-_exact(float(share))).log1p() * (1 + arb(10) ** -9)
+        number = math.ceil(float(arb(self.rows).log() / step))
+        last, first = (step * number).exp(), (step * (number - 1)).exp()
+        designed = first < self.rows and self.rows <= last and last.ceil() == self.users
+        _require(holds=bool(designed), what="fakes: another design")
 
     def check(self) -> None:
         """Prove it all."""
@@ -587,11 +631,12 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             "sign": sign,
             "k": policy["k"],
             "population": policy["population"],
-            "users": content["data"]["users"],
             "universe": content.get("universe") or len(policy["candidates"]),
             "delta": level / 2 if realised and sign < 0 else level,
         }
-        proof = content["proof"][side]
+        proof, rows = content["proof"][side], content["data"]["users"]
+        if proof.get("fakes", {"rows": proof["users"]}).get("rows") != rows:
+            asked["users"] = rows
         few = len(proof["limits"]) <= len(policy["candidates"]) + 1
         reason = check_proof(proof, asked, policy) if few else "limits: number"
         if not reason and not _is_share(level / policy["delta"], content):

@@ -49,6 +49,12 @@ class Question:
 
     def __post_init__(self) -> None:
         check_share("delta", self.delta)
+        if self.missing == "drop" and self.sample.fake_share:
+            raise PolicyError(
+                "missing",
+                "drop leaves another share of those who are no users",
+                hint="use exposed",
+            )
         if self.missing not in get_args(Missing):
             raise PolicyError(
                 "missing",

@@ -34,13 +34,14 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 -- pytest n
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that wait for browsers and Spark: they take longest."""
+    """Begin with the files that wait for browsers and Spark: they take longest. Small ones end."""
     waiting = {
         item.path
         for item in items
         if any(item.iter_markers("browser")) or any(item.iter_markers("spark"))
     }
-    items.sort(key=lambda item: item.path not in waiting)
+    size = {path: path.stat().st_size for path in {item.path for item in items}}
+    items.sort(key=lambda item: (item.path not in waiting, -size[item.path], item.path))
 
 
 @dataclass(frozen=True)

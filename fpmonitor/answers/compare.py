@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from fpmonitor.population.sample import sample_members
 from fpmonitor.results import Result
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ class ComparedSet(Result):
             f"{name}_{side}": getattr(report, name)
             for side, report in (("before", self.before), ("after", self.after))
             for name in ("users", "lower", "unbiased", "upper", "entropy_bits")
+        } | {
+            f"{name}_{side}": value
+            for side, report in (("before", self.before), ("after", self.after))
+            for name, value in sample_members(report.sample, report.drawn).items()
         }
         return {
             "apis": list(self.before.apis),

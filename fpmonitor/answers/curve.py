@@ -12,9 +12,9 @@ from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.disclosure import ToldSpectra, check_users, may_count_below
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_curve, gamma_dkw, limits_within
-from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS, SampleModel
+from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS, Drawn, SampleModel
 from fpmonitor.population.population import Population
-from fpmonitor.population.sample import Drawn, sample_members
+from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from fpmonitor.decide.deciding import Judge, decide, recheck
 from fpmonitor.decide.decision import Setting
+from fpmonitor.decide.levels import decide_levels, judge_levels
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
 from fpmonitor.policy import Policy
+from fpmonitor.population.level_source import LevelSource
+from fpmonitor.population.levels import check_components
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Engine
 from fpmonitor.population.told import ToldSource
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
+    from fpmonitor.decide.level_decision import LevelDecision
+    from fpmonitor.population.levels import Component, Vector
     from fpmonitor.population.population import Population
     from fpmonitor.question import Missing
 
@@ -88,7 +93,7 @@ def decide_sets(
         if word not in words:
             raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
     chosen = population.named(
-        population.publishable_apis(question.k) if candidates is None else candidates
+        population.askable_apis(question) if candidates is None else candidates
     )
     asked = population.asked(question, chosen)
     exact = setting == "sample"
@@ -138,6 +143,75 @@ def decide_sets(
         binding_stratum=drawn.binding,
         unobserved_share=drawn.unobserved,
     )
+
+
+def decide_by_levels(
+    population: Population,
+    question: Question,
+    components: Sequence[Component],
+    *,
+    budget: float,
+    setting: Setting = "population",
+    **options: Any,
+) -> LevelDecision:
+    """Decide all level vectors of some components, which were fixed before the users were seen.
+
+    Parameters
+    ----------
+    population, question, budget, setting
+        As of `decide_sets`.
+    components
+        Whose levels are decided; APIs may be named as in the vocabulary.
+    options
+        `time_limit` and `progress`: see `decide.levels.decide_levels`.
+
+    Raises
+    ------
+    PolicyError, UnknownNameError, UndecidableError
+        A number out of range, an API never observed, no user left.
+    InputError
+        Components that cannot stand beside each other, or values that are kept as digests.
+    """
+    check_components(components)
+    called = [_called_in_log(component, population) for component in components]
+    chosen = [api for component in called for api in component.apis]
+    check_components(called)
+    asked = population.asked(question, chosen)
+    exact = setting == "sample"
+    policy = Policy(
+        k=question.k,
+        population=asked.users if exact or question.population is None else question.population,
+        budget=budget,
+        delta=None if exact else question.delta,
+        candidates=tuple(chosen),
+        sample=asked.model(question.sample),
+    )
+    return decide_levels(
+        LevelSource(asked, called),
+        called,
+        policy,
+        seal=asked.seal,
+        setting=setting,
+        missing=question.missing,
+        coverage=population.coverage(chosen, question.k),
+        view=asked.view,
+        masked=asked.masked(chosen, question.k),
+        source=population.window.source,
+        names=population.names(chosen),
+        drawn=asked.drawn,
+        **options,
+    )
+
+
+def _called_in_log(component: Component, population: Population) -> Component:
+    """Return a component with its APIs called as in the log."""
+    named = tuple(name for api in component.apis for name in population.named([api]))
+    if len(named) > len(component.apis):
+        raise InputError(
+            f"levels: component {component.name}: several columns of the log are one of its APIs",
+            hint=f"name the one: {', '.join(named)}",
+        )
+    return replace(component, apis=named)
 
 
 def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[str, float]:
@@ -197,7 +271,7 @@ def _as_in_log(
     )
 
 
-def question_of(decision: Decision) -> Question:
+def question_of(decision: Decision | LevelDecision) -> Question:
     """Return the question of a decision; where it is exact, limits are wrong with 5 %."""
     policy = decision.policy
     return Question(
@@ -289,18 +363,38 @@ def answer_gate(
     UnknownNameError, UndecidableError
         An API that is no candidate, or one that was never observed; no user left.
     """
-    asked = population.asked(question_of(decision), decision.policy.candidates)
-    if asked.seal != decision.digest:
-        raise InputError(
-            "the database does not hold the users that were decided on",
-            hint="decide anew; `fpmonitor check` tests the sets of an old decision on new users",
-        )
+    asked = _users_decided_on(population, decision)
 
     def judge(members: ApiSet) -> Verdict:
         spectrum = asked.source(members).spectrum(members)
         return Judge.of(decision, asked.users).verdict(len(members), spectrum)
 
     return decision.answer(apis, judge)
+
+
+def answer_gate_of_levels(
+    population: Population, decision: LevelDecision, vector: Vector
+) -> dict[str, Any]:
+    """Answer as `LevelDecision.answer` does; what the lists do not settle, the users do.
+
+    Parameters and errors as of `answer_gate`.
+    """
+    asked = _users_decided_on(population, decision)
+
+    def judge(unknown: Vector) -> Verdict:
+        return judge_levels(decision, LevelSource(asked, decision.components), unknown)
+
+    return decision.answer(vector, judge)
+
+
+def _users_decided_on(population: Population, decision: Decision | LevelDecision) -> Population:
+    asked = population.asked(question_of(decision), decision.policy.candidates)
+    if asked.seal != decision.digest:
+        raise InputError(
+            "the database does not hold the users that were decided on",
+            hint="decide anew; `fpmonitor check` tests the sets of an old decision on new users",
+        )
+    return asked
 
 
 def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Verdict]:

@@ -9,6 +9,7 @@ from typing import Any
 from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.errors import UndecidableError
 from fpmonitor.population.population import Population
+from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.store.demand import ApiDemand
@@ -48,12 +49,13 @@ class DemandLine(Result):
             "sites": self.demand.sites,
             "observed": list(self.observed),
             "unobserved": list(self.unobserved),
+            "users": None if exposure is None else exposure.users,
             "empirical": None if exposure is None else exposure.empirical,
             "plug_in": None if exposure is None else exposure.plug_in,
             "lower": None if exposure is None else exposure.lower,
             "upper": None if exposure is None or self.unobserved else exposure.upper,
             "masked": [] if exposure is None else list(exposure.masked),
-        }
+        } | ({} if exposure is None else sample_members(exposure.sample, exposure.drawn))
 
 
 def report_demand(
@@ -75,7 +77,7 @@ def report_demand(
     PolicyError, UndecidableError
         A number out of range, fewer than k users.
     """
-    known = () if population is None else population.publishable_apis(question.k)
+    known = () if population is None else population.askable_apis(question)
     means = {} if population is None else population.means
     observed = [observed_apis(demand.apis, known, means) for demand in demands]
     distinct = sorted({apis for apis in observed if apis})

@@ -28,9 +28,9 @@ from fpmonitor.estimate.exposure import (
     unbiased_exposure,
 )
 from fpmonitor.estimate.realised import realised_limits
-from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS, SampleModel
+from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS, Drawn, SampleModel
 from fpmonitor.population.population import Population
-from fpmonitor.population.sample import CertifiedSample, Drawn, sample_members
+from fpmonitor.population.sample import CertifiedSample, sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 

@@ -14,9 +14,9 @@ from fpmonitor.disclosure import check_users, smallest_told_group, told_spectra
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.entropy import entropy_bits, misleading_factors, naive_group_size
 from fpmonitor.estimate.exposure import unbiased_exposure
-from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS, SampleModel
+from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS, Drawn, SampleModel
 from fpmonitor.population.population import Population
-from fpmonitor.population.sample import Drawn, sample_members
+from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum, spectra_of
@@ -138,7 +138,7 @@ def rank_sets(
     """
     wanted = sorted_sets(population.named(apis) for apis in sets)
     if not wanted:
-        chosen = population.publishable_apis(question.k) if candidates is None else candidates
+        chosen = population.askable_apis(question) if candidates is None else candidates
         wanted = sets_up_to(size, sorted(population.named(chosen)))
     distinct = sorted(set(wanted))
     if not distinct:

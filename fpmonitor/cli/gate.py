@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fpmonitor.cli.output import Shown
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.level_decision import LevelDecision, read_any_decision
+from fpmonitor.errors import InputError
+from fpmonitor.population.levels import Vector
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names
 
@@ -17,7 +20,12 @@ def gate(
     *,
     decision: Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")],
     want: Annotated[
-        str, typer.Option("--want", help="APIs that the site asks for, separated by commas.")
+        str,
+        typer.Option(
+            "--want",
+            help="APIs that the site asks for, separated by commas; of a decision about levels, "
+            "COMPONENT=LEVEL.",
+        ),
     ],
     have: Annotated[
         str, typer.Option("--have", help="APIs that the site has read before, separated by commas.")
@@ -34,13 +42,34 @@ def gate(
 ) -> None:
     """Answer whether a site that has read some APIs may read more."""
     asked = [*split_names(have), *split_names(want)]
-    decided = read_decision(decision)
+    decided = read_any_decision(decision)
     if db is None:
-        shown.show(decisions.gate(decided.answer(asked)))
+        if isinstance(decided, LevelDecision):
+            shown.show(decisions.gate(decided.answer(_vector(decided, asked))))
+        else:
+            shown.show(decisions.gate(decided.answer(asked)))
         return
-    from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow to load
+    from fpmonitor.answers.decide import answer_gate, answer_gate_of_levels  # noqa: PLC0415 -- slow
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
-        answer = answer_gate(monitor.population_as(decided), decided, asked)
+        if isinstance(decided, LevelDecision):
+            window = replace(monitor.window, source=decided.source)
+            users = monitor.population(window=window, view=decided.view)
+            answer = answer_gate_of_levels(users, decided, _vector(decided, asked))
+        else:
+            answer = answer_gate(monitor.population_as(decided), decided, asked)
     shown.show(decisions.gate(answer))
+
+
+def _vector(decided: LevelDecision, asked: list[str]) -> Vector:
+    """Read COMPONENT=LEVEL; of a component that is named twice the finer level."""
+    levels: dict[str, int] = {}
+    for entry in asked:
+        name, equals, level = entry.rpartition("=")
+        if not equals or not level.strip().isdecimal():
+            raise InputError(
+                f"gate: {entry!r} names no level", hint="the decision is about levels: NAME=LEVEL"
+            )
+        levels[name.strip()] = max(int(level), levels.get(name.strip(), 0))
+    return decided.vector(levels)

@@ -11,8 +11,9 @@ import typer
 
 from fpmonitor.cli.options import OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.level_decision import LevelDecision, read_any_decision
 from fpmonitor.errors import InputError
+from fpmonitor.export import levels_js
 from fpmonitor.export.coverage import coverage
 from fpmonitor.export.exporter import (
     ApiVerdict,
@@ -84,7 +85,12 @@ def export(
     quiet: QUIET = False,
 ) -> int:
     """Write a decision as an allow/block list for a product."""
-    decided = read_decision(decision)
+    decided = read_any_decision(decision)
+    if isinstance(decided, LevelDecision):
+        if to != "levels-js":
+            raise InputError("export: a decision about levels is written with --to levels-js")
+        emit(levels_js.write(decided), shown.output)
+        return 0
     if show_coverage:
         found = coverage(decided, product_exporters())
         shown.show(decisions.coverage(found))

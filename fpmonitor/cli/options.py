@@ -202,6 +202,29 @@ STRATA = Annotated[
         rich_help_panel="Question",
     ),
 ]
+FAKE_SHARE = Annotated[
+    float,
+    typer.Option(
+        "--fake-share",
+        help="Share of the observed users that may be none, such as 1%: added by anybody, and "
+        "looking as they like.",
+        show_default="0",
+        parser=share,
+        metavar="SHARE",
+        rich_help_panel="Question",
+    ),
+]
+CLUSTER = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Column that tells which users came together, such as person or household: one of "
+        "each counts.",
+        show_default="they came one by one",
+        metavar="COLUMN",
+        rich_help_panel="Question",
+    ),
+]
 SINCE = Annotated[
     datetime | None,
     typer.Option(
@@ -309,12 +332,19 @@ class ExposureOfSample(Exposure):
 
     bias: BIAS = 1.0
     strata: STRATA = None
+    fake_share: FAKE_SHARE = 0.0
+    cluster: CLUSTER = None
 
     @property
     def question(self) -> Question:
         """The question that the options ask."""
-        strata = None if self.strata is None else read_strata(self.strata)
-        return replace(super().question, sample=SampleModel(bias=self.bias, strata=strata))
+        sample = SampleModel(
+            bias=self.bias,
+            strata=None if self.strata is None else read_strata(self.strata),
+            fake_share=self.fake_share,
+            cluster=self.cluster,
+        )
+        return replace(super().question, sample=sample)
 
 
 @dataclass(frozen=True, kw_only=True)

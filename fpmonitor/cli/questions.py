@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fpmonitor.answers.counted import counted_exposures
+from fpmonitor.answers.decide import decide_by_levels
 from fpmonitor.answers.demand import weigh_by_demand
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.questions import decide_and_list, list_questions, register_questions
@@ -27,12 +28,15 @@ from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_li
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import TransformedUsers, note_coverage, note_view
 from fpmonitor.decide.decision import Decision, Setting, read_decision
+from fpmonitor.decide.level_decision import read_level_decision
 from fpmonitor.decide.questions import BASE_WEIGHT, read_policy
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.export.lists import told_elsewhere
+from fpmonitor.population.levels import read_levels
 from fpmonitor.render import answers, decisions
+from fpmonitor.render.levels import level_decision
 from fpmonitor.render.numbers import percent
 from fpmonitor.safe_files import read_toml
 from fpmonitor.store.demand import read_sites
@@ -41,8 +45,11 @@ from fpmonitor.vocabulary import split_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.monitor import Monitor
+    from fpmonitor.population.levels import Component
     from fpmonitor.population.population import Population
+    from fpmonitor.render.output import Output
 
 EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
@@ -212,11 +219,46 @@ def decide(
             metavar="DECISION.json",
         ),
     ] = None,
+    levels: Annotated[
+        Path | None,
+        typer.Option(
+            "--levels",
+            help="TOML file of components and their levels: decide how coarse each must be shown, "
+            "not whether. The file was fixed before the users were seen.",
+            metavar="LEVELS.toml",
+        ),
+    ] = None,
     users: CountedUsers,
     shown: Shown,
     quiet: QUIET = False,
 ) -> int:
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
+    if levels is not None:
+        _refuse_with_levels(
+            candidates=candidates,
+            realised=realised,
+            register=register,
+            must=must,
+            never=never,
+            weights=weights,
+            forecast=forecast,
+            tolerance=tolerance,
+            max_size=max_size,
+            max_sets=max_sets,
+            engine=users.engine if users.engine != "auto" else None,
+        )
+        _decide_by_levels(
+            read_levels(levels),
+            asked=asked,
+            budget=budget,
+            setting=setting,
+            time_limit=time_limit,
+            known=None if resume is None else read_level_decision(resume),
+            users=users,
+            shown=shown,
+            quiet=quiet,
+        )
+        return 0
     known = None if resume is None else read_decision(resume)
     if register:
         _register(users, register)
@@ -263,14 +305,61 @@ def decide(
     if told := told_elsewhere(decision):
         others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
         note(f"not among the candidates, but they tell what is blocked: {others}", quiet=quiet)
-    answer = decisions.decision(decision, data)
-    shown.show(answer)
-    if shown.output is not None:
-        note(f"{answer.text('table', to_file=True)}written to {shown.output}", quiet=quiet)
+    _show_decision(decisions.decision(decision, data), shown, quiet=quiet)
     if not monitor.lost:
         return 0
     note("the engine was lost: the decision holds what was proven; continue with --resume")
     return EXIT_LOST
+
+
+def _refuse_with_levels(**options: object) -> None:
+    """Refuse what says nothing of levels."""
+    for name, given in options.items():
+        if given:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option}: not with --levels", hint=f"leave {option} away")
+
+
+def _decide_by_levels(
+    components: Sequence[Component],
+    *,
+    asked: AskedOfSample,
+    budget: float | None,
+    setting: Setting,
+    time_limit: float | None,
+    known: LevelDecision | None,
+    users: CountedUsers,
+    shown: Shown,
+    quiet: bool,
+) -> None:
+    if budget is None:
+        raise InputError("--budget: is needed to decide")
+    with users.open() as monitor, progress_line(quiet) as progress, ending_as_interrupted():
+        progress("preparing")
+        population = monitor.population()
+        if not quiet:
+            note_view(population, asked.k)
+        decided = decide_by_levels(
+            population,
+            asked.question,
+            components,
+            budget=budget,
+            setting=setting,
+            time_limit=time_limit,
+            known=known,
+            progress=progress,
+        )
+        number = decided.users if decided.drawn is None else decided.drawn.observed
+        data = decisions.data_of(monitor.name, population, users=number, k=asked.k)
+        note_coverage(decided.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
+    _show_decision(level_decision(decided, data), shown, quiet=quiet)
+
+
+def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
+    """Show a decision, on stderr where it is written to a file."""
+    shown.show(answer)
+    if shown.output is not None:
+        note(f"{answer.text('table', to_file=True)}written to {shown.output}", quiet=quiet)
 
 
 def _register(users: CountedUsers, paths: Sequence[Path]) -> None:

@@ -25,7 +25,6 @@ from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import PLAIN_DRAWS, check_share
 from fpmonitor.render import answers
-from fpmonitor.render.answers import drawn_note
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.html import write_html
 from fpmonitor.safe_files import write_bytes
@@ -86,8 +85,8 @@ def report(
         )
         if decision is not None and question.sample != PLAIN_DRAWS:
             raise InputError(
-                "report: a decision says itself by which shares and bias it was made",
-                hint="leave --strata and --bias away, or decide anew",
+                "report: a decision says itself of what sample it was made",
+                hint="leave --strata, --bias and --fake-share away, or decide anew",
             )
         page = page_of(monitor, decided, progress=progress)
     emit(page, output)
@@ -180,10 +179,9 @@ def figure_of(
     if kind == "entropy":
         return of_ranking(rank_sets(users, question, sets, size=2))
     if kind == "exposure":
-        wanted = sets or [(api,) for api in users.publishable_apis(asked.k)]
+        wanted = sets or [(api,) for api in users.askable_apis(question)]
         reports = report_exposures(users, question, wanted)
-        remark = drawn_note(reports[0].drawn)
-        return of_exposures(reports, title="Exposure", budget=budget, remark=remark)
+        return of_exposures(reports, title="Exposure", budget=budget)
     if len(sets) != 1:
         raise InputError(f"plot {kind}: name exactly one set with --apis")
     if kind == "curve":
@@ -223,6 +221,11 @@ def compare(
 ) -> None:
     """Compare the exposure in two databases or before and after a time, or two decisions."""
     if before.suffix == after.suffix == ".json":
+        if asked.question.sample != PLAIN_DRAWS:
+            raise InputError(
+                "compare: a decision says itself of what sample it was made",
+                hint="leave --strata, --bias and --fake-share away",
+            )
         lines = compare_decisions(read_decision(before), read_decision(after))
         shown.show(answers.compared_decisions(lines))
         return
@@ -232,8 +235,8 @@ def compare(
         observed = first.population()
         if decision is not None:
             sets += called_as(read_decision(decision), observed).allow
-        wanted = sets or [(api,) for api in observed.publishable_apis(asked.k)]
         question = asked.question.among(observed.users)
+        wanted = sets or [(api,) for api in observed.askable_apis(question)]
         earlier = report_exposures(observed, question, wanted)
     with open_monitor(after, window=windows[1]) as second:
         observed = second.population()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -24,12 +25,13 @@ SETTINGS_FILE = Path("fpmonitor.toml")
 _NOT_FROM_A_FILE = frozenset(
     ("command", "engine", "host", "output", "plot", "relay", "svg", "unsafe-counts", "verdicts")
 ) | {"webhook", "write", "write-spectra"}
+_OF_SAMPLE = ("bias", "strata", "fake-share", "cluster")
 _ALIKE: Mapping[tuple[str, ...], str] = {
     ("watch",): "ingest"
 }  # a command that reads logs as another one does
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """The settings file.
 
@@ -111,7 +113,9 @@ class Settings:
         for name in own:
             _check_name(f"setting in {title}", name, known)
         for name in self.shared.keys() - known.keys() - _COMMON:
-            self._check_shared(name)
+            _check_name("setting", name, self._known)
+        if not known.keys().isdisjoint(("population", *_OF_SAMPLE)):
+            self._check_sample(known, " ".join(path))
         alike = _ALIKE.get(path, "")
         return (
             _defaults(known, self.shared)
@@ -119,10 +123,20 @@ class Settings:
             | _defaults(known, own, f"{title} ")
         )
 
-    def _check_shared(self, name: str) -> None:
-        """Refuse a setting at the top that no command has; all commands are loaded for that."""
-        known = {*_COMMON, *_settable(self.root), *_all_settable(self.root)}
-        _check_name("setting", name, known)
+    def _check_sample(self, known: Mapping[str, Any], command: str) -> None:
+        """Refuse to tell of a population as if the users were no other sample than was said."""
+        for name in _OF_SAMPLE:
+            if name in self.shared and name not in known:
+                raise InputError(
+                    f"{SETTINGS_FILE}: {name} is set for all commands, and {command} cannot reckon "
+                    "with it",
+                    hint=f"set {name} in the tables of the commands that have it, as in [decide]",
+                )
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        """Settings that may stand at the top: all commands are loaded for that, once."""
+        return frozenset({*_COMMON, *_settable(self.root), *_all_settable(self.root)})
 
 
 def _check_name(kind: str, name: str, known: Any) -> None:

@@ -39,6 +39,7 @@ class SharedUsers(UsersOfSource):
 
 
 def shares(
+    context: typer.Context,
     *,
     paths: Annotated[
         list[str] | None,
@@ -79,7 +80,9 @@ def shares(
 ) -> None:
     """Count shares of strata for `--strata`: the visitors of an access log, or stored users."""
     if paths:
-        if users != SharedUsers(db=users.db, engine=users.engine):
+        source = context.get_parameter_source("db")
+        named = source is not None and source.name == "COMMANDLINE"
+        if named or users != SharedUsers(db=users.db, engine=users.engine):
             raise InputError(
                 "shares: visitors are counted in the whole access log",
                 hint="leave the options for users of a database away",

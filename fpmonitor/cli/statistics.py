@@ -10,12 +10,12 @@ import typer
 from fpmonitor.answers.counted import counted_curve, counted_ranks
 from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.rank import rank_sets
-from fpmonitor.cli.options import DELTA, MISSING, STRATA, UNSAFE_COUNTS, AskedOfSample
+from fpmonitor.cli.options import CLUSTER, DELTA, MISSING, STRATA, UNSAFE_COUNTS, AskedOfSample
 from fpmonitor.cli.output import Shown
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import ViewedUsers, note_coverage, note_view
 from fpmonitor.errors import InputError
-from fpmonitor.policy import PLAIN_DRAWS, SampleModel
+from fpmonitor.policy import SampleModel
 from fpmonitor.question import Question, read_strata
 from fpmonitor.render import answers
 from fpmonitor.safe_files import read_text
@@ -82,6 +82,7 @@ def curve(
     delta: DELTA = 0.05,
     missing: MISSING = "value",
     strata: STRATA = None,
+    cluster: CLUSTER = None,
     unsafe_counts: UNSAFE_COUNTS = False,
     users: ViewedUsers,
     reader: Reader,
@@ -91,7 +92,8 @@ def curve(
     with users.open() as monitor:
         population = monitor.population()
         note_view(population, k)
-        sample = PLAIN_DRAWS if strata is None else SampleModel(strata=read_strata(strata))
+        known = None if strata is None else read_strata(strata)
+        sample = SampleModel(strata=known, cluster=cluster)
         question = Question(k, delta=delta, missing=missing, sample=sample)
         report = report_curve(
             population,

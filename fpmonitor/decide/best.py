@@ -5,6 +5,11 @@ and doll `i` is the greatest weight of a passing set of the first `i`: the searc
 is cut off by those before it (Russian dolls: Verfaillie, Lemaitre, Schiex 1996; for cliques
 Östergård 2002). Dolls are made from both ends of the order: no passing set weighs more than one of
 its beginning, one of its end, and all APIs between them.
+
+Limits fall with the size of a set, and a part of a set that passes stays within the limit of the
+whole. So to prove that no set weighs more than a target, all parts of sets may be held to the limit
+of the fewest APIs that weigh more. The first target is the best set that is known. Where that is
+too hard to prove, targets just below what is proven follow: they leave fewer sets to search.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from fpmonitor.decide.decision import Reached
 from fpmonitor.decide.effort import OutOfTimeError
 from fpmonitor.decide.refinement import refinement_of
 from fpmonitor.decide.search import check_names, mask, positions
@@ -35,7 +41,10 @@ if TYPE_CHECKING:
 _DIVERSE = 10  # sets, each made to differ from those before it
 _AGAIN = 0.6  # of its weight, what an API counts for each of them that holds it
 _PLAIN = 2500  # sets evaluated for one doll, before dolls within it are made
-_EXCHANGING, _ENDING = 0.1, 0.1  # shares of the time: for exchanges, for the least exposing
+_EXCHANGING = 0.1  # share of the time that is for exchanges
+_PATIENCE = 1.6  # times the work up to the last gain, before the next target
+_ROWS = 2000  # whose counting takes as long as the calls for it
+_STEPS = 4  # in which later targets come near to the best set, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +63,8 @@ class BestSet:
         Sets that do not pass, of at most two APIs beside those that must be held.
     evaluated
         Sets whose score was computed.
+    reached
+        From where to go on; null where weights are not whole.
     """
 
     sets: list[ApiSet]
@@ -61,6 +72,7 @@ class BestSet:
     proven: bool
     refused: list[ApiSet]
     evaluated: int
+    reached: Reached | None
 
 
 def best_set(
@@ -73,6 +85,8 @@ def best_set(
     never: Collection[str] = (),
     effort: Effort,
     share: float = 1.0,
+    known: Iterable[ApiSet] = (),
+    reached: Reached | None = None,
 ) -> BestSet:
     """Find the passing set of the greatest weight, or one that is proven not to be far from it.
 
@@ -94,6 +108,10 @@ def best_set(
         When to stop, and whom to tell how far the search is.
     share
         Of the time that is left, what this search may take.
+    known
+        Sets that are known to pass.
+    reached
+        How far an earlier search came, for the same source, criterion, limits and sets.
 
     Raises
     ------
@@ -112,6 +130,8 @@ def best_set(
     if isinstance(source, MemorySource):
         source = source.restricted(apis)
     root = refinement_of(source, criterion, apis, positions(base))
+    place = {api: 1 << column for column, api in enumerate(apis)}
+    passing = {sum(place.get(api, 0) for api in members) for members in known}
     search = _Search(
         root,
         base,
@@ -122,7 +142,12 @@ def best_set(
     )
     with effort.until_stopped():
         try:
-            search.run(share)
+            search.run(
+                share,
+                known=[members ^ base for members in passing if members & base == base],
+                apis=apis,
+                reached=reached if scale == 1 else None,
+            )
         except EngineLostError:
             if not search.evaluated:
                 raise
@@ -137,6 +162,7 @@ def best_set(
         proven=search.proven,
         refused=named(search.refused),
         evaluated=search.evaluated,
+        reached=search.reached(apis) if scale == 1 else None,
     )
 
 
@@ -155,9 +181,13 @@ class _Search:
     ) -> None:
         self.weights, self.found, self.refused = weights, list[int](), list[int]()
         self.conflicts = [0] * len(weights)
+        self._known: dict[int, float] = {}  # the scores of columns and pairs
         self.root, self.evaluated = root, 0
-        self._limits, self._base, self._scale = limits[base.bit_count() :], base, scale
+        self._given, self._base, self._scale = [*limits[base.bit_count() :]], base, scale
+        self._limits, self._target = self._given, 0
         self._order = [column for column in range(len(weights)) if not base >> column & 1]
+        self.work, self._most = 0, math.inf  # rows counted; how many before the next target
+        self._bound = sum(weights[column] for column in self._order)
         self._dolls: list[_Dolls] = []
         self._effort, self._told = effort, "comparing pairs"
 
@@ -170,15 +200,20 @@ class _Search:
         """Weight that no passing set exceeds."""
         if 0 in self.refused:
             return 0
-        return self.weight(self._base) + self._joining()
+        return self.weight(self._base) + min(self._bound, max(self._aim, self._joining()))
 
     @property
     def proven(self) -> bool:
         """Whether no passing set weighs more than the first one that was found."""
-        return bool(self.found) and self.weight(self.found[0]) == self._joining()
+        return bool(self.found) and self.weight(self._base | self.found[0]) == self.bound
+
+    @property
+    def _aim(self) -> int:
+        """Weight above which sets are searched, beside the base."""
+        return max(self._target, self.weight(self.found[0]) if self.found else 0)
 
     def _joining(self) -> int:
-        """Weight that no columns of a passing set exceed, beside the base."""
+        """Weight that no columns of a passing set above the aim exceed."""
         before = [0, *accumulate(self.weights[column] for column in self._order)]
         if not self._dolls:
             return before[-1]
@@ -190,39 +225,108 @@ class _Search:
             for j, end in enumerate(last[: columns - i + 1])
         )
 
-    def run(self, share: float) -> None:
-        """Search for so large a share of the time that is left."""
+    def run(
+        self, share: float, *, known: Sequence[int], apis: Sequence[str], reached: Reached | None
+    ) -> None:
+        """Search for so large a share of the time that is left; see `best_set`."""
         until = self._effort.after(share)
         if self.root.union([]) > self._limits[0]:
             self.refused.append(0)
             return
         self.found.append(0)
         self._compare()
-        self._diversify()
-        self._exchange(self._effort.after(share * _EXCHANGING))
-        order = self._order = [column for column in self._order if self.weights[column]]
-        first, last = self._dolls = [_Dolls(self, order), _Dolls(self, order[::-1])]
-        last.run(self._effort.after(share * _ENDING))
-        first.run(until)
+        for members in sorted(known, key=self.weight, reverse=True)[:_DIVERSE]:
+            self.note(members)
+        if reached is None:
+            self._diversify()
+            self._exchange(self._effort.after(share * _EXCHANGING))
+        weighing = [column for column in self._order if self.weights[column]]
+        falling = self._given[-1] < self._given[0]
+        known_order = {apis[column]: column for column in weighing}
+        if reached is not None and known_order.keys() >= {*reached.order}:
+            self._bound = min(self._bound, reached.bound)
+            self._aim_at(reached.target, [])
+            order = self._order = [known_order[api] for api in reached.order]
+            self._dolls = [
+                _Dolls(self, order, reached.first),
+                _Dolls(self, order[::-1], reached.last),
+            ]
+            self._settle(until)
+        else:
+            self._aim_at(0, weighing)
+            self._settle(until, _PATIENCE if falling and until < math.inf else math.inf)
+        lightest, before = min(map(self.weights.__getitem__, weighing), default=0), math.inf
+        while falling and not self.proven and self._bound < before:
+            before = self._bound
+            gap = before - self.weight(self.found[0])
+            self._aim_at(before - max(lightest, gap // _STEPS), weighing)
+            self._settle(until)
+
+    def reached(self, apis: Sequence[str]) -> Reached | None:
+        """Return from where to go on; null where nothing is settled."""
+        if not self._dolls:
+            return None
+        first, last = (tuple(dolls.values) for dolls in self._dolls)
+        order = tuple(apis[column] for column in self._order)
+        return Reached(bound=self._bound, target=self._aim, order=order, first=first, last=last)
+
+    def _aim_at(self, target: int, order: list[int]) -> None:
+        """Search sets above a target, or above the best one, of the columns of an order."""
+        self._dolls, self._order, self._target = [], order, target
+        self._tighten()
+        above = self._above(1)
+        order = self._order = [column for column in order if 1 << column not in above]
+        self._dolls = [_Dolls(self, order), _Dolls(self, order[::-1])]
+
+    def _settle(self, until: float, patience: float = math.inf) -> None:
+        """Bound the weight of the sets above the aim."""
+        dolls, least = self._dolls, self._joining()
+        self._most = math.inf
+        try:
+            while least > self._aim and not any(ends.done for ends in dolls):
+                min(dolls, key=lambda ends: ends.cost).grow(until)
+                self.tell()
+                if self._joining() < least:
+                    least, self._most = self._joining(), patience * self.work
+        except OutOfTimeError:
+            pass
+        self._bound = min(self._bound, max(self._aim, self._joining()))
 
     def _compare(self) -> None:
         """Look at all columns and pairs; the most exposing columns come first from then on."""
         scores = self.scores(self.root, self._order)
-        joining = list(zip(self._order, scores, strict=True))
-        self.refused += [1 << column for column, score in joining if score > self._limits[1]]
-        self._order = [column for column, score in joining if score <= self._limits[1]]
+        singles = [1 << column for column in self._order]
+        self._known = dict(zip(singles, scores, strict=True))
+        self.refused += self._above(1)
+        self._order = [column for column in self._order if 1 << column not in self.refused]
         exposing = dict.fromkeys(self._order, 0.0)
         for place, column in enumerate(self._order[:-1], 1):
             others = self._order[place:]
             scores = self.scores(self.root.joined(column), others)
             for other, score in zip(others, scores, strict=True):
+                self._known[1 << column | 1 << other] = score
                 for one in (column, other):
                     exposing[one] += min(score, self._limits[2])
-                if score > self._limits[2]:
-                    self.conflicts[column] |= 1 << other
-                    self.conflicts[other] |= 1 << column
-                    self.refused.append(1 << column | 1 << other)
+        self.refused += self._above(2)
         self._order.sort(key=lambda column: -exposing[column])
+        self._tighten()
+
+    def _above(self, size: int) -> list[int]:
+        return [
+            members
+            for members, score in self._known.items()
+            if members.bit_count() == size and score > self._limits[size]
+        ]
+
+    def _tighten(self) -> None:
+        """Take no limit above that of the fewest columns that weigh more than the aim."""
+        heaviest = sorted((self.weights[column] for column in self._order), reverse=True)
+        least = 1 + sum(weight <= self._aim for weight in accumulate(heaviest))
+        self._limits = [*accumulate(self._given[least::-1], min)][::-1] + self._given[least + 1 :]
+        self.conflicts = [0] * len(self.weights)
+        for members in self._above(2):
+            for column in positions(members):
+                self.conflicts[column] |= members ^ 1 << column
 
     def _diversify(self) -> None:
         """Find sets that differ."""
@@ -279,6 +383,8 @@ class _Search:
             return
         better = self.weight(members) > self.weight(self.found[0])
         self.found.insert(0 if better else len(self.found), members)
+        if better and self._dolls:
+            self._tighten()
         self.tell()
 
     def offer(self, members: int) -> None:
@@ -298,7 +404,10 @@ class _Search:
     def scores(self, data: Refinement, columns: Sequence[int]) -> list[float]:
         """Score of the base of some data with each of `columns` alone."""
         self._effort.check(self._told)
+        if self.work > self._most:
+            raise OutOfTimeError
         self.evaluated += len(columns)
+        self.work += len(columns) * (data.rows + _ROWS)
         scores: list[float] = data.steps(columns).scores.tolist()
         return scores
 
@@ -329,29 +438,42 @@ class _Part(NamedTuple):
 class _Dolls:
     """The greatest weights of passing sets of the first columns of an order, one after another."""
 
-    def __init__(self, search: _Search, order: Sequence[int]) -> None:
-        self.values = [0]
+    def __init__(self, search: _Search, order: Sequence[int], values: Sequence[int] = (0,)) -> None:
+        self.values = [*values]
         self._search, self._order = search, order
+        self._heaviest, self._data = 0, search.root  # a passing set, and where it is the base
+        self.cost = 0  # rows that the next doll may take, by those before it
         self._until = self._evaluations = math.inf
 
-    def run(self, until: float) -> None:
-        """Make dolls until they are done, or the best set is proven, or time is up."""
-        self._until = until
-        try:
-            for place in range(len(self.values) - 1, len(self._order)):
-                if self._search.proven:
-                    return
-                self.values.append(self._made(self._order[place], self._order[:place]))
-                self._search.tell()
-        except OutOfTimeError:
-            pass
+    @property
+    def done(self) -> bool:
+        """Whether there is one of all columns."""
+        return len(self.values) > len(self._order)
+
+    def grow(self, until: float) -> None:
+        """Make one doll more.
+
+        Raises
+        ------
+        OutOfTimeError
+            It is not done by then.
+        """
+        self._until, before = until, self._search.work
+        place = len(self.values) - 1
+        self.values.append(self._made(self._order[place], self._order[:place]))
+        self.cost = max(self._search.work - before, self.cost // 2)
 
     def _made(self, column: int, before: Sequence[int]) -> int:
         """Make the doll of one column more."""
         search, weight, last = self._search, self._search.weights[column], self.values[-1]
-        held, free = mask([column, *before]), search.compatible(1 << column, before)
-        value = max(last, *(search.weight(members & held) for members in search.found))
-        most = dict(zip(before, self.values[1:], strict=True))
+        fits = search.weight(self._heaviest) == last and search.compatible(self._heaviest, [column])
+        if fits and search.passing(self._data, self._heaviest, fits):
+            self._heaviest |= 1 << column
+            self._data = self._data.joined(column)
+            search.offer(self._heaviest)
+            return last + weight
+        free = search.compatible(1 << column, before)
+        value, most = last, dict(zip(before, self.values[1:], strict=True))
         if value < last + weight and weight + self._ceilings(free, most)[-1] > value:
             members = search.grown(1 << column, free, search.weights)
             search.offer(members)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fpmonitor.decide.best import best_set
-from fpmonitor.decide.decision import ApiSet, Decision
+from fpmonitor.decide.decision import ApiSet, BestSearch, Decision
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.questions import Level
@@ -20,7 +20,7 @@ from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.criterion import Criterion, Refutation
-from fpmonitor.estimate.looks import base_of, blocking_tests, decision_criteria
+from fpmonitor.estimate.looks import blocking_tests, decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.population.views import View
@@ -119,6 +119,8 @@ def decide(
         ("realised", policy.realised),
         ("bias", policy.sample.bias != 1),
         ("strata", policy.sample.strata is not None),
+        ("fake-share", policy.sample.fake_share > 0),
+        ("cluster", policy.sample.cluster is not None),
     ):
         if forecast and given:
             raise InputError(
@@ -138,7 +140,7 @@ def decide(
     )
     if known is not None and known.proof:
         # The same tests to the last digit, whatever weights the installed libraries design by now.
-        tests = _tests_of(known.proof)
+        tests = tests_of(known.proof)
     else:
         tests = _tests(policy, setting, source.users, universe, level.level)
     if not exact and not tests.proof:
@@ -146,7 +148,8 @@ def decide(
     many = max_size is None and len(policy.candidates) > MANY
     effort = Effort.of(_SECONDS if many and time_limit is None else time_limit, progress)
     sought = _Sought(weights=weights, must=must, never=never, max_size=max_size, best_first=many)
-    found = _search(source, tests, sought, known=proven, effort=effort)
+    before = None if known is None else known.search
+    found = _search(source, tests, sought, known=proven, before=before, effort=effort)
     borders, best = found.borders, recommend(found.borders.allow, weights=weights)
     bound = best.weight if borders.complete else found.bound
     if max_sets is None and many:
@@ -175,6 +178,7 @@ def decide(
         utility=best.weight,
         utility_bound=bound,
         utility_possible=found.possible,
+        search=None if borders.complete else found.best,
         complete=borders.complete,
         evaluated=found.evaluated,
         users_needed=None if expected is None else tuple(each.mean for each in expected),
@@ -259,7 +263,7 @@ class _Found(NamedTuple):
     """Borders; what no allowed set and what no set within the budget exceeds; sets evaluated.
 
     The weights are null where nobody asked for them and the borders are complete. `diverse` are
-    allowed sets that differ, where the best one was searched.
+    allowed sets that differ, where the best one was searched; `best` tells how far that came.
     """
 
     borders: Borders
@@ -267,19 +271,39 @@ class _Found(NamedTuple):
     possible: float | None
     evaluated: int
     diverse: Sequence[ApiSet]
+    best: BestSearch | None
 
 
 def _search(
-    source: SpectrumSource, tests: Tests, sought: _Sought, *, known: Borders | None, effort: Effort
+    source: SpectrumSource,
+    tests: Tests,
+    sought: _Sought,
+    *,
+    known: Borders | None,
+    before: BestSearch | None,
+    effort: Effort,
 ) -> _Found:
     """Search the borders; of many APIs the best set before, and what none exceeds."""
     bound = possible = None
-    evaluated, diverse = 0, list[ApiSet]()
+    evaluated, diverse, searched = 0, list[ApiSet](), None
     if sought.best_first:
-        best_of = partial(
-            best_set, source, weights=sought.weights, must=sought.must, never=sought.never
+        known = known or Borders.nothing()
+        searched = BestSearch(
+            weights=sought.weights, must=tuple(sought.must), never=tuple(sorted(sought.never))
         )
-        best = best_of(tests.allow, tests.allow.limits.tolist(), effort=effort, share=_BEST)
+        if before is None or not before.same(searched):
+            before = searched
+        best_of = partial(
+            best_set,
+            source,
+            weights=sought.weights,
+            must=sought.must,
+            never=sought.never,
+            effort=effort,
+            known=known.allow,
+        )
+        limits = tests.allow.limits.tolist()
+        best = best_of(tests.allow, limits, share=_BEST, reached=before.allow)
         bound, blocked, evaluated = best.bound, list[ApiSet](), best.evaluated
         diverse = best.sets
         if tests.refute is None:
@@ -287,9 +311,10 @@ def _search(
         elif tests.refute.monotone:
             # No set within the budget is refuted, whatever its size, nor holds one that is.
             limits = tests.refute.limits.tolist()
-            least = best_of(tests.block, limits, effort=effort, share=_POSSIBLE)
+            least = best_of(tests.block, limits, share=_POSSIBLE, reached=before.possible)
+            searched = replace(searched, possible=least.reached)
             possible, blocked, evaluated = least.bound, least.refused, evaluated + least.evaluated
-        known = known or Borders.nothing()
+        searched = replace(searched, allow=best.reached)
         known = replace(
             known,
             allow=[*known.allow, *best.sets],
@@ -312,7 +337,7 @@ def _search(
             bound = sought.bound(source.apis, [*borders.block, *borders.undecided])
         if possible is None:
             possible = sought.bound(source.apis, borders.block)
-    return _Found(borders, bound, possible, evaluated + borders.evaluated, diverse)
+    return _Found(borders, bound, possible, evaluated + borders.evaluated, diverse, searched)
 
 
 def _cut(
@@ -453,7 +478,7 @@ class Judge(NamedTuple):
         """
         proof, most = decision.proof, len(decision.policy.candidates)
         if proof and users == decision.users and len(proof["allow"]["limits"]) > most:
-            return cls(_tests_of(proof))
+            return cls(tests_of(proof))
         return cls(_designed(decision, users))
 
     def verdict(
@@ -482,11 +507,21 @@ class Tests(NamedTuple):
 
 
 def _tests(
-    policy: Policy, setting: Setting, users: int, universe: int | None, level: float | None
+    policy: Policy,
+    setting: Setting,
+    users: int,
+    universe: int | None,
+    level: float | None,
+    *,
+    chains: Sequence[int] | None = None,
 ) -> Tests:
-    """Make the tests of a question for a number of users; `level` is what they share of delta."""
+    """Make the tests of a question for a number of users; `level` is what they share of delta.
+
+    Of sets of candidates, or of level vectors by rank where there are `chains`.
+    """
+    largest = len(policy.candidates) if chains is None else sum(chains)
     if setting == "sample" or level is None:
-        criterion = exact_criterion(policy, users)
+        criterion = exact_criterion(policy, users, largest)
         return Tests(criterion, criterion)
     average = None
     if policy.realised:  # half of delta for the population, half for the observed users
@@ -503,19 +538,43 @@ def _tests(
         population=policy.population,
         budget=policy.budget,
         delta=level,
-        universe=universe or len(policy.candidates),
+        universe=universe or largest,
+        chains=chains,
         allowing=None if average is None else (average.exposure, level / 2),
         departure=policy.sample.departure,
     )
-    proof = criteria.proofs(len(policy.candidates))
+    proof = criteria.proofs(largest)
     if average is not None and proof:
         proof["allow"] |= {"average": average._asdict()}
     return Tests(criteria.allow, criteria.block, criteria.refute, proof)
 
 
+def tests_of_vectors(policy: Policy, setting: Setting, users: int, chains: Sequence[int]) -> Tests:
+    """Make the tests of level vectors, by rank, that were fixed before the users were seen.
+
+    Parameters
+    ----------
+    policy, setting
+        As of `decide`; not of a realised share.
+    users
+        Number of observed users.
+    chains
+        As of `decision_criteria`.
+
+    Raises
+    ------
+    PolicyError, UndecidableError
+        As of `decide`.
+    """
+    tests = _tests(policy, setting, users, None, policy.delta, chains=chains)
+    if tests.proof is not None and not tests.proof:
+        raise _nothing_certified(policy, users)
+    return tests
+
+
 def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
     """Say why no set of any kind can be certified."""
-    if base_of(users) is None:
+    if serving_of(users, policy.sample.fake_share)[0] is None:
         return UndecidableError(
             f"{users} users are too few to decide anything",
             hint="23 are the fewest, and even if all are alike, they meet large budgets only",
@@ -535,7 +594,7 @@ def _designed(decision: Decision, users: int) -> Tests:
     return _tests(policy, decision.setting, users, decision.universe, level)
 
 
-def _tests_of(proof: Proof) -> Tests:
+def tests_of(proof: Proof) -> Tests:
     """Make the tests that a decision file holds."""
     allow, block = proof["allow"], proof["block"]
     allowing = Criterion(np.array(allow["weights"]), np.array(allow["limits"]))
@@ -545,13 +604,17 @@ def _tests_of(proof: Proof) -> Tests:
     return Tests(allowing, *blocking, proof)
 
 
-def exact_criterion(policy: Policy, users: int) -> Criterion:
-    """Count the users in groups smaller than k; the limit is the whole number within the budget."""
+def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> Criterion:
+    """Count the users in groups smaller than k; the limit is the whole number within the budget.
+
+    For sets of at most `largest` APIs, by default of all candidates.
+    """
+    largest = len(policy.candidates) if largest is None else largest
     weights = np.ones(policy.k + 1)
     weights[policy.k] = 0
     # The budget is the decimal number that was written: 0.29 of 100 users are 29, not 28.
     limit = math.floor(Fraction(repr(policy.budget)) * users)
-    return Criterion(weights, np.full(len(policy.candidates) + 1, float(limit)))
+    return Criterion(weights, np.full(largest + 1, float(limit)))
 
 
 def _without_empty(sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:

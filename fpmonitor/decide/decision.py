@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
 from fpmonitor.errors import InputError
-from fpmonitor.policy import MAX_BIAS, PLAIN_DRAWS, Policy
+from fpmonitor.policy import MAX_BIAS, PLAIN_DRAWS, Drawn, Policy
 from fpmonitor.population.views import View
 from fpmonitor.question import Missing
 from fpmonitor.results import Result
@@ -30,6 +30,55 @@ ApiSet = tuple[str, ...]
 Setting = Literal["population", "sample"]
 Verdict = Literal["allow", "block", "undecided", "unknown"]
 Proof = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """How far the search for the best set came; weights are those beside the APIs that must be.
+
+    Attributes
+    ----------
+    bound
+        Weight that no passing set exceeds.
+    target
+        Only sets that weigh more were searched.
+    order
+        APIs of which such sets consist, the most exposing first.
+    first, last
+        Weight that no such set of none, the first, the first two... of `order` exceeds, as far as
+        is known; and of its end.
+    """
+
+    bound: _Count
+    target: _Count
+    order: ApiSet
+    first: tuple[_Count, ...]
+    last: tuple[_Count, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestSearch:
+    """What the best set was searched by, and how far that came; null where weights are not whole.
+
+    `weights` are 1 where not named; `allow` is for the sets that are allowed, `possible` for those
+    within the budget.
+    """
+
+    weights: Mapping[str, _Amount]
+    must: ApiSet
+    never: ApiSet
+    allow: Reached | None = None
+    possible: Reached | None = None
+
+    def same(self, other: BestSearch) -> bool:
+        """Whether the same sets were searched by the same weights."""
+        return (self.weights, self.must, self.never) == (other.weights, other.must, other.never)
+
+    def __post_init__(self) -> None:
+        for reached in filter(None, (self.allow, self.possible)):
+            for dolls in (reached.first, reached.last):
+                if not 0 < len(dolls) <= len(reached.order) + 1:
+                    raise ValueError("`search`: weights of too few or too many sets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +120,8 @@ class Decision(Result):
         of users may differ between the observed users and the population; null when it was not
         asked for.
     observed, binding_stratum
-        Where users were drawn by the shares of strata: of how many, and the stratum that had none
-        left, so that more of it would be more to decide on. Null elsewhere.
+        Where users were drawn, one of each cluster or by the shares of strata: of how many, and the
+        stratum that had none left, so that more of it would be more to decide on. Null elsewhere.
     unobserved_share
         Share of the population in strata of whom nobody was drawn, which counts as exposed; null
         where users were not drawn by shares.
@@ -86,6 +135,8 @@ class Decision(Result):
         Weight that no set within the budget exceeds, with the probability of the guarantee: what
         it is above `utility_bound` is what more users might allow. Null where the search went to
         its end, and in files of before.
+    search
+        What the best of many APIs was searched by, and how far that came; null where it was not.
     engine
         What counted the groups: `memory`, `duckdb`, or the address of another engine.
     universe
@@ -134,12 +185,17 @@ class Decision(Result):
     complete: bool
     evaluated: _Count
     seconds: _Amount
+    search: BestSearch | None = None
     engine: str | None = None
     universe: _Count | None = None
     level: _Share | None = None
     registered: bool = False
     view_weight: _Share | None = None
     proof: Proof | None = None
+
+    # What the words of a guarantee ask of a decision.
+    promised: ClassVar = "every set on the allow list"
+    fixed: ClassVar = "this question and its view of the users"
 
     def means(self, candidate: str) -> str:
         """Return the API of the vocabulary that a candidate is, or its own name for none."""
@@ -233,6 +289,19 @@ class Decision(Result):
         )
         return [{"verdict": word, "apis": list(apis)} for word, sets in listed for apis in sets]
 
+    @property
+    def drawn(self) -> Drawn | None:
+        """How many users count where some were drawn; None where all do."""
+        if self.observed is None:
+            return None
+        return Drawn(
+            users=self.users,
+            observed=self.observed,
+            cluster=self.policy.sample.cluster,
+            binding=self.binding_stratum,
+            unobserved=self.unobserved_share,
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it stands in a decision file."""
         content = untyped(self)
@@ -245,17 +314,15 @@ class Decision(Result):
             "unobserved_share",
             "coverage",
             "utility_possible",
+            "search",
         ):
             if content[name] is None:
                 del content[name]
         if not self.names:
             del content["names"]
+        content["policy"]["sample"] = self.policy.sample.to_json()
         if self.policy.sample == PLAIN_DRAWS:
             del content["policy"]["sample"]
-        elif self.policy.sample.strata is None:
-            del content["policy"]["sample"]["strata"]
-        elif not self.policy.sample.strata.left_out:
-            del content["policy"]["sample"]["strata"]["left_out"]
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")
@@ -280,6 +347,9 @@ class Decision(Result):
         decision = typed(content | seen | msgspec.structs.asdict(parts.data), cls, _NAME)
         lists = (decision.allow, decision.block, decision.undecided)
         sets = [*chain(*lists), decision.recommended, decision.masked or ()]
+        if decision.search is not None:
+            reached = (decision.search.allow, decision.search.possible)
+            sets += [part.order for part in reached if part is not None]
         strangers = sorted(set().union(*sets) - set(decision.policy.candidates))
         if strangers:
             raise InputError(f"not {_NAME}: {strangers[0]!r} is not a candidate")
@@ -304,7 +374,9 @@ class _Data(msgspec.Struct):
     digest: str
 
 
-class _Proof(msgspec.Struct):
+class ProofSide(msgspec.Struct):
+    """What tests are made of, as it stands in a file."""
+
     monotone: bool
     weights: Annotated[list[float], msgspec.Meta(min_length=2)]
     limits: Annotated[list[float], msgspec.Meta(min_length=2)]
@@ -314,8 +386,11 @@ class _Parts(msgspec.Struct):
     """What stands a floor deeper in a file."""
 
     data: _Data
-    proof: dict[Literal["allow", "block"], _Proof] | None = None
+    proof: dict[Literal["allow", "block"], ProofSide] | None = None
     view: dict[str, Any] | None = None
+
+
+DECISION_HINT = "make one with `fpmonitor decide ... -o decision.json`"
 
 
 def read_decision(path: Path) -> Decision:
@@ -326,8 +401,9 @@ def read_decision(path: Path) -> Decision:
     InputError
         No such file, not JSON, or not a decision.
     """
-    hint = "make one with `fpmonitor decide ... -o decision.json`"
-    content = read_json(path, "no readable decision file:", hint=hint)
+    content = read_json(path, "no readable decision file:", hint=DECISION_HINT)
+    if isinstance(content, dict) and "components" in content:
+        raise InputError(f"{path}: decides levels, and not sets", hint="decide without --levels")
     try:
         return Decision.from_json(content)
     except InputError as error:

@@ -39,6 +39,11 @@ class Effort:
         deadline = float("inf") if seconds is None else time.monotonic() + seconds
         return cls(deadline=deadline, progress=progress)
 
+    @property
+    def left(self) -> float:
+        """Seconds until the end."""
+        return max(self.deadline - time.monotonic(), 0.0)
+
     def after(self, share: float) -> float:
         """Return when so large a share of the time that is left will have gone by."""
         now = time.monotonic()
@@ -56,6 +61,18 @@ class Effort:
             self.progress(told)
         if self.stopped or time.monotonic() >= self.deadline:
             raise OutOfTimeError
+
+    @contextmanager
+    def within(self, share: float) -> Iterator[None]:
+        """End what is done here, and nothing else, after so large a share of the time left."""
+        deadline, self.deadline = self.deadline, self.after(share)
+        try:
+            yield
+        except OutOfTimeError:
+            if self.stopped:
+                raise
+        finally:
+            self.deadline = deadline
 
     @contextmanager
     def until_stopped(self) -> Iterator[None]:

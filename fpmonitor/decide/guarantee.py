@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.policy import SampleModel
-    from fpmonitor.population.sample import Drawn
+    from fpmonitor.decide.level_decision import LevelDecision
+    from fpmonitor.policy import Drawn, SampleModel
 
 FULL_COVERAGE = 0.99  # below it, a decision says who lacks a candidate
 _NAMED = 3
 
 
-def guarantee(decision: Decision) -> str:
+def guarantee(decision: Decision | LevelDecision) -> str:
     """Say what holds, for whom, and on what assumptions, by the other members of a decision."""
     return " ".join(filter(None, (clause(decision) for clause in _CLAUSES)))
 
@@ -41,8 +41,8 @@ def limits(
         else "Each limit holds with probability {} for a set named before looking"
     )
     looks = "however often one asks again while users are added"
-    if sample.strata is not None:
-        looks = "asked once, of users drawn by the shares of strata"
+    if sample.looked_at_once:
+        looks = "asked once" + ", of users drawn by the shares of strata" * bool(sample.strata)
     return (
         f"{whose.format(f'{1 - delta:.6g}')}, {looks}, for the average over populations of "
         f"{population:,}, if the {users:,} observed users and theirs are {draws(sample)}."
@@ -52,11 +52,18 @@ def limits(
 
 def draws(sample: SampleModel) -> str:
     """Say how the observed users and those of the population came to be what they are."""
-    said = "independent draws from one distribution"
-    if sample.bias != 1:
+    said = "independent draws" + f", one of each {sample.cluster}," * bool(sample.cluster)
+    if sample.bias == 1:
+        said += " from one distribution"
+    else:
         said = (
-            f"independent draws, and no kind of user is more than {sample.bias:g} times as "
+            f"{said.removesuffix(',')}, and no kind of user is more than {sample.bias:g} times as "
             "frequent among the ones as among the others"
+        )
+    if sample.fake_share:
+        said += (
+            f"; up to {100 * sample.fake_share:.6g} % of those observed may be no users, whatever "
+            "they look like and whoever added them"
         )
     if sample.strata is not None:
         strata, number = sample.strata, len(sample.strata.shares) - len(sample.strata.left_out)
@@ -66,14 +73,17 @@ def draws(sample: SampleModel) -> str:
     return said
 
 
-def drawn_by_shares(drawn: Drawn | None) -> str:
-    """Say how many users count where they were drawn by the shares of strata."""
+def who_was_drawn(drawn: Drawn | None) -> str:
+    """Say how many users count where not all that were observed do."""
     if drawn is None:
         return ""
-    return (
-        f"{drawn.users:,} of {drawn.observed:,} users could be drawn by the shares of the strata, "
-        f"until {drawn.binding} had none left."
-    )
+    said = f"{drawn.users:,} of {drawn.observed:,} users could be drawn"
+    if drawn.cluster is not None:
+        said += f", one of each {drawn.cluster}"
+    if drawn.binding is not None:
+        said += "," * (drawn.cluster is not None)
+        said += f" by the shares of the strata, until {drawn.binding} had none left"
+    return f"{said}."
 
 
 def unobserved(sample: SampleModel) -> str:
@@ -96,7 +106,7 @@ def scarce(coverage: Mapping[str, float | None]) -> list[tuple[str, float | None
     return sorted(lacked, key=lambda entry: (entry[1] or 0, entry[0]))
 
 
-def _promise(decision: Decision) -> str:
+def _promise(decision: Decision | LevelDecision) -> str:
     """Say the sentence that the theorem proves."""
     policy = decision.policy
     exposed = (
@@ -104,45 +114,45 @@ def _promise(decision: Decision) -> str:
         f"of fewer than {policy.k}"
     )
     if decision.setting == "sample" or policy.delta is None:
-        return (
-            f"Among the {decision.users:,} observed users, every set on the allow list {exposed}: "
-            "exact."
-        )
+        return f"Among the {decision.users:,} observed users, {decision.promised} {exposed}: exact."
     whom = "in a population" if policy.realised else "on average over populations"
     theirs = "those of the population" if policy.realised else "theirs"
     return (
-        f"With probability at least {1 - policy.delta:.6g}, every set on the allow list {exposed}, "
+        f"With probability at least {1 - policy.delta:.6g}, {decision.promised} {exposed}, "
         f"{whom} of {policy.population:,}, {_choice(decision)} the {decision.users:,} observed "
         f"users and {theirs} are {draws(policy.sample)}."
     )
 
 
-def _choice(decision: Decision) -> str:
+def _choice(decision: Decision | LevelDecision) -> str:
     """Say what may be chosen after looking, up to the assumption."""
     looks = "however often this question is decided anew while users are added, provided that"
-    if decision.policy.sample.strata is not None:
-        looks = "decided once, of users drawn by the shares of strata, provided that"
+    sample = decision.policy.sample
+    if sample.looked_at_once:
+        drawn = ", of users drawn by the shares of strata" * bool(sample.strata)
+        looks = f"decided once{drawn}, provided that"
     if decision.registered:
         return f"as registered before the first user was stored, and {looks}"
     if decision.universe is None:
-        return (
-            f"{looks} this question and its view of the users were fixed before the data were seen "
-            "and that"
-        )
+        return f"{looks} {decision.fixed} were fixed before the data were seen and that"
     # Without users who lack a candidate, these choose the users.
     chosen, fixed = "APIs and view of the users are", ""
     if decision.missing == "drop":
         chosen, fixed = "view of the users is", "the candidates, "
-    sample = decision.policy.sample
-    bias = ["bias"] * (sample.bias != 1)
-    *numbers, last = ["k", "population", "budget", *bias, *["shares"] * (sample.strata is not None)]
+    *numbers, last = [
+        *("k", "population", "budget"),
+        *["bias"] * (sample.bias != 1),
+        *["shares"] * (sample.strata is not None),
+        *["clusters"] * (sample.cluster is not None),
+        *["the share of those who are no users"] * (sample.fake_share > 0),
+    ]
     return (
         f"whichever {chosen} chosen after looking and {looks} {fixed}{', '.join(numbers)} and "
         f"{last} were fixed before the data were seen and that"
     )
 
 
-def _absent(decision: Decision) -> str:
+def _absent(decision: Decision | LevelDecision) -> str:
     """Say what absent counts as, where many lack a value or it does not count as one."""
     if decision.missing == "value" and not scarce(decision.coverage or {}):
         return ""
@@ -153,7 +163,7 @@ def _absent(decision: Decision) -> str:
     }[decision.missing]
 
 
-def _coverage(decision: Decision) -> str:
+def _coverage(decision: Decision | LevelDecision) -> str:
     """Name the candidates that many lack."""
     lacked = scarce(decision.coverage or {})
     if not lacked:
@@ -168,7 +178,7 @@ def _coverage(decision: Decision) -> str:
     return f"Not all users have a value of {', '.join(named)}."
 
 
-def _masked(decision: Decision) -> str:
+def _masked(decision: Decision | LevelDecision) -> str:
     """Name the candidates that are not read as logged."""
     if not decision.masked:
         return ""
@@ -180,12 +190,12 @@ def _masked(decision: Decision) -> str:
     return f"Values that browsers randomise by design ({', '.join(decision.masked)}) {counts}."
 
 
-def _blocked(decision: Decision) -> str:
+def _blocked(decision: Decision | LevelDecision) -> str:
     """Say what blocking is about where it is not about the same as allowing."""
     return "Sets are blocked by the average over such populations." * decision.policy.realised
 
 
-def _unobserved(decision: Decision) -> str:
+def _unobserved(decision: Decision | LevelDecision) -> str:
     """Say of whom nobody counted."""
     return unobserved(decision.policy.sample)
 

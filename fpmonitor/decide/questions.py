@@ -281,6 +281,8 @@ class _PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     realised: bool = False
     bias: float = 1.0
     strata: str | None = None
+    fake_share: float = 0.0
+    cluster: str | None = None
     missing: Missing = "value"
     source: str | None = None
     since: datetime | None = None
@@ -318,6 +320,8 @@ def read_policy(path: Path) -> AskedQuestion:
             sample=SampleModel(
                 bias=asked.bias,
                 strata=None if asked.strata is None else read_strata(path.parent / asked.strata),
+                fake_share=asked.fake_share,
+                cluster=asked.cluster,
             ),
         ),
         missing=asked.missing,

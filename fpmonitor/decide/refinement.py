@@ -53,8 +53,13 @@ class Steps(NamedTuple):
 class Refinement(Protocol):
     """A base set, columns that may join it, and the data to score the sets in between.
 
-    `groups` is the number of groups of the base, as `steps` counts them.
+    `groups` is the number of groups of the base, as `steps` counts them; `rows` are looked at for
+    each of the columns.
     """
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
 
     @property
     def groups(self) -> int:
@@ -86,6 +91,7 @@ class SourceRefinement:
         self, source: SpectrumSource, criterion: Criterion, apis: Sequence[str], base: Sequence[str]
     ) -> None:
         self._source, self._criterion, self._apis, self._base = source, criterion, apis, base
+        self.rows = 1
 
     @cached_property
     def groups(self) -> int:
@@ -209,6 +215,11 @@ class TableRefinement:
         self._settled, self._distinct = settled, distinct
         self._weights = _repeated(table.weights, len(columns)) if weights is None else weights
         self._tried: _Tried | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, merged or not."""
+        return len(self._table.weights)
 
     @classmethod
     def of(cls, table: CodeTable, criterion: Criterion, base: Sequence[int]) -> TableRefinement:

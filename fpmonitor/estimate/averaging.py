@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy
@@ -115,6 +116,17 @@ def _log_factor(
     return -largest - _CLOCK_ROUNDING
 
 
+def one_thinning(mean: float, users: int, fewest: int) -> Clock:
+    """Return one thinning, of `users` users to `mean`, for every number of users from `fewest` on.
+
+    The chance to leave any number, times the factor, is nowhere above that of a Poisson number of
+    the same mean. There must be 20 users, of whom it keeps nine in ten at most.
+    """
+    share = mean / users * (1 - _STEP_ROUNDING)
+    lost = -math.log1p(-share) / 2 + 0.75 / (fewest * (1 - share))
+    return Clock(shares=np.array([share]), weights=np.ones(1), log_factor=-lost - _CLOCK_ROUNDING)
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Base:
     """A score and the bound of its moment: fixed before the first user, used at every look.
@@ -180,6 +192,7 @@ def design_base(
     log_term: float,
     share: float,
     monotone: bool,
+    fakes: float = 0.0,
 ) -> Base:
     """Design the base that decides exposures nearest to the budget; it depends on no data.
 
@@ -197,12 +210,21 @@ def design_base(
         The mean by the users in the middle of its use, in (0, 1).
     monotone
         Whether the score must grow with the API set.
+    fakes
+        Share of the rows that are no users.
     """
     laws = cells.laws
     # Averaging over thinnings leaves this share of the variance. Where it is small, the variance is
     # not what limits the score.
     log_term /= max(share, 1 - share)
-    weights = sharpest_weights(laws, sign=sign, budget=budget, log_term=log_term, monotone=monotone)
+    weights = sharpest_weights(
+        laws,
+        sign=sign,
+        budget=budget,
+        log_term=log_term,
+        monotone=monotone,
+        fakes=fakes * laws.mean,
+    )
     largest = np.abs(weights * (laws.starts[1:] - 1)).max()
     weights = weights * min(_LARGEST_EXPONENT / largest, 1.0)
     exposure, bounds = cells.exposure[sign], laws.mean * cells.bounds(weights, sign)
@@ -225,6 +247,26 @@ def design_base(
     )
 
 
+class Fakes(NamedTuple):
+    """Rows that are no users, of a number of rows that the score of `users` is asked of.
+
+    Attributes
+    ----------
+    rows
+        `m`, all rows; at most the `users` of the score.
+    most
+        Number of those that are no users, at most.
+    """
+
+    rows: int
+    most: int
+
+    @classmethod
+    def of(cls, rows: int, share: float) -> Fakes:
+        """Return so many rows, of which a share is no users; 0.29 of 100 are 29, not 28."""
+        return cls(rows, math.floor(Fraction(repr(share)) * rows))
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class AveragedScore:
     """A base at one number of users: weights by count, and the scores that certify.
@@ -245,6 +287,8 @@ class AveragedScore:
     charge
         What the larger counts may add to the tilted score, and rounding, all together, nats;
         infinite where the table would be too long, which certifies nothing.
+    fakes
+        What rows that are no users may do; None where all are.
     """
 
     base: Base
@@ -253,6 +297,7 @@ class AveragedScore:
     weights: NDArray[np.float64]
     scale: float
     charge: float
+    fakes: Fakes | None = None
 
     def critical(self, log_term: ArrayLike, exposure: float | None = None) -> NDArray[np.float64]:
         """Score at which an exposure is ruled out, at most (sign -1) or at least (sign +1).
@@ -264,14 +309,30 @@ class AveragedScore:
         exposure
             That is ruled out; the budget when left out.
         """
-        base = self.base
+        base, fakes = self.base, self.fakes
         bound = base.bound
         if exposure is not None:
             bound = float(np.interp(exposure, base.exposures, base.bounds))
+        if fakes is not None:
+            missing = 1 - self.least_share
+            bound += missing * max(-(bound if base.sign < 0 else base.intercept), 0.0)
         price = np.asarray(log_term, dtype=np.float64) - self.clock.log_factor + self.charge
         critical = base.sign * (bound + price) / self.scale
+        if fakes is not None:
+            critical += base.sign * fakes.most * self.step
         rounded: NDArray[np.float64] = critical + base.sign * LIMIT_ROUNDING * np.abs(critical)
         return rounded
+
+    @property
+    def least_share(self) -> float:
+        """Users by those that the score is designed for, at least."""
+        return 1.0 if self.fakes is None else (self.fakes.rows - self.fakes.most) / self.users
+
+    @property
+    def step(self) -> float:
+        """Most that one row more may take from the score (sign -1), or add to it."""
+        scores = np.arange(self.weights.size) * self.weights
+        return float((self.base.sign * np.diff(scores)).max(initial=0.0))
 
     def to_json(self) -> dict[str, object]:
         """Tell all that the theorem needs: numbers without loss."""
@@ -297,17 +358,21 @@ class AveragedScore:
             "scale": self.scale,
             "charge": self.charge,
             **({} if base.factors == AS_OBSERVED else {"factors": list(base.factors)}),
+            **({} if self.fakes is None else {"fakes": self.fakes._asdict()}),
         }
 
 
-def averaged(base: Base, *, users: int) -> AveragedScore:
+def averaged(base: Base, *, users: int, fakes: Fakes | None = None) -> AveragedScore:
     """Score of a base for a number of users, above its mean.
 
     For `f` of the thinnings `phi_f(c) = sign ln E exp(sign phi(Bin(c, f)))`; the mean over the
     thinnings is on the safe side of `ln R_m` by Jensen's inequality. Weights that must not increase
     take the least such function above (sign -1), or the greatest one below (sign +1).
     """
-    thinnings = clock(users, base.mean)
+    if fakes is None:
+        thinnings = clock(users, base.mean)
+    else:
+        thinnings = one_thinning(base.mean, users, fakes.rows - fakes.most)
     phi = base.phi()
     least = float(thinnings.shares.min())
     end = int(base.starts[-1])
@@ -336,6 +401,7 @@ def averaged(base: Base, *, users: int) -> AveragedScore:
         weights=np.concatenate([weights[:1], weights, [0.0]]),
         scale=float(scale),
         charge=charge,
+        fakes=fakes,
     )
 
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.averaging import LIMIT_ROUNDING, averaged, design_base
-from fpmonitor.estimate.exposure import steepest_fall
-from fpmonitor.estimate.looks import BASES, base_cells, base_of
+from fpmonitor.estimate.looks import BASES, base_cells, hidden_exposure, serving_of
 from fpmonitor.estimate.poisson import ExposureFunction
 from fpmonitor.policy import NO_DEPARTURE, check_sample, check_share, check_threshold
 
@@ -131,11 +130,14 @@ class Limits:
     ) -> tuple[float, float]:
         """Lower and upper limit by the value of each score, shares; parameters as of `of_part`."""
         lower, upper = 0.0, 1.0
-        for (sign, scale, price, bounds, exposures), score in zip(self.curves, points, strict=True):
+        for curve, score in zip(self.curves, points, strict=True):
+            sign, scale, price, bounds, exposures, least_share = curve
             nats = scale * score
             nats = nats - LIMIT_ROUNDING * abs(nats) - log_term - price
             if shares:
                 nats = min((nats + math.log(share)) / share for share in shares)
+            if sign < 0 and nats < 0:
+                nats /= least_share
             right = bisect_left(bounds, nats)
             if not right:
                 limit = exposures[0]
@@ -174,8 +176,9 @@ class Limits:
 class Curve(NamedTuple):
     """The bound `W` of a score at one number of users, in Python's numbers, which are faster.
 
-    `scale` nats by a unit of the score, `price` to be paid for the thinnings and what is charged;
-    vertices of `W` by the bound, which grows.
+    `scale` nats by a unit of the score, `price` to be paid for the thinnings, what is charged and
+    fakes; vertices of `W` by the bound, which grows; `least_share` of the users that the score is
+    designed for, at least.
     """
 
     sign: Sign
@@ -183,17 +186,23 @@ class Curve(NamedTuple):
     price: float
     bounds: list[float]
     exposures: list[float]
+    least_share: float = 1.0
 
     @classmethod
     def of(cls, certified: AveragedScore) -> Self:
         """Take the bound of a score."""
-        base = certified.base
+        base, price = certified.base, certified.charge - certified.clock.log_factor
+        if certified.fakes is not None:
+            price += certified.scale * certified.fakes.most * certified.step
+            if base.sign > 0:
+                price += (1 - certified.least_share) * max(-float(base.bounds.min()), 0.0)
         return cls(
             sign=base.sign,
             scale=base.sign * certified.scale,
-            price=certified.charge - certified.clock.log_factor,
+            price=price,
             bounds=base.bounds[:: base.sign].tolist(),
             exposures=base.exposures[:: base.sign].tolist(),
+            least_share=certified.least_share,
         )
 
 
@@ -237,9 +246,10 @@ def exposure_limits(
     check_sample(users)
     check_threshold(k, population)
     check_share("delta", delta)
-    serving, function = base_of(users), ExposureFunction(k, population, departure.factors)
+    serving, size, fakes = serving_of(users, departure.fakes)
+    function = ExposureFunction(k, population, departure.factors)
     bases = () if serving is None else _bases(serving, function, delta, universe, growing=growing)
-    scores = [averaged(base, users=users) for base in bases]
+    scores = [averaged(base, users=size, fakes=fakes) for base in bases]
     return Limits(
         users=users,
         delta=delta,
@@ -247,7 +257,7 @@ def exposure_limits(
         parts=_parts(serving),
         weights=np.array([certified.weights for certified in scores] or np.zeros((0, 2))),
         curves=tuple(map(Curve.of, scores)),
-        margins=(steepest_fall(k, population) * departure.unobserved, departure.unobserved),
+        margins=(hidden_exposure(departure, k, population, size), departure.unobserved),
     )
 
 
@@ -271,6 +281,7 @@ def _bases(
             share=share,
             # Free weights may lose where the population is smaller than the sample.
             monotone=function.population < cells.laws.mean or (growing and sign < 0),
+            fakes=serving.fakes if sign < 0 else 0.0,
         )
         for sign in _SIGNS
         for budget in DESIGNS

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fpmonitor.errors import PolicyError
-from fpmonitor.estimate.averaging import averaged, design_base
+from fpmonitor.estimate.averaging import Fakes, averaged, design_base
 from fpmonitor.estimate.criterion import Criterion, Refutation
 from fpmonitor.estimate.exposure import steepest_fall
 from fpmonitor.estimate.margins import Cells
@@ -31,12 +31,15 @@ from fpmonitor.policy import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.averaging import AveragedScore, Base
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.policy import Departure
 
+DESIGN_SIZES = 2  # that those who add rows can choose from, see `design_size`
 BASES = 42  # equal shares of delta, of which each of the first bases has one
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
 LARGEST_BLOCKED = 3  # APIs of the sets that are found above the budget by themselves
@@ -44,6 +47,7 @@ _FIRST_MEAN, _RATIO, _COARSE = 20.0, 1.5, 20
 _FINE_RATIO, _FINE = 1.2, 48  # from there to half a billion users; the last one serves all others
 _FINE_BASES = math.ceil(BASES * _FINE / (BASES - _COARSE))  # they share what is left
 _LARGEST_SHARE = 0.9  # of the users, that a base keeps when its turn begins
+_FEWEST_BESIDE_FAKES = 20
 _DESIGN_SIZE = 3  # APIs of the sets that are decided sharpest
 _FREE_FROM = 2.0  # times the mean of a base: free weights block larger populations far better
 _LEAST_SHARPNESS = 0.01  # of the budget; what certifies less is of no use
@@ -70,6 +74,8 @@ class Criteria:
         The same for sets of any size, one by one, by weights that need not be monotone.
     allowing, blocking
         The scores of which the tests are made; None for users too few for any base.
+    bases
+        Number of equal shares of delta, of which these scores have one.
     deltas, universe
         Tolerated probabilities of error, of allowing and of blocking, and the number of APIs that
         may be asked for.
@@ -80,6 +86,7 @@ class Criteria:
     refute: Refutation
     allowing: AveragedScore | None
     blocking: AveragedScore | None
+    bases: int
     deltas: tuple[float, float]
     universe: int
 
@@ -98,12 +105,11 @@ class Criteria:
             ("allow", self.allowing, self.allow.limits, self.deltas[0]),
             ("block", self.blocking, self.refute.limits, self.deltas[1]),
         )
-        serving = base_of(self.allowing.users) if self.allowing else None
         return {
             name: {
                 **certified.to_json(),
                 "delta": delta,
-                "bases": serving.bases if serving else BASES,
+                "bases": self.bases,
                 "universe": self.universe,
                 "limits": limits[: candidates + 1].tolist(),
             }
@@ -120,6 +126,7 @@ def decision_criteria(
     budget: float,
     delta: float,
     universe: int = UNIVERSE,
+    chains: Sequence[int] | None = None,
     allowing: tuple[float, float] | None = None,
     departure: Departure = NO_DEPARTURE,
 ) -> Criteria:
@@ -141,6 +148,10 @@ def decision_criteria(
     universe
         `D`, number of APIs that may be asked for, at least 1. For a question that was fixed before
         the data were seen, the number of its candidates.
+    chains
+        For level vectors in place of sets: how many levels each component has above its lowest, all
+        fixed before the data were seen. The size of a vector is then its rank, the sum of its
+        levels, and `universe` the largest rank.
     allowing
         Budget and delta of allowing, where they are not those of blocking; with a budget of 0
         nothing is allowed.
@@ -161,6 +172,9 @@ def decision_criteria(
     coefficient up to the size stands there. Blocking is a union over all sets: half of delta for
     those of few APIs, alike; the rest for larger ones. What holds a set above the budget is above
     it.
+
+    Level vectors are points of a product of chains, where the numbers of vectors of each rank stand
+    in place of the binomial coefficients (normalised matching: Hsieh, Kleitman 1973).
     """
     check_sample(users)
     check_threshold(k, population)
@@ -171,7 +185,7 @@ def decision_criteria(
     if universe < 1:
         raise PolicyError("universe", f"must be at least one API, got {universe}")
     deltas = allow_delta, delta
-    serving = base_of(users)
+    serving, size, fakes = serving_of(users, departure.fakes)
     if serving is None:
         never = np.full(universe + 1, float(users))
         block, refute = blocking_tests(np.ones(2), never, monotone=True)
@@ -181,23 +195,25 @@ def decision_criteria(
             refute=refute,
             allowing=None,
             blocking=None,
+            bases=BASES,
             deltas=deltas,
             universe=universe,
         )
     allow_terms, block_terms = (
-        math.log(serving.bases) + level_terms(share, universe)[side]
+        math.log(serving.bases)
+        + (level_terms(share, universe) if chains is None else vector_terms(share, chains))[side]
         for side, share in enumerate(deltas)
     )
-    nats = float(allow_terms[min(_DESIGN_SIZE, universe)]), float(block_terms[1])
+    designed = _DESIGN_SIZE if chains is None else universe
+    nats = float(allow_terms[min(designed, universe)]), float(block_terms[1])
     # Who is not observed may all be exposed, or be whom others hide among.
-    factors, unobserved = departure
-    function = ExposureFunction(k, population, factors)
-    within -= unobserved
-    beyond = budget + steepest_fall(k, population) * unobserved
+    function = ExposureFunction(k, population, departure.factors)
+    within -= departure.unobserved
+    beyond = budget + hidden_exposure(departure, k, population, size)
     least = _LEAST_SHARPNESS * budget
     above = _base(serving, function, max(within, least), sign=-1, log_term=nats[0])
     below = _base(serving, function, min(beyond, _MOST), sign=1, log_term=nats[1])
-    allowed, blocking = averaged(above, users=users), averaged(below, users=users)
+    allowed, blocking = (averaged(base, users=size, fakes=fakes) for base in (above, below))
     most = allowed.critical(allow_terms)
     if within < least:
         most[:] = -1
@@ -210,6 +226,7 @@ def decision_criteria(
         refute=refute,
         allowing=allowed,
         blocking=blocking,
+        bases=serving.bases,
         deltas=deltas,
         universe=universe,
     )
@@ -251,6 +268,31 @@ def level_terms(delta: float, universe: int) -> tuple[NDArray[np.float64], NDArr
     return first + np.array(allow), first + math.log(2) + np.array([small] * (few + 1) + later)
 
 
+def vector_terms(
+    delta: float, chains: Sequence[int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`ln(1 / level)` of the level vectors of each rank from 0, for allowing and for blocking.
+
+    Blocking is a union over all vectors, alike.
+    """
+    numbers = vectors_of_ranks(chains)
+    allow = [math.log(vectors) for vectors in accumulate(numbers, max)]
+    block = [math.log(sum(numbers))] * len(numbers)
+    return -math.log(delta) + np.array(allow), -math.log(delta) + np.array(block)
+
+
+def vectors_of_ranks(chains: Sequence[int]) -> list[int]:
+    """Count the level vectors of each rank: coefficients of the product of `1 + z + ... + z^L`."""
+    numbers = [1]
+    for length in chains:
+        sums = [*accumulate(numbers + [0] * length)]
+        numbers = [
+            total - (sums[rank - length - 1] if rank > length else 0)
+            for rank, total in enumerate(sums)
+        ]
+    return numbers
+
+
 @lru_cache(maxsize=8)
 def _log_numbers_of_sets(universe: int) -> list[float]:
     numbers = accumulate(
@@ -259,16 +301,60 @@ def _log_numbers_of_sets(universe: int) -> list[float]:
     return [math.log(sets) for sets in numbers]
 
 
+def design_size(rows: int, share: float) -> int:
+    """Return the number of users that scores for so many rows are designed for.
+
+    Of a fixed list, so that whoever adds up to that share of all rows has two of it to choose from.
+
+    Parameters
+    ----------
+    rows
+        `m`, users and others.
+    share
+        Of the rows that are no users, at most, in (0, 1).
+    """
+    step = -math.log1p(-share) * (1 + 1e-9)  # rounding must not let in a third
+    return math.ceil(math.exp(step * math.ceil(math.log(rows) / step)))
+
+
+def hidden_exposure(departure: Departure, k: int, population: int, size: int) -> float:
+    """How far the exposure may be below that of the users that a score is designed for, a share.
+
+    Who is not observed may be whom others hide among, and so may users that rows stand in for.
+    """
+    factors, unobserved, share = departure
+    missing = 1 - (1 - share) ** 2 * (1 - 2 / size) if share else 0.0
+    return steepest_fall(k, population) * (unobserved + factors[1] * missing)
+
+
 class Serving(NamedTuple):
     """The base that serves a number of users.
 
     `mean` users of a thinning at most, the next base has `ratio` times as many, and one of `bases`
-    equal shares of delta is its own.
+    equal shares of delta is its own. Of the rows at most the share `fakes` is no users.
     """
 
     mean: float
     ratio: float
     bases: int
+    fakes: float = 0.0
+
+
+def serving_of(users: int, share: float) -> tuple[Serving | None, int, Fakes | None]:
+    """Return what serves observed users: base, number that it is designed for, and the fakes.
+
+    Parameters
+    ----------
+    users
+        All that are observed.
+    share
+        Of them that are no users, at most.
+    """
+    if not share:
+        return base_of(users), users, None
+    fakes, size = Fakes.of(users, share), design_size(users, share)
+    few = users - fakes.most < _FEWEST_BESIDE_FAKES
+    return None if few else Serving(_LARGEST_SHARE * size, 1.0, DESIGN_SIZES, share), size, fakes
 
 
 def base_of(users: int) -> Serving | None:
@@ -313,6 +399,7 @@ def _base(
         log_term=log_term,
         share=share,
         monotone=sign < 0 or function.population <= _FREE_FROM * cells.laws.mean,
+        fakes=serving.fakes if sign < 0 else 0.0,
     )
 
 

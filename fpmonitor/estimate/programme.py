@@ -3,8 +3,10 @@
 With tilted weights `w`, `phi(c) = w(c) c`, and a line `(a, b)` in units of the price of one user,
 the certified share of the budget under a reference law is the ratio of `N = a Q* + b + 1` to the
 mean tilted score `D`, under the conditions `ln E exp(sign phi(C)) / lambda <= a F + b` at every
-grid point, which are convex. The ratio is raised step by step (Dinkelbach 1967) within a
-primal-dual method with slack variables (Wright 1997, "Primal-Dual Interior-Point Methods").
+grid point, which are convex. Where some rows are no users, what they may hide is taken off: their
+number times the largest fall of `phi` from one count to the next, another unknown. The ratio is
+raised step by step (Dinkelbach 1967) within a primal-dual method with slack variables (Wright
+1997, "Primal-Dual Interior-Point Methods").
 
 Only sharpness rests on this module: whatever it returns, the bound is proved for it afterwards.
 """
@@ -38,7 +40,13 @@ _RARE_SHARE = 1e-3  # share of the reference law on values that no two users sha
 
 
 def sharpest_weights(
-    laws: PoissonLaws, *, sign: Sign, budget: float, log_term: float, monotone: bool
+    laws: PoissonLaws,
+    *,
+    sign: Sign,
+    budget: float,
+    log_term: float,
+    monotone: bool,
+    fakes: float = 0.0,
 ) -> NDArray[np.float64]:
     """Tilted free weights that decide exposures nearest to the budget, shape (W,).
 
@@ -54,8 +62,10 @@ def sharpest_weights(
         `ln(1 / level)`, nats.
     monotone
         Whether the weights must not be negative nor increase with the count.
+    fakes
+        Number of rows that are no users.
     """
-    programme = _Programme(laws, sign, budget, log_term / laws.mean, monotone)
+    programme = _Programme(laws, sign, budget, log_term / laws.mean, monotone, fakes / log_term)
     weights = programme.solve()
     return np.maximum(np.minimum.accumulate(weights), 0) if monotone else weights
 
@@ -77,13 +87,17 @@ class _State(NamedTuple):
 
 @dataclass(slots=True)
 class _Programme:
-    """Unknowns are the parameters of the weights, and `a` and `b` in prices."""
+    """Unknowns are the parameters of the weights, `a` and `b` in prices; and the largest fall.
+
+    The last one is there only where some rows are no users.
+    """
 
     laws: PoissonLaws
     sign: Sign
     budget: float
     price: float
     monotone: bool
+    fakes: float
     basis: NDArray[np.float64] = field(init=False)
     exponent: NDArray[np.float64] = field(init=False)
     start: NDArray[np.float64] = field(init=False)
@@ -119,19 +133,32 @@ class _Programme:
         else:
             self.basis = np.diag(unit * ends[0] / ends)
             shape = np.empty((0, size))
+        # The average over thinnings smooths what happens within a bin.
+        falls = (np.diag(ends) - np.diag(ends[1:], 1)) @ self.basis
+        falls /= np.append(np.diff(ends), 1)[:, np.newaxis]
+        falls = falls[: size if self.fakes else 0]
         by_weight = self.basis[laws.weight_of_atom]
         self.exponent = self.sign * laws.atoms[:, np.newaxis] * by_weight
         box = (ends / largest)[:, np.newaxis] * self.basis
         points = self.means.size
-        self.rows = np.zeros((points + len(shape) + 2 * size + 1, size + 2))
+        linear = np.vstack([shape, -falls, -box, box])
+        self.rows = np.zeros((points + len(linear) + 1, size + self.prices.size))
         self.rows[:points, size], self.rows[:points, size + 1] = self.exposure, 1.0
-        self.rows[points:-1, :size] = np.vstack([shape, -box, box])
+        self.rows[points:-1, :size] = linear
+        self.rows[points + len(shape) : -1 - 2 * size, size + 2 :] = 1.0
         self.rows[-1, size] = self.sign
         self.offset = np.zeros(len(self.rows))
         self.offset[-1 - 2 * size : -1] = 1.0
         self.mean_score = by_atom @ by_weight / self.price
         parameters = np.linalg.solve(self.basis, weights)
-        self.start = self._with_line(np.concatenate([parameters, [0.0, 0.0]]))
+        others = np.zeros(self.prices.size)
+        others[2:] = (falls @ parameters).max(initial=0.0) + 0.1
+        self.start = self._with_line(np.concatenate([parameters, others]))
+
+    @property
+    def prices(self) -> NDArray[np.float64]:
+        """What a unit of each of the other unknowns adds to `N`."""
+        return np.array([self.budget, 1.0, self.fakes][: 3 if self.fakes else 2])
 
     def _best_tilt(self, weights: NDArray[np.float64], by_atom: NDArray[np.float64]) -> float:
         """Tilt of given weights at the atoms with the best certified share, without margins."""
@@ -164,7 +191,7 @@ class _Programme:
 
     def _with_line(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Take the best line for the weights of `x`, strictly above all grid points."""
-        points, size = self.means.size, x.size - 2
+        points, size = self.means.size, x.size - self.prices.size
         bounds = -self.state(x).left[:points]
         slope, _ = best_line(self.exposure, bounds, self.sign, self.budget)
         x[size] = self.sign * max(self.sign * slope, 1e-6)
@@ -173,7 +200,7 @@ class _Programme:
 
     def state(self, x: NDArray[np.float64]) -> _State:
         """Evaluate all conditions."""
-        size, points = x.size - 2, self.means.size
+        size, points = x.size - self.prices.size, self.means.size
         exponents = np.minimum(self.exponent @ x[:size], _LARGEST_EXPONENT)
         bounds, moments, powers = self._bounds(exponents)
         left = self.offset + self.rows @ x
@@ -199,27 +226,29 @@ class _Programme:
         """
         by_row = dual / slack
         matrix = np.empty((rows.shape[1],) * 2)
-        matrix[:, -2:] = rows.T @ (rows[:, -2:] * by_row[:, np.newaxis])
-        matrix[-2:] = matrix[:, -2:].T
+        size = rows.shape[1] - self.prices.size
+        matrix[:, size:] = rows.T @ (rows[:, size:] * by_row[:, np.newaxis])
+        matrix[size:] = matrix[:, size:].T
         points = self.means.size
         by_row[:points] -= dual[:points] * self.means * self.price
-        inner = rows[:, :-2]
-        matrix[:-2, :-2] = (inner * by_row[:, np.newaxis]).T @ inner
+        inner = rows[:, :size]
+        matrix[:size, :size] = (inner * by_row[:, np.newaxis]).T @ inner
         second = (dual[:points] / state.moments) @ self.rates * state.powers / self.price
-        matrix[:-2, :-2] += (self.exponent.T * second) @ self.exponent
+        matrix[:size, :size] += (self.exponent.T * second) @ self.exponent
         return matrix
 
     def achieved(self, x: NDArray[np.float64], state: _State) -> float:
         """Ratio that is sought, once `b` is raised until all conditions hold."""
-        score = float(self.mean_score @ x[:-2])
+        size = self.mean_score.size
+        score = float(self.mean_score @ x[:size])
         if score <= 0:
             return self.sign * np.inf
-        cost = x[-2] * self.budget + x[-1] + 1 - min(float(state.left[: self.means.size].min()), 0)
+        cost = x[size:] @ self.prices + 1 - min(float(state.left[: self.means.size].min()), 0)
         return float(self.sign * cost / score)
 
     def solve(self) -> NDArray[np.float64]:
         """Tilted weights of the best feasible point on the way."""
-        points = self.means.size
+        points, size = self.means.size, self.mean_score.size
         x = self.start
         state = self.state(x)
         slack = state.left.copy()  # linear conditions stay strictly satisfied
@@ -228,11 +257,11 @@ class _Programme:
         best, kept, centring = self.achieved(x, state), x, 0.2
         rows = self.rows.copy()
         for _ in range(_MOST_STEPS):
-            rows[:points, :-2] = -self.gradient(state)
+            rows[:points, :size] = -self.gradient(state)
             miss, gap = state.left - slack, float(dual @ slack)
             if gap < _GAP and np.abs(miss).max() < _VIOLATION:
                 break
-            cost = np.append(-self.sign * best * self.mean_score, [self.budget, 1.0])
+            cost = np.append(-self.sign * best * self.mean_score, self.prices)
             target = centring * gap / slack.size
             move = _solved(
                 self.system(state, dual, slack, rows),
@@ -258,7 +287,7 @@ class _Programme:
             achieved = self.achieved(x, state)
             if self.sign * (best - achieved) > 0:
                 best, kept = achieved, x
-        return self.basis @ kept[:-2]
+        return self.basis @ kept[:size]
 
 
 def _length(values: NDArray[np.float64], moves: NDArray[np.float64]) -> float:

@@ -22,7 +22,7 @@ def write(decision: Decision) -> str:
         "complete": decision.complete,
         **{name: [list(apis) for apis in getattr(decision, name)] for name in _LISTS},
     } | ({"names": dict(decision.names)} if decision.names else {})
-    return _code().replace(_PLACE, _script_safe(json.dumps(content, separators=(",", ":"))))
+    return _code().replace(_PLACE, script_safe(json.dumps(content, separators=(",", ":"))))
 
 
 def check(text: str) -> list[str]:
@@ -43,7 +43,7 @@ def _code() -> str:
     return (resources.files("fpmonitor.export") / "gate.js").read_text(encoding="utf-8")
 
 
-def _script_safe(text: str) -> str:
+def script_safe(text: str) -> str:
     """JSON that cannot end a script element; json.dumps escapes all that is not ASCII."""
     return text.replace("<", "\\u003c")
 

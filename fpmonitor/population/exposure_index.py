@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure, unbiased_exposure
-from fpmonitor.population.sample import CertifiedSample, Drawn
+from fpmonitor.policy import Drawn
+from fpmonitor.population.sample import CertifiedSample
 from fpmonitor.vocabulary import columns_of
 
 

@@ -28,7 +28,7 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.estimate.strata import draw_by_shares
-from fpmonitor.policy import SampleModel, Strata
+from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel, Strata
 from fpmonitor.population.browsers import (
     BROWSER_FAMILY,
     OPERATING_SYSTEM,
@@ -43,7 +43,7 @@ from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
-from fpmonitor.population.sample import CertifiedSample, Drawn, HeldUsers, UserSource
+from fpmonitor.population.sample import CertifiedSample, HeldUsers, UserSource
 from fpmonitor.population.snapshot import Days, Snapshot, SpectrumQueries, check_values
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import Volatility, may_be_masked, returned_with, volatility_of
@@ -57,20 +57,20 @@ Engine = Literal["auto", "memory", "duckdb"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Stratified:
-    """Users who were drawn by the shares of strata.
+class Selected:
+    """Users who were drawn: one of each cluster, by the shares of strata, or both.
 
     Attributes
     ----------
-    strata
-        The shares; of the strata that are left out nobody was drawn.
+    sample
+        What they were drawn by; of the strata that are left out there nobody was drawn.
     rows
         Rows of the snapshot, increasing.
     drawn
         How many they are.
     """
 
-    strata: Strata
+    sample: SampleModel
     rows: NDArray[np.intp]
     drawn: Drawn
 
@@ -105,7 +105,7 @@ class Population:
         self._unobserved: tuple[str, ...] = ()
         self._present: tuple[str, ...] = ()
         self._absent_alone = False
-        self.stratified: Stratified | None = None
+        self.selected: Selected | None = None
 
     # ---- Who they are
 
@@ -155,8 +155,8 @@ class Population:
     @cached_property
     def users(self) -> int:
         """Number of users, `m`."""
-        if self.stratified is not None:
-            return len(self.stratified.rows)
+        if self.selected is not None:
+            return len(self.selected.rows)
         if not self._present:
             return self.snapshot.users - self.dropped
         if self.snapshot.in_memory(1):
@@ -165,8 +165,8 @@ class Population:
 
     @property
     def drawn(self) -> Drawn | None:
-        """How many count where they were drawn by shares; None where all do."""
-        return None if self.stratified is None else self.stratified.drawn
+        """How many count where some were drawn; None where all do."""
+        return None if self.selected is None else self.selected.drawn
 
     @cached_property
     def digest(self) -> str:
@@ -178,8 +178,8 @@ class Population:
             parts.append(f"present:{','.join(sorted(self._present))}")
         if self._absent_alone:
             parts.append("absent:alone")
-        if self.stratified is not None:
-            parts.append(f"drawn:{self.stratified.strata!r}")
+        if self.selected is not None:
+            parts.append(f"drawn:{self.selected.sample!r}")
         return "/".join(parts)
 
     @property
@@ -292,6 +292,30 @@ class Population:
         other._absent_alone = True  # noqa: SLF001 -- its own class
         return other
 
+    def one_of_each(self, cluster: str, k: int) -> Self:
+        """Return one user of each cluster, drawn; who has no value is in none with others.
+
+        Raises
+        ------
+        UndecidableError
+            The rows are not in memory; for others, fewer than k users would be left out.
+        InputError
+            Values that are kept as digests.
+        UnknownNameError
+            What tells clusters was never observed.
+        """
+        position, called = self.kinds(cluster, "cluster")
+        order = np.random.default_rng(seed_of("cluster", self.digest)).permutation(position.size)
+        _, first = np.unique(position[order], return_index=True)
+        alone = np.array([name is None for name in called])[position]
+        kept = np.union1d(order[first], np.flatnonzero(alone))
+        if self.audience is not Audience.OWNER and self.users - kept.size < k:
+            raise UndecidableError(
+                f"cluster: all but fewer than {k} users are the only one of their {cluster}",
+                hint="leave --cluster away",
+            )
+        return self._only(kept, SampleModel(cluster=cluster))
+
     def drawn_by(self, strata: Strata, k: int) -> Self:
         """Return as many users as can be drawn by the shares of strata, nobody twice.
 
@@ -323,15 +347,24 @@ class Population:
         shares = np.array(list(strata.drawn().values()))
         generator = np.random.default_rng(seed_of("strata", self.digest))
         kept, binding = draw_by_shares(position, shares, generator)
-        rows = np.arange(self.snapshot.users) if self._rows is None else self._rows
-        other = self._copied()
+        before = PLAIN_DRAWS if self.selected is None else self.selected.sample
+        return self._only(kept, replace(before, strata=strata), names[binding])
+
+    def _only(
+        self, kept: NDArray[np.intp], sample: SampleModel, binding: str | None = None
+    ) -> Self:
+        """Return the users at some positions, and note what they were drawn by."""
+        strata = sample.strata
         drawn = Drawn(
             users=len(kept),
-            observed=self.users,
-            binding=names[binding],
-            unobserved=strata.departure().unobserved,
+            observed=self.users if self.drawn is None else self.drawn.observed,
+            cluster=sample.cluster,
+            binding=binding,
+            unobserved=None if strata is None else strata.departure().unobserved,
         )
-        other.stratified = Stratified(strata=strata, rows=rows[kept], drawn=drawn)
+        rows = np.arange(self.snapshot.users) if self._rows is None else self._rows
+        other = self._copied()
+        other.selected = Selected(sample=sample, rows=rows[kept], drawn=drawn)
         return other
 
     def _strata_of(self, strata: Strata) -> NDArray[np.intp]:
@@ -351,7 +384,7 @@ class Population:
         return found_at
 
     def kinds(
-        self, by: str, *, told_brave: bool = True
+        self, by: str, what: str = "strata", *, told_brave: bool = True
     ) -> tuple[NDArray[np.intp], list[str | None]]:
         """Tell users apart by columns: position of each one's kind, and what the kinds are called.
 
@@ -360,6 +393,8 @@ class Population:
         by
             Columns separated by commas, or `browser family` and `operating system`; a kind is
             called by the values of all, and null where a user lacks one.
+        what
+            What errors are about.
         told_brave
             Whether Brave, whose user agent is that of Chrome, is a family of its own.
 
@@ -374,12 +409,12 @@ class Population:
         """
         columns = split_names(by)
         if not columns:
-            raise InputError("strata: name what tells them", hint="a column, or browser family")
+            raise InputError(f"{what}: name what tells them", hint="a column, or browser family")
         if not self.snapshot.in_memory(1):
             raise UndecidableError(
-                "strata: the users do not fit into memory", hint="ask of a window of fewer users"
+                f"{what}: the users do not fit into memory", hint="ask of a window of fewer users"
             )
-        check_values(self.snapshot, "strata")
+        check_values(self.snapshot, what)
         kind = np.zeros(self.users, dtype=np.intp)
         told: list[tuple[str | None, ...]] = [()]
         for column in columns:
@@ -435,16 +470,26 @@ class Population:
         ------
         UnknownNameError
             An API that was never observed.
+        InputError
+            One of them tells clusters.
         UndecidableError
             `missing` is `drop`, and nobody has all of them; for others, fewer than k.
         """
         wanted = sorted(self.named(apis))
         users = self.without_few(question.k)
-        if users.stratified is None:
+        sample = question.sample
+        if not self._clusters(sample).isdisjoint(wanted):
+            raise InputError(
+                f"cluster: no two of those drawn share a value of {sample.cluster}",
+                hint="name APIs without it",
+            )
+        if users.selected is None:
             if question.missing == "drop" and wanted:
                 users = users._having(wanted, question.k)  # noqa: SLF001 -- its own class
-            if question.sample.strata is not None:
-                users = users.drawn_by(question.sample.strata, question.k)
+            if sample.cluster is not None:
+                users = users.one_of_each(sample.cluster, question.k)
+            if sample.strata is not None:
+                users = users.drawn_by(sample.strata, question.k)
         return users.with_absent_alone() if question.missing == "exposed" else users
 
     def _having(self, apis: Sequence[str], k: int) -> Population:
@@ -459,9 +504,19 @@ class Population:
 
     def model(self, sample: SampleModel) -> SampleModel:
         """Return how these users may differ, with the strata of whom nobody was drawn left out."""
-        if self.stratified is None:
+        if self.selected is None:
             return sample
-        return replace(sample, strata=self.stratified.strata)
+        return replace(sample, strata=self.selected.sample.strata)
+
+    def askable_apis(self, question: Question) -> tuple[str, ...]:
+        """Observed APIs whose names may be told, without those that tell clusters."""
+        clusters = self._clusters(question.sample)
+        return tuple(api for api in self.publishable_apis(question.k) if api not in clusters)
+
+    def _clusters(self, sample: SampleModel) -> set[str]:
+        """Return what the log calls the columns that tell clusters."""
+        names = set(split_names(sample.cluster or "")) - {BROWSER_FAMILY, OPERATING_SYSTEM}
+        return set(self.named(names))
 
     def check_names(self, apis: Iterable[str]) -> None:
         """Refuse what the log does not call an API; errors as of `named`."""
@@ -473,7 +528,7 @@ class Population:
 
     def users_of_apis(self) -> dict[str, int]:
         """Count for each API the users with an observation of it."""
-        if self._recoding.dropped.any() or self._present or self.stratified is not None:
+        if self._recoding.dropped.any() or self._present or self.selected is not None:
             if self.snapshot.in_memory(1):
                 return {api: int(np.count_nonzero(self._shown(api) != ABSENT)) for api in self.apis}
             return dict(self._queries.users_of_apis())
@@ -530,6 +585,15 @@ class Population:
         shown = self._shown(api)
         return own_codes_of_absent(shown) if self._absent_alone else shown
 
+    def values(self, api: str) -> Mapping[int, str]:
+        """Return the values that codes of `column` stand for, where they stand for one."""
+        seen = set(np.unique(self._shown(api)).tolist())
+        return {
+            code: text
+            for code, (status, text) in self.snapshot.values(api).items()
+            if code in seen and status == "value" and text is not None
+        }
+
     def _shown(self, api: str) -> NDArray[np.integer[Any]]:
         self.check_names([api])
         shown = self._codes(api)
@@ -546,7 +610,7 @@ class Population:
     ) -> MemorySource | SpectrumQueries:
         """Return what counts groups: rows in memory if they have room, else queries."""
         self.check_names(apis)
-        in_memory = self.stratified is not None or self.snapshot.in_memory(len(apis))
+        in_memory = self.selected is not None or self.snapshot.in_memory(len(apis))
         if engine == "memory" or (engine == "auto" and in_memory):
             return MemorySource(apis, [self.column(api) for api in apis])
         return self._queries.selected(apis)
@@ -661,8 +725,8 @@ class Population:
     @cached_property
     def _rows(self) -> NDArray[np.intp] | None:
         """Rows of the users that are meant; None for all."""
-        if self.stratified is not None:
-            return self.stratified.rows
+        if self.selected is not None:
+            return self.selected.rows
         groups, dropped = self._groups.rows, self._recoding.dropped
         kept = None if groups is None or not dropped.any() else ~dropped[groups]
         for api in self._present:
@@ -672,7 +736,7 @@ class Population:
 
     @cached_property
     def _queries(self) -> SpectrumQueries:
-        if self.stratified is not None:
-            raise InputError("strata: are drawn in memory", hint="leave --engine at `auto`")
+        if self.selected is not None:
+            raise InputError("users are drawn in memory", hint="leave --engine at `auto`")
         queries = self.snapshot.queries(self._recoding, self._present)
         return queries.with_absent_alone() if self._absent_alone else queries

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.estimate.limits import Limits
-    from fpmonitor.policy import SampleModel
+    from fpmonitor.policy import Drawn, SampleModel
     from fpmonitor.population.memory import MemorySource
     from fpmonitor.question import Question
 
@@ -158,36 +158,16 @@ def digest_of(*spectra: CountSpectrum) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """How many users count where they were drawn by the shares of strata.
-
-    Attributes
-    ----------
-    users, observed
-        Those who were drawn, and those of whom.
-    binding
-        Stratum that had no user left: with more of them more could be drawn.
-    unobserved
-        Share of the population of whose strata nobody was drawn.
-    """
-
-    users: int
-    observed: int
-    binding: str
-    unobserved: float
-
-
 def sample_members(sample: SampleModel, drawn: Drawn | None) -> dict[str, Any]:
     """Return what documents tell of how users may differ from the population, where they may."""
     members: dict[str, Any] = {}
     if sample != PLAIN_DRAWS:
-        told = {name: value for name, value in asdict(sample).items() if value is not None}
-        members["sample"] = told
+        members["sample"] = sample.to_json()
     if drawn is not None:
         members["observed"] = drawn.observed
-        members["binding_stratum"] = drawn.binding
-        members["unobserved_share"] = drawn.unobserved
+        if drawn.binding is not None:
+            members["binding_stratum"] = drawn.binding
+            members["unobserved_share"] = drawn.unobserved
     return members
 
 

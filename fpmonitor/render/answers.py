@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.decide.guarantee import drawn_by_shares, draws, limits
+from fpmonitor.decide.guarantee import draws, limits, unobserved, who_was_drawn
+from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.render.numbers import between, count, decimal, percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from fpmonitor.answers.exposure import BoundsReport, EntropyLine, ExposureReport
     from fpmonitor.answers.rank import RankedSet, Ranking
     from fpmonitor.answers.scripts import ScriptReport
-    from fpmonitor.answers.trend import TrendReport
+    from fpmonitor.answers.trend import Alarm, MovedValue, TrendReport
     from fpmonitor.answers.trust import TrustLevel
-    from fpmonitor.population.sample import Drawn
+    from fpmonitor.policy import Drawn, SampleModel
     from fpmonitor.render.tables import Cell
 
 _SHOWN_SETS = 40
@@ -110,7 +111,15 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
 
 def drawn_note(drawn: Drawn | None) -> str:
     """Say how many users were drawn by shares, after another sentence."""
-    return "" if drawn is None else f" {drawn_by_shares(drawn)}"
+    return "" if drawn is None else f" {who_was_drawn(drawn)}"
+
+
+def sample_note(sample: SampleModel, drawn: Drawn | None) -> str:
+    """Say how users may differ from the population, after another sentence; empty for draws."""
+    if sample == PLAIN_DRAWS:
+        return ""
+    said = f" Limits hold if the observed users and those of the population are {draws(sample)}."
+    return f"{said} {unobserved(sample)}".rstrip() + drawn_note(drawn)
 
 
 def _limits_of(report: ExposureReport) -> str:
@@ -332,7 +341,7 @@ def _more(number: int, *cells: Cell, shown: int = _SHOWN_SETS) -> list[Sequence[
 def curve(report: CurveReport) -> Output:
     """Return the whole exposure curve of a set."""
     step = -(-len(report.points) // _SHOWN_POINTS)
-    assumed = f", if theirs and the users drawn are {draws(report.sample)}" if report.drawn else ""
+    counted = "observed users" if report.drawn is None else "users drawn"
     left_out = f" One point of {step} is shown: --format csv for all." if step > 1 else ""
     table = Table.of(
         report.points[::step],
@@ -340,8 +349,8 @@ def curve(report: CurveReport) -> Output:
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "
             f"whose value is rarer than the threshold, all together with probability "
-            f"{1 - report.delta:.6g}{assumed}.{drawn_note(report.drawn)}{left_out}"
-            f"{masked_note(report.masked)}"
+            f"{1 - report.delta:.6g}, if its users and the {counted} are {draws(report.sample)}."
+            f"{drawn_note(report.drawn)}{left_out}{masked_note(report.masked)}"
         ),
         columns=[
             *columns("count", ("groups below", "threshold")),
@@ -388,7 +397,7 @@ def demand(lines: Sequence[DemandLine], k: int) -> Output:
         lines,
         title=f"What scripts read together, and the users that it puts in groups of fewer than {k}",
         caption="Without an upper limit: the population log lacks an API of the set."
-        + next((drawn_note(line.exposure.drawn) for line in lines if line.exposure), "")
+        + next((sample_note(e.sample, e.drawn) for e in (x.exposure for x in lines) if e), "")
         + masked_note(api for row in rows for api in row["masked"]),
         columns=[
             *columns("text", ("API set", "demand.apis")),
@@ -503,12 +512,45 @@ def _trend_summary(report: TrendReport) -> str:
     changed = list(dict.fromkeys(alarm.window for alarm in report.alarms))
     if not changed:
         return f"{said} In none did the users change {against}, as far as can be told."
+    if report.against == "first":
+        spells = _spells(report)
+        named = [f"{', '.join(alarm.apis)} {_spell(report, alarm, end)}" for alarm, end in spells]
+        named = list(dict.fromkeys(named))
+        more = "" if len(named) <= _SHOWN_VALUES else f"; and {len(named) - _SHOWN_VALUES:,} more"
+        spelt = "; ".join(named[:_SHOWN_VALUES])
+        return f"{said} The users differ from those of the first: {spelt}{more}."
     apis = sorted({api for alarm in report.alarms for api in alarm.apis})
     more = "" if len(changed) <= _SHOWN_VALUES else f", and {len(changed) - _SHOWN_VALUES:,} more"
     return (
         f"{said} In {len(changed):,} the users changed {against}: "
         f"{', '.join(changed[:_SHOWN_VALUES])}{more}, in {', '.join(apis)}."
     )
+
+
+def _spells(report: TrendReport) -> list[tuple[Alarm, str]]:
+    """Return each change where it was first seen, and the last window without a break of it.
+
+    Against the previous window, each change is one of its own.
+    """
+    place = {name: number for number, name in enumerate(report.judged)}
+    found: dict[tuple[object, ...], list[tuple[Alarm, str]]] = {}
+    for alarm in report.alarms:
+        same = found.setdefault((alarm.apis, alarm.compared), [])
+        if report.against == "first" and same and place[same[-1][1]] == place[alarm.window] - 1:
+            same[-1] = (same[-1][0], alarm.window)
+        else:
+            same.append((alarm, alarm.window))
+    spells = [spell for same in found.values() for spell in same]
+    return sorted(spells, key=lambda spell: place[spell[0].window])
+
+
+def _spell(report: TrendReport, alarm: Alarm, end: str) -> str:
+    """Say how long a change lasts, by the names of windows."""
+    if report.against == "previous":
+        return alarm.window
+    if end == report.judged[-1]:
+        return f"since {alarm.window}, still so"
+    return alarm.window if end == alarm.window else f"{alarm.window} to {end}"
 
 
 def _window_table(report: TrendReport) -> Table:
@@ -581,20 +623,16 @@ def _trend_table(report: TrendReport) -> Table:
 
 def _alarm_table(report: TrendReport) -> Table:
     rows: list[Sequence[Cell]] = []
-    for alarm in report.alarms:
-        values = [
-            f"{_short(value.value)}: {_moved(value.before, report.k)} to "
-            f"{_moved(value.after, report.k)}"
-            for value in alarm.values[:_SHOWN_VALUES]
-        ]
+    for alarm, end in _spells(report):
+        values = [_moved_value(value, report.k) for value in alarm.values[:_SHOWN_VALUES]]
         more = ["..."] if len(alarm.values) > _SHOWN_VALUES else []
         p_value = f"{alarm.p_value:.1g}" if alarm.p_value > _SMALLEST_P else f"< {_SMALLEST_P:.0e}"
         rows.append(
             (
-                alarm.window,
+                _spell(report, alarm, end),
                 ", ".join(alarm.apis),
                 alarm.compared,
-                percent(alarm.moved, 2),
+                percent(alarm.moved, 2) if alarm.moved else "cannot tell",
                 p_value,
                 values + more,
             )
@@ -618,6 +656,12 @@ def _alarm_table(report: TrendReport) -> Table:
         ),
         rows=rows or [("–", "no alarm")],
     )
+
+
+def _moved_value(value: MovedValue, k: int) -> str:
+    if value.of_api is not None:
+        return f"the API {value.of_api}"
+    return f"{_short(value.value)}: {_moved(value.before, k)} to {_moved(value.after, k)}"
 
 
 def _moved(share: float | None, k: int) -> str:
@@ -687,9 +731,8 @@ def comparison(compared: Sequence[ComparedSet], *, population: int, k: int) -> O
             "most`: limits of the difference; `more` and `less` are certain up to both deltas. "
             "What moved most comes first."
             + "".join(
-                drawn_note(side.drawn)
+                sample_note(line.before.sample, line.before.drawn) + drawn_note(line.after.drawn)
                 for line in compared[:1]
-                for side in (line.before, line.after)
             )
             + masked_note(api for line in compared for api in line.to_json()["masked"])
         ),

@@ -23,7 +23,7 @@ from fpmonitor.render.svg import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 WIDTH = 680
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 16, 14, 48
@@ -272,6 +272,30 @@ def scatter_chart(
         drawn = tag("circle", tooltip(name), class_="dot", cx=across(x), cy=down(y), r=4)
         parts.append(tag("g", drawn, class_="far" if stands_out else "s0"))
     return document(title, parts, WIDTH, base + _BOTTOM)
+
+
+def matrix_chart(
+    names: Sequence[str], cells: Mapping[tuple[int, int], tuple[str, str]], *, title: str
+) -> str:
+    """Draw cells `(row, column) -> (class, what the pointer shows)` of pairs of names."""
+    letters = min(max(map(len, names)), _LETTERS)
+    left = _RIGHT + letters * _LETTER
+    side = min(_ROW, (WIDTH - left - _RIGHT) / len(names))
+    parts = []
+    for place, name in enumerate(names):
+        shown = name if len(name) <= letters else f"…{name[1 - letters :]}"
+        y = _TOP + side * (place + 0.5)
+        size = min(12.0, side)
+        parts.append(
+            text(left - 8, y + size / 3, shown, hover=name, text_anchor="end", font_size=size)
+        )
+        parts.append(line(left, y, left + side * len(names), y, class_="grid"))
+    for (row, column), (class_, hover) in sorted(cells.items()):
+        x, y = left + side * column, _TOP + side * row
+        parts.append(
+            tag("rect", tooltip(hover), class_=class_, x=x, y=y, width=side - 1, height=side - 1)
+        )
+    return document(title, parts, WIDTH, _TOP + side * len(names) + _RIGHT)
 
 
 def range_chart(

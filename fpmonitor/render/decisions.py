@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.decide.guarantee import who_was_drawn
 from fpmonitor.export.lists import api_actions
 from fpmonitor.render.answers import masked_note
 from fpmonitor.render.numbers import percent
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.decide.questions import AnswerSummary, AskedQuestion, ListedQuestion
     from fpmonitor.export.coverage import Coverage
     from fpmonitor.export.lists import ApiAction
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _SHOWN_SETS = 5
 _SHOWN_PARTNERS = 3
+_DIFFERING, _AGAIN = 10, 0.6  # sets, and what an API still counts for each before that holds it
 _COUNTERS = {"memory": ", counted by rows in memory", "duckdb": ", counted by queries of DuckDB"}
 _SHORT = {
     "exact": "yes",
@@ -52,9 +55,9 @@ def decision(decided: Decision, data: str = "") -> Output:
     ]
     blocked = sorted(decided.block, key=len)
     borders = [
-        _border("allowed, with all subsets", allowed),
-        _border("blocked, with all supersets", list(map(", ".join, blocked))),
-        _border("undecided", _undecided_lines(decided)),
+        border("allowed, with all subsets", allowed),
+        border("blocked, with all supersets", list(map(", ".join, blocked))),
+        border("undecided", _undecided_lines(decided)),
     ]
     sets = Table(
         title="Borders",
@@ -77,9 +80,34 @@ def decision(decided: Decision, data: str = "") -> Output:
                 ),
             )
         ),
-        tables=[actions, sets, *([conflicts(decided)] if decided.utility_possible else [])],
+        tables=[actions, sets, *_of_many(decided)],
         rows=decided.rows(),
         document=decided.to_json(),
+    )
+
+
+def _of_many(decided: Decision) -> list[Table]:
+    """Return what is shown where the sets are too many to be listed."""
+    return [] if decided.utility_possible is None else [differing(decided), conflicts(decided)]
+
+
+def differing(decided: Decision) -> Table:
+    """Return allowed sets that differ: an API counts less for each set before that holds it."""
+    left = [apis for apis in decided.allow if apis != decided.recommended]
+    rows: list[tuple[Cell, ...]] = []
+    counts = dict.fromkeys(decided.policy.candidates, 1.0)
+    following = decided.recommended
+    while following and len(rows) < _DIFFERING:
+        new = sum(counts[api] == 1 for api in following)
+        rows.append((len(following), new, ", ".join(following)))
+        counts |= {api: counts[api] * _AGAIN for api in following}
+        following = max(left, key=lambda apis: sum(map(counts.__getitem__, apis)), default=())
+        left = [apis for apis in left if apis != following]
+    return Table(
+        title="Allowed sets that differ",
+        caption="The recommended set first; each is allowed with all its subsets.",
+        columns=[*columns("count", "APIs", "in none before"), Column("set")],
+        rows=rows,
     )
 
 
@@ -124,16 +152,12 @@ def answer(decided: Decision) -> str:
     return f"{headline(decided)}{listed}. {counted(decided)}"
 
 
-def drawn(decided: Decision) -> str:
-    """Say how many users count where they were drawn by the shares of strata."""
-    if decided.observed is None:
-        return ""
-    said = (
-        f"{decided.users:,} of {decided.observed:,} users could be drawn by the shares of the "
-        f"strata, until {decided.binding_stratum} had none left."
-    )
-    if decided.unobserved_share:
-        left = max(1 - decided.unobserved_share / decided.policy.budget, 0)
+def drawn(decided: Decision | LevelDecision) -> str:
+    """Say how many users count where not all that were observed do."""
+    who = decided.drawn
+    said = who_was_drawn(who)
+    if who is not None and who.unobserved:
+        left = max(1 - who.unobserved / decided.policy.budget, 0)
         said += f" Those of whom nobody was drawn leave {100 * left:.3g} % of the budget."
     return said
 
@@ -208,7 +232,8 @@ def _sets(number: int, which: str = "") -> str:
     return f"{number:,} {noun} {'is' if number == 1 else 'are'}"
 
 
-def _border(verdict: str, lines: Sequence[str]) -> tuple[Cell, ...]:
+def border(verdict: str, lines: Sequence[str]) -> tuple[Cell, ...]:
+    """Return a verdict, how many have it, and the first of them."""
     left_out = len(lines) - _SHOWN_SETS
     more = [f"... and {left_out:,} more"] if left_out > 0 else []
     return verdict, len(lines), [*lines[:_SHOWN_SETS], *more]
@@ -297,7 +322,11 @@ def _view_words(question: AskedQuestion) -> Cell:
         "observed users alone": question.setting == "sample",
         "realised": question.policy.realised,
         "strata": question.policy.sample.strata,
+        f"one of each {question.policy.sample.cluster}": question.policy.sample.cluster,
         f"bias up to {question.policy.sample.bias:g}": question.policy.sample.bias != 1,
+        f"up to {100 * question.policy.sample.fake_share:.6g} % no users": (
+            question.policy.sample.fake_share
+        ),
         f"missing {question.missing}": question.missing != "value",
         f"source {window.source}": window.source,
         f"since {window.since}": window.since,

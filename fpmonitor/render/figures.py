@@ -8,16 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.render.answers import drawn_note, masked_note
+from fpmonitor.decide.guarantee import draws
+from fpmonitor.render.answers import drawn_note, masked_note, sample_note
 from fpmonitor.render.charts import (
     MOST_SERIES,
     Bars,
     Mark,
     Series,
     line_chart,
+    matrix_chart,
     range_chart,
     scatter_chart,
 )
+from fpmonitor.render.decisions import conflicts
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.svg import standalone
 from fpmonitor.render.tables import Table, columns
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 _MOST_POINTS = 300
 _FAR = 3.0  # an entropy reading that is off by this factor stands out
 _MOST_ROWS = 40
+_MOST_NAMES = 60  # of a matrix, those with the most conflicts
 _LONGEST_NAME = 20  # of a batch, below an axis
 
 
@@ -105,7 +109,8 @@ def of_exposures(
             f"Share of the users in groups of fewer than {first.k}, in a population of "
             f"{first.population:,}: bars are limits of the average over populations, each wrong "
             f"with probability at most {first.delta:g}; dots are unbiased estimates."
-            f"{line}{left_out}{remark}{masked_note(api for r in reports for api in r.masked)}"
+            f"{sample_note(first.sample, first.drawn)}{line}{left_out}{remark}"
+            f"{masked_note(api for r in reports for api in r.masked)}"
         ),
         svg=range_chart(
             [
@@ -137,7 +142,8 @@ def of_curve(curve: CurveReport) -> Figure:
     return Figure(
         note=(
             "Share of the users whose value is rarer than a threshold. The band holds at all "
-            f"thresholds together with probability {1 - curve.delta:g}.{drawn_note(curve.drawn)}"
+            f"thresholds together with probability {1 - curve.delta:g}, if the users and those of "
+            f"the population are {draws(curve.sample)}.{drawn_note(curve.drawn)}"
             f"{masked_note(curve.masked)}"
         ),
         svg=line_chart(
@@ -180,7 +186,7 @@ def of_ranking(ranking: Ranking) -> Figure:
             f"{ranking.disagreeing_pairs:,} the other way. Orange: n/2^H overstates the group of "
             f"the worst 1 % of the users by a factor of {_FAR:g} or more; the most, "
             f"{worst[0].misleading_factor_worst_1:.3g}, for {' + '.join(worst[0].apis)}."
-            f"{drawn_note(ranking.drawn)}{masked_note(ranking.masked)}"
+            f"{sample_note(ranking.sample, ranking.drawn)}{masked_note(ranking.masked)}"
         ),
         svg=scatter_chart(
             [
@@ -267,6 +273,35 @@ def of_tolerance(decision: Decision) -> Figure | None:
     )
 
 
+def of_conflicts(decision: Decision) -> Figure | None:
+    """Draw the pairs of APIs that are not allowed; null where the search was for all sets."""
+    table = conflicts(decision)
+    if decision.utility_possible is None or not table.rows:
+        return None
+    names = [str(row[0]) for row in table.rows[:_MOST_NAMES]]
+    place = {name: row for row, name in enumerate(names)}
+    cells = {}
+    for class_, word, sets in (
+        ("dot", "blocked", decision.block),
+        ("band", "undecided", decision.undecided),
+    ):
+        for apis in sets:
+            if len(apis) <= 2 and place.keys() >= {*apis}:
+                one, other = place[apis[0]], place[apis[-1]]
+                cell = class_, f"{' + '.join(apis)}: {word}"
+                cells[one, other] = cells[other, one] = cell
+    left_out = len(table.rows) - len(names)
+    return Figure(
+        note=(
+            "Full: blocked, pale: undecided, both as far as listed; on the diagonal, APIs that are "
+            "not allowed even alone. Pairs only: what is empty need not be allowed all together."
+            + (f" {left_out} APIs with fewer conflicts are left out." if left_out else "")
+        ),
+        svg=matrix_chart(names, cells, title=table.title),
+        table=table,
+    )
+
+
 def of_trust(report: ExposureReport) -> Figure:
     """Show what marginals, pairs and the joint distribution can each guarantee for one set.
 
@@ -278,7 +313,7 @@ def of_trust(report: ExposureReport) -> Figure:
         note=(
             "The limit that can be guaranteed when the APIs are known one by one, in pairs, or all "
             "together: the less is known of the joint distribution, the higher the limit."
-            f"{drawn_note(report.drawn)}{masked_note(report.masked)}"
+            f"{sample_note(report.sample, report.drawn)}{masked_note(report.masked)}"
         ),
         svg=range_chart(
             [(level.knowledge, 0.0, level.upper, level.observed_upper) for level in levels],

@@ -20,11 +20,13 @@ from fpmonitor.render.decisions import (
     called,
     counted,
     data_line,
+    differing,
     drawn,
     headline,
     tolerance,
 )
 from fpmonitor.render.figures import (
+    of_conflicts,
     of_curve,
     of_exposures,
     of_ranking,
@@ -74,6 +76,7 @@ def write_html(findings: Findings) -> str:
         ("trust", "The price of trust", _trust(findings)),
         ("more", "What one more API would cost", _one_more(findings)),
         ("border", "All that is allowed", _border(findings.decision)),
+        ("conflicts", "What is not allowed together", _conflicts(findings.decision)),
         ("bias", "How biased the sample may be", _tolerance(findings.decision)),
         ("time", "Over time", _trend(findings.trend)),
         ("demand", "What scripts read", _demand(findings.demand)),
@@ -231,6 +234,11 @@ def _border(decision: Decision) -> str:
     )
 
 
+def _conflicts(decision: Decision) -> str:
+    figure = of_conflicts(decision)
+    return "" if figure is None else f"{_figure(figure)}{_table(differing(decision))}"
+
+
 def _tolerance(decision: Decision) -> str:
     figure = of_tolerance(decision)
     return "" if figure is None else f"<p>{escape(tolerance(decision))}</p>{_figure(figure)}"
@@ -316,7 +324,8 @@ def _limits(findings: Findings) -> str:
         (
             f"The guarantee holds if the {decision.users:,} users of the decision and those whom "
             f"sites will see are {draws(decision.policy.sample)}.{average} Consent, country and "
-            "time of collection decide who is in the data; no statistic corrects that."
+            "time of collection decide who is in the data; no statistic corrects that beyond what "
+            "is said here."
         ),
         "A person with several browsers is several users, and so is a browser with several ids.",
         f"Users that look automated: {automated}; "

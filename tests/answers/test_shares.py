@@ -135,6 +135,7 @@ def test_a_visitor_is_an_address_with_a_user_agent_on_a_day_and_a_robot_is_none(
         ("access.log", ["--by", "country"], "nothing but browser family"),
         ("access.log", ["--by", ","], "nothing but browser family"),
         ("access.log", ["--source", "x"], "in the whole access log"),
+        ("access.log", ["--db", "fpmonitor.duckdb"], "in the whole access log"),
         ("access.log", ["--k", "5000"], "fewer than two strata have 5,000 users"),
         ("log.jsonl", [], "not an access log"),
         ("common.log", [], "lacks the user agent"),

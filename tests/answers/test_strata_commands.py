@@ -68,7 +68,6 @@ def test_exposures_curves_and_ranks_are_of_those_who_were_drawn(
         ["plot", "curve", *sets, "-o", "drawn.svg"],
         ["plot", "exposure", "-o", "drawn.svg"],
         ["plot", "entropy", "-o", "drawn.svg"],
-        ["compare", "fpmonitor.duckdb", "fpmonitor.duckdb", *sets, "--format", "table"],
     ):
         assert DRAWN in told(capsys, *command, "--strata", "shares.toml"), command
     for command in (["exposure"], ["curve"]):
@@ -81,7 +80,17 @@ def test_exposures_curves_and_ranks_are_of_those_who_were_drawn(
     assert abs(share - 0.9 * RARE) < 0.03, "of those observed it is a quarter of that"
     (folder / "fpmonitor.toml").write_text('strata = "shares.toml"\n')
     assert DRAWN in told(capsys, "rank", "-n", "10000", "--format", "table")
+    told(capsys, "trend", "--apis", "Screen.width", code=2)
     (folder / "fpmonitor.toml").unlink()
+    asked = ["compare", "fpmonitor.duckdb", "fpmonitor.duckdb", *sets, "--fake-share", "1%"]
+    assert "up to 1 % of those observed may be no users" in told(
+        capsys, *asked, "--format", "table"
+    )
+    asked = ["compare", "fpmonitor.duckdb", "fpmonitor.duckdb", *sets, "--strata", "shares.toml"]
+    [line] = json.loads(told(capsys, *asked, "--format", "json"))
+    assert (line["observed_before"], line["binding_stratum_after"]) == (USERS, "phone")
+    drawn = told(capsys, "plot", "exposure", "--bias", "1.5", "-o", "drawn.svg")
+    assert "no kind of user is more than 1.5 times as frequent" in drawn
     biased = told(capsys, "rank", "--bias", "1.5", "--format", "json")
     assert json.loads(biased)["basis"] == "upper", "an estimate knows nothing of a bias"
 

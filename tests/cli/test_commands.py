@@ -143,6 +143,9 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("unsafe-counts = true", "apis", "unsafe-counts: a folder that may come from anybody"),
         ("[ldp]\nmetrics = 5", "ldp metrics", "[ldp.metrics] must be a table"),
         ("query-limit = '1'\nquery_limit = '2'", "apis", "both spellings"),
+        ("strata = 'x.toml'", "sample --budget 5% --population 100", "sample cannot reckon with"),
+        ("bias = 1.2", "curve --apis a", "bias is set for all commands, and curve cannot"),
+        ("fake-share = 0.1", "ldp plan", "in the tables of the commands that have it"),
     ],
 )
 def test_a_bad_setting_is_an_error(
@@ -169,6 +172,18 @@ def test_settings_are_options_in_both_spellings(
     assert capsys.readouterr().out.startswith("{")
     assert run(["ldp", "compare", "--values", "3", "--users", "10"]) == 0
     assert "," in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_settings_file_loads_every_command_once(
+    in_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "query-limit = 'many'\nreader = 'ann'\npopulation = 5\n"
+    (in_folder / "fpmonitor.toml").write_text(text, encoding="utf-8")
+    loaded: list[tuple[str, ...]] = []
+    load = LazyCommand.load
+    monkeypatch.setattr(LazyCommand, "load", lambda self: loaded.append(self.path) or load(self))
+    assert run(["ldp", "metrics", "--mechanism", "grr", "--values", "3", "--epsilon", "1"]) == 0
+    assert len(loaded) == len({*loaded}) + 1, "only the one that runs was loaded before"
 
 
 def test_times_and_lists_may_be_settings(

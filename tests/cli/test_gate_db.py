@@ -6,14 +6,18 @@ import itertools
 import json
 import random
 import signal
+import sys
 import threading
 import time
+import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fpmonitor.answers.decide import answer_gate
 from fpmonitor.cli import run
+from fpmonitor.decide import best
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.monitor import Monitor
 from tests.stored import stored
@@ -26,7 +30,7 @@ APIS = {"a": 2, "b": 3, "c": 4, "d": 8, "e": 20, "f": 60}  # and their numbers o
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Users, a decision on them, and one that was stopped at once."""
+    """Users, a decision on them, and what its file would be had the search been stopped at once."""
     folder, draw = tmp_path_factory.mktemp("gate"), random.Random(1)
     models = [{api: str(draw.randrange(most)) for api, most in APIS.items()} for _ in range(150)]
     rows = [
@@ -37,9 +41,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for _ in range(4000)
     ]
     db = stored(folder, rows)
-    for name, *more in (("whole",), ("stopped", "--time-limit", "0")):
-        asked = ["decide", "--db", db, "--budget", "20%", "--k", "5", "--quiet", *more]
-        assert run([*asked, "-o", str(folder / f"{name}.json")]) == 0
+    whole = folder / "whole.json"
+    asked = ["--budget", "20%", "--k", "5", "--quiet", "-o", str(whole)]
+    assert run(["decide", "--db", db, *asked]) == 0
+    nothing = {"allow": [], "block": [], "undecided": [], "complete": False}
+    (folder / "stopped.json").write_text(json.dumps(json.loads(whole.read_text()) | nothing))
     return folder
 
 
@@ -100,23 +106,43 @@ def test_users_that_were_not_decided_on_answer_nothing(
     assert "decide anew" in told
 
 
-def test_a_search_that_is_told_to_end_writes_what_it_has_proven(tmp_path: Path) -> None:
+def test_a_search_that_is_told_to_end_writes_what_it_has_proven_and_goes_on_there(
+    tmp_path: Path,
+) -> None:
     draw = random.Random(2)
-    rows = [{f"a{i:02d}": str(draw.randrange(3)) for i in range(40)} for _ in range(1500)]
+    name = "navigator.userAgentData.highEntropyValues.member{:02d}".format
+    rows = [{name(i): str(draw.randrange(3)) for i in range(100)} for _ in range(800)]
     db, file = stored(tmp_path, rows), tmp_path / "decision.json"
-    asked = ["--budget", "40%", "--k", "5", "--setting", "sample", "--time-limit", "20"]
+    asked = ["--budget", "40%", "--k", "5", "--setting", "sample", "--quiet", "-o", str(file)]
 
     def end() -> None:
-        while signal.getsignal(signal.SIGTERM) is not signal.default_int_handler:
+        main = threading.main_thread().ident
+        while not any(
+            frame.f_code is best._Dolls.grow.__code__
+            for frame, _ in traceback.walk_stack(sys._current_frames()[main])
+        ):
             time.sleep(0.01)
-        time.sleep(1.5)
+        time.sleep(0.2)
         signal.raise_signal(signal.SIGTERM)
 
     threading.Thread(target=end, daemon=True).start()
-    assert run(["decide", "--db", db, *asked, "--quiet", "-o", str(file)]) == 0
+    assert run(["decide", "--db", db, *asked, "--time-limit", "9"]) == 0
     decision = read_decision(file)
     assert not decision.complete
-    assert decision.seconds < 10
+    assert file.stat().st_size < 2_000_000
+    assert decision.seconds < 9
     assert decision.utility is not None
     assert decision.utility_bound is not None
     assert 0 < decision.utility <= decision.utility_bound
+    assert decision.search is not None
+    assert decision.search.allow is not None
+    assert run(["decide", "--db", db, *asked, "--time-limit", "0.5", "--resume", str(file)]) == 0
+    resumed = read_decision(file)
+    assert resumed.utility is not None
+    assert resumed.utility_bound is not None
+    assert decision.utility <= resumed.utility <= resumed.utility_bound <= decision.utility_bound
+    with Monitor(db) as monitor:
+        users = monitor.population_as(resumed)
+        for apis in [*resumed.allow[:3], *resumed.block[:3], (name(0), name(1), name(2))]:
+            judged = answer_gate(users, replace(resumed, allow=(), block=()), apis)["verdict"]
+            assert resumed.verdict(apis)[0] in {judged, "unknown"}

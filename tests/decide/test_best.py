@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from fpmonitor.decide import best as best_module
 from fpmonitor.decide.best import BestSet, best_set
 from fpmonitor.decide.deciding import decide
+from fpmonitor.decide.decision import read_decision
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.search import search
 from fpmonitor.decide.utility import recommend
@@ -21,9 +24,11 @@ from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.render.decisions import decision as decision_output
+from fpmonitor.render.figures import of_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 def devices(seed: int, *, columns: int, rows: int) -> MemorySource:
@@ -46,7 +51,7 @@ def question(seed: int) -> tuple[MemorySource, Criterion, dict[str, float]]:
     source, rng = devices(seed, columns=11, rows=1500), np.random.default_rng(seed)
     weights = np.r_[1, np.sort(rng.random(9))[::-1], 0]
     weights[1] = 1
-    limits = np.sort(rng.uniform(0.03, 0.3) * 1500 * (1 - 0.2 * rng.random(12)))[::-1]
+    limits = np.sort(rng.uniform(0.03, 0.3) * 1500 * (1 - 0.7 * rng.random(12)))[::-1]
     utility = rng.choice([0.0, 0.1, 1, 1, 2, 3.5, 7], 11)
     return source, Criterion(weights, limits), dict(zip(source.apis, utility.tolist(), strict=True))
 
@@ -66,12 +71,14 @@ def test_the_best_set_is_the_one_of_the_complete_borders(
     must: tuple[str, ...], plain: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(best_module, "_PLAIN", plain)
-    for seed in range(25):
+    monkeypatch.setattr(best_module, "_PATIENCE", plain)
+    for seed in range(12):
         source, criterion, utility = question(seed)
         never = {"a05"} if seed % 2 else set[str]()
         borders = search(source, allow=criterion, block=criterion, must=must, never=never)
         truth = recommend(borders.allow, weights=utility)
-        best = best_of((source, criterion, utility), Effort(), must=must, never=never)
+        effort = Effort.of(3600)  # with an end, so that harder targets may wait
+        best = best_of((source, criterion, utility), effort, must=must, never=never)
         if not borders.allow:
             assert (best.sets, best.bound) == ([], 0)
             continue
@@ -106,10 +113,33 @@ def test_the_bound_holds_wherever_the_search_is_stopped() -> None:
     assert len(set(bounds)) >= 3
 
 
-def test_more_than_25_candidates_are_recommended_a_set_and_two_bounds() -> None:
+def test_a_search_goes_on_where_it_was_stopped() -> None:
+    source, criterion, utility = question(4)
+    asked = source, criterion, {api: float(round(weight)) for api, weight in utility.items()}
+    whole = best_of(asked, Effort())
+    part, bounds = None, list[float]()
+    while part is None or (not part.proven and len(bounds) < 50):
+        words = itertools.count(-90)
+
+        def interrupt(_: str, words: Iterator[int] = words) -> None:
+            if next(words) == 0:
+                raise KeyboardInterrupt
+
+        known, reached = ((), None) if part is None else (part.sets, part.reached)
+        part = best_of(asked, Effort(progress=interrupt), known=known, reached=reached)
+        bounds.append(part.bound)
+    assert bounds == sorted(bounds, reverse=True)
+    assert (len(bounds) > 1, bounds[-1]) == (True, whole.bound)
+    assert part.evaluated < whole.evaluated
+    done = best_of(asked, Effort(), known=whole.sets, reached=whole.reached)
+    assert done.proven
+    assert done.evaluated <= 11 + 55  # APIs alone and pairs
+
+
+def test_more_than_25_candidates_are_recommended_a_set_and_two_bounds(tmp_path: Path) -> None:
     source = devices(1, columns=30, rows=4_000)
     policy = Policy(k=10, population=4_000, budget=0.05, delta=0.05, candidates=tuple(source.apis))
-    decision = decide(source, policy, seal="", time_limit=2)
+    decision = decide(source, policy, seal="", time_limit=1.2)
     criteria = decision_criteria(
         users=4_000, k=10, population=4_000, budget=0.05, delta=0.05, universe=30
     )
@@ -129,8 +159,25 @@ def test_more_than_25_candidates_are_recommended_a_set_and_two_bounds() -> None:
     refused = [apis for apis in decision.block + decision.undecided if hardest in apis]
     assert number == sum(len(apis) == 2 for apis in refused)
     assert all(tuple(sorted((hardest, one))) in refused for one in str(partners).split(", "))
+    figure = of_conflicts(decision)
+    assert figure is not None
+    shown = {
+        tuple(str(title.text).split(": ")[0].split(" + "))
+        for title in ElementTree.fromstring(figure.svg).findall(".//{*}title")
+    }
+    assert shown >= {apis for apis in refused if len(apis) <= 2}
+    differing = decision_output(decision).tables[-2]
+    assert differing.rows[0][2] == ", ".join(decision.recommended)
+    assert all(tuple(str(row[2]).split(", ")) in decision.allow for row in differing.rows)
     assert max(map(len, (decision.allow, decision.block, decision.undecided))) <= 500
-    cut = decide(source, policy, seal="", time_limit=1, max_sets=3)
+    file = tmp_path / "decision.json"
+    file.write_text(json.dumps(decision.to_json()))
+    known = read_decision(file)
+    assert known == decision
+    assert known.search is not None
+    cut = decide(source, policy, seal="", time_limit=0.8, max_sets=3, known=known)
+    assert cut.utility_bound is not None
+    assert decision.utility <= cut.utility_bound <= decision.utility_bound
     assert {len(cut.allow), len(cut.block), len(cut.undecided)} == {3}
     assert not cut.complete
     assert cut.recommended in cut.allow

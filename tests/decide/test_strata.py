@@ -111,8 +111,6 @@ def test_shares_within_limits_and_nobody_of_a_stratum_cost_what_the_file_proves(
         decision.guarantee
     )
     assert "Nobody of TV was drawn: all of these, up to 1 % of" in decision.guarantee
-    assert run([*asked, "-q", "--resume", str(path)]) == 0
-    assert run(["check", str(path), "--db", str(folder / "d.duckdb")]) == 0
     assert run(["audit", "certificate", str(path), "--db", str(folder / "d.duckdb")]) == 0
     capsys.readouterr()
     said = json.loads(path.read_text())
@@ -180,4 +178,4 @@ def test_others_learn_no_size_of_a_stratum_below_k(
     assert found["sample"]["strata"]["left_out"] == ["0"]
     assert run([*asked, "--format", "json"]) == 0
     [found] = json.loads(capsys.readouterr().out)
-    assert found["sample"]["strata"]["left_out"] == []
+    assert "left_out" not in found["sample"]["strata"]

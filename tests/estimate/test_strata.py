@@ -98,7 +98,7 @@ def test_no_population_within_the_limits_of_the_shares_exposes_more_or_fewer(
         return
     truth = statistical_exposure(weights @ within, k=K, population=N)
     drawn = np.array(list(shares.drawn().values())) @ within
-    factors, unobserved = shares.departure()
+    factors, unobserved, _ = shares.departure()
     most, least = (
         float(drawn @ biased_exposure(drawn, k=K, population=N, factors=factors, sign=sign))
         for sign in (-1, 1)

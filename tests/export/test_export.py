@@ -242,7 +242,7 @@ def test_an_api_that_only_another_hands_out_goes_with_it() -> None:
 @pytest.mark.parametrize(
     ("name", "api", "expected"),
     [
-        ("permissions-policy", "Window.queryLocalFonts", "exact"),
+        ("permissions-policy", "Window.queryLocalFonts", "by-passable"),
         ("permissions-policy", "http:sec-ch-ua-model", "exact"),
         ("permissions-policy", "http:sec-ch-ua", "by-passable"),
         ("permissions-policy", "NavigatorUAData.getHighEntropyValues#model", "by-passable"),
@@ -272,8 +272,11 @@ def test_verdicts_say_what_was_seen_in_products(name: str, api: str, expected: s
 def test_collateral_names_what_else_is_lost() -> None:
     found = verdict("firefox-policies", "Date.getTimezoneOffset")
     assert found.collateral == (
+        "Date.getHours",
+        "Document.lastModified",
         "Intl.DateTimeFormat.formatToParts#timeZoneName",
         "Intl.DateTimeFormat.resolvedOptions#timeZone",
+        "Temporal.Now.timeZoneId",
     )
 
 
@@ -318,6 +321,17 @@ def test_a_list_by_information_blocks_the_other_names_of_what_is_blocked() -> No
     assert not any("tells what" in note for note in result.notes)
     with pytest.raises(InputError, match="candidates"):
         exported("csv", decision, by_information=True)
+
+
+def test_a_list_that_randomises_canvases_says_what_still_reads_them() -> None:
+    """Seen in Firefox 153: the true pixels, through WebCodecs."""
+    decision = decision_of([], ["HTMLCanvasElement.toDataURL"])
+    firefox = PRODUCTS["firefox-policies"]
+    note = "VideoFrame.copyTo tells what HTMLCanvasElement.toDataURL tells, and stays readable"
+    assert note in firefox.export(decision, ExportOptions()).notes
+    whole = firefox.export(decision, ExportOptions(by_information=True))
+    assert note not in whole.notes
+    assert "+WebCodecs" in whole.text
 
 
 def test_coverage_finds_the_fewest_formats_and_what_all_miss() -> None:
