@@ -196,6 +196,7 @@ class Decision(Result):
     # What the words of a guarantee ask of a decision.
     promised: ClassVar = "every set on the allow list"
     fixed: ClassVar = "this question and its view of the users"
+    design: ClassVar = None
 
     def means(self, candidate: str) -> str:
         """Return the API of the vocabulary that a candidate is, or its own name for none."""

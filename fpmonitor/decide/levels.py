@@ -85,6 +85,7 @@ def decide_levels(
             setting=setting,
             missing=missing,
             digest=seal,
+            design=told.get("design"),
         )
         if known.complete:
             return known

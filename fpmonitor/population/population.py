@@ -350,6 +350,20 @@ class Population:
         before = PLAIN_DRAWS if self.selected is None else self.selected.sample
         return self._only(kept, replace(before, strata=strata), names[binding])
 
+    def divided(self, share: float) -> tuple[Self, Self]:
+        """Divide the users, in no order, into a share of them and the rest.
+
+        What share a user is in does not follow from values, but the draw follows from the data, so
+        nobody can draw again.
+        """
+        order = np.random.default_rng(seed_of("divided", self.digest)).permutation(self.users)
+        first = int(share * self.users)
+        before = PLAIN_DRAWS if self.selected is None else self.selected.sample
+        return (
+            self._only(np.sort(order[:first]), before),
+            self._only(np.sort(order[first:]), before),
+        )
+
     def _only(
         self, kept: NDArray[np.intp], sample: SampleModel, binding: str | None = None
     ) -> Self:

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 def level_decision(decided: LevelDecision, data: str) -> Output:
     """Return the answer, the guarantee, the data, a level per component, and some vectors."""
     return Output(
-        preface=tuple(filter(None, (answer(decided), decided.guarantee, drawn(decided), data))),
+        preface=tuple(
+            filter(
+                None,
+                (answer(decided), decided.guarantee, _designed(decided), drawn(decided), data),
+            )
+        ),
         tables=[*_recommended(decided), _borders(decided)],
         rows=decided.rows(),
         document=decided.to_json(),
@@ -38,6 +43,18 @@ def answer(decided: LevelDecision) -> str:
     if decided.utility_bound > decided.utility:
         return f"{said}, and no allowed vector has more than {decided.utility_bound:.6g}."
     return f"{said}, and no allowed vector has more."
+
+
+def _designed(decided: LevelDecision) -> str:
+    """Say from whom levels were designed."""
+    part = decided.design
+    if part is None:
+        return ""
+    number = f"{part.tried:,} design was" if part.tried == 1 else f"{part.tried:,} designs were"
+    return (
+        f"Levels were designed from {part.users:,} users, {percent(part.share, 2)} drawn blindly, "
+        f"and tested on the other {decided.users:,}: {number} tested, from coarse to fine."
+    )
 
 
 def _recommended(decided: LevelDecision) -> list[Table]:
