@@ -99,7 +99,6 @@ def decide_sets(
     )
     asked = population.asked(question, chosen)
     exact = setting == "sample"
-    sample = asked.model(question.sample)
     policy = Policy(
         k=question.k,
         population=asked.users if exact or question.population is None else question.population,
@@ -107,7 +106,7 @@ def decide_sets(
         delta=None if exact else question.delta,
         candidates=chosen,
         realised=realised,
-        sample=sample,
+        sample=question.sample,
     )
     universe = None if fixed_question or exact else universe_of(len(population.apis))
     level = level_of(
@@ -115,6 +114,7 @@ def decide_sets(
         _registered_in_log(population, registered),
         universe=universe,
     )
+    policy = replace(policy, sample=asked.model(question.sample))  # after what may be registered
     source = asked.source(policy.candidates, engine)
     in_memory = isinstance(source, MemorySource)
     decision = decide(

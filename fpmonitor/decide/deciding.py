@@ -542,6 +542,7 @@ def _tests(
         chains=chains,
         allowing=None if average is None else (average.exposure, level / 2),
         departure=policy.sample.departure,
+        expected=policy.sample.expected(users),
     )
     proof = criteria.proofs(largest)
     if average is not None and proof:
@@ -574,7 +575,8 @@ def tests_of_vectors(policy: Policy, setting: Setting, users: int, chains: Seque
 
 def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
     """Say why no set of any kind can be certified."""
-    if serving_of(users, policy.sample.fake_share)[0] is None:
+    sample = policy.sample
+    if serving_of(users, sample.fake_share, sample.expected(users))[0] is None:
         return UndecidableError(
             f"{users} users are too few to decide anything",
             hint="23 are the fewest, and even if all are alike, they meet large budgets only",

@@ -27,7 +27,7 @@ from fpmonitor.disclosure import (
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.estimate.strata import draw_by_shares
+from fpmonitor.estimate.strata import draw_by_shares, expected_users
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel, Strata
 from fpmonitor.population.browsers import (
     BROWSER_FAMILY,
@@ -345,6 +345,7 @@ class Population:
             )
         strata = strata.without(few)
         shares = np.array(list(strata.drawn().values()))
+        strata = replace(strata, expected=expected_users(sizes, shares))
         generator = np.random.default_rng(seed_of("strata", self.digest))
         kept, binding = draw_by_shares(position, shares, generator)
         before = PLAIN_DRAWS if self.selected is None else self.selected.sample
