@@ -41,6 +41,7 @@ from fpmonitor.population.browsers import (
 )
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.exposure_index import ExposureIndex
+from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
 from fpmonitor.population.sample import CertifiedSample, HeldUsers, UserSource
@@ -697,16 +698,38 @@ class Population:
             drawn=users.drawn,
         )
 
-    def index(self, question: Question, candidates: Sequence[str]) -> ExposureIndex:
+    def index(
+        self,
+        question: Question,
+        candidates: Sequence[str],
+        *,
+        kept: KeptSpectra | None = None,
+        sets: Iterable[Sequence[str]] = (),
+    ) -> ExposureIndex:
         """Hold the users in memory: exposure of any set of the candidates in milliseconds.
+
+        Parameters
+        ----------
+        question, candidates
+            What is asked, and the APIs that may be asked for.
+        kept
+            Follows these users from call to call: the spectra of `sets` are then known at once.
+        sets
+            Of the candidates.
 
         Raises
         ------
         UnknownNameError, UndecidableError, PolicyError
             An API that was never observed, fewer than k users, a number out of range.
         """
-        sample = self.sample(question, [self.named(candidates)])
+        named = self.named(candidates)
+        sample = self.sample(question, [named])
         if isinstance(sample.source, HeldUsers):
+            if kept is not None:
+                users = self.asked(question, named)
+                columns = {api: users.column(api) for api in sample.source.apis}
+                wanted = {tuple(sorted(self.named(apis))): None for apis in sets}
+                sample.know(kept.follow(columns, filter(None, wanted)))
             merged = sample.source.source.restricted(sample.source.apis)
             sample.source = HeldUsers(source=merged, codes={})
         return ExposureIndex(sample, self.means)
