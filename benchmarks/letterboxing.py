@@ -83,9 +83,7 @@ def observed(counts: Any) -> float:
 
 def policy(users: int) -> Policy:
     """Ask for k = 10 and 5 % among as many users."""
-    return Policy(
-        k=K, population=users, budget=BUDGET, delta=DELTA, candidates=("width", "height")
-    )
+    return Policy(k=K, population=users, budget=BUDGET, delta=DELTA, candidates=("width", "height"))
 
 
 def path_of(held: Mapping[Window, int], users: int) -> list[LevelMap]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from fpmonitor.decide.deciding import Judge, decide, recheck
@@ -135,7 +136,12 @@ def decide_sets(
         engine="memory" if in_memory else engine_name,
         **options,
     )
-    decision = replace(decision, names=population.names(policy.candidates))
+    decision = replace(
+        decision,
+        names=population.names(policy.candidates),
+        days=population.snapshot.days(question.k),
+        made=datetime.now(UTC).date(),
+    )
     drawn = asked.drawn
     if drawn is None:
         return decision

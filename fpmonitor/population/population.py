@@ -573,7 +573,7 @@ class Population:
     def publishable_apis(self, k: int) -> tuple[str, ...]:
         """Observed APIs whose names may be told: see `disclosure.may_name`."""
         counts = self.users_of_apis()
-        return tuple(api for api in self.apis if may_name(counts[api], k, self.audience))
+        return tuple(api for api in self.apis if may_name(counts.get(api, 0), k, self.audience))
 
     def value_texts(self, api: str) -> dict[int, str | None]:
         """Return what codes stand for; a status in brackets where it is no value."""

@@ -124,6 +124,18 @@ def list_spans(
     return tuple(spans)
 
 
+def whole_span(database: Database, window: Window) -> Span:
+    """Return the visits of a window as one; errors as of `list_spans`."""
+    days = list_spans(database, "day", window)
+    return Span(
+        name=days[0].name,
+        window=window,
+        visits=sum(day.visits for day in days),
+        first=min(day.first for day in days),
+        last=max(day.last for day in days),
+    )
+
+
 def _list_parts(database: Database, division: Division, window: Window) -> tuple[Span, ...]:
     column = f"{division}_id"
     label = "source" if division == "batch" else "name"
@@ -194,7 +206,7 @@ def whole_windows(
         yield replace(left_out, why=why)
 
 
-def position(moment: datetime, period: Period) -> int:
+def position(moment: datetime, period: Division) -> int:
     """Place of the calendar window that begins at a moment among all windows of its length."""
     if period == "month":
         return 12 * moment.year + moment.month

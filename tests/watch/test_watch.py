@@ -585,3 +585,38 @@ def test_a_violation_is_not_hidden_by_a_failed_delivery_or_a_broken_file(
     arguments = ["watch", str(settings.folder), "--decision", str(decision), "--once"]
     arguments += ["--settle", "0", "--db", str(settings.database), "--command", "/no/such/program"]
     assert run(arguments) == 1
+
+
+def test_a_watch_says_once_that_the_population_is_no_longer_that_of_the_decision(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    folder, told = tmp_path / "in", []
+    good(folder, 0)
+    daily(0)
+    for day in (1, 2, 3):
+        users = range(10_000 * day, 10_000 * day + 1000 + 100 * day)
+        values = (lambda u: u % 3) if day == 1 else (lambda u: max(u % 5 - 2, 0))
+        day_log(folder, day, users, a=values, b=lambda u: u % 2)
+        told += [(day, notice) for notice in daily(day)[1]]
+    [(day, notice)] = told
+    assert day == 2
+    assert notice["usual_users"] == 1050
+    [problem] = notice["problems"]
+    assert (problem["kind"], problem["what"]) == ("decide again", "users")
+    assert "users have moved since 2026-01-01 to other values of a (" in problem["text"]
+    assert "fpmonitor decide --k 5 --budget 0.05 -n 2000 --delta 0.05 -o new.json" in notice["next"]
+    assert notice["renewal"]["advised"]
+    assert [one["api"] for one in notice["renewal"]["moved"]] == ["a"]
+    assert notice["renewal"]["days"] == ["2026-01-01", "2026-01-01"]
+
+
+def test_a_notice_names_the_logs_that_were_corrected(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    good(folder, 0)
+    assert daily(0)[1][0]["corrected"] == []
+    day_log(folder, 0, range(1000), a=lambda u: u % 2, b=lambda u: u % 2)
+    day_log(folder, 1, range(10_000, 11_000), a=lambda u: u, b=lambda u: u % 2)
+    [notice] = daily(1)[1]
+    assert (notice["state"], notice["corrected"]) == ("violated", ["2026-01-01.jsonl"])
