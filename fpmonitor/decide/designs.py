@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
 
 # What an exposed user costs, in users of whom nothing is shown; from coarse to fine.
-_PRICES = np.geomspace(20, 0.03, 12)
+_PRICES = np.geomspace(10, 0.03, 24)
 _MOST_USERS = 20_000  # more make a design slower, and hardly better
-_ROUND_DIGITS = 2
+_DIGITS = 4  # of a number, in steps below the largest
 _MOST_EDGES, _MOST_SIDES, _MOST_PAIRS = 1000, 30, 500  # candidates for a design
 _ADDITIONS, _REMOVALS = 25, 12  # changes of a list of sizes that are tried, the best ones first
 _LEAST_GAIN = 1e-9
@@ -73,8 +73,8 @@ def alternatives(component: Component, users: Population, policy: Policy) -> lis
     Parameters and errors as of `design`.
     """
     found = path(component.levels[0], _held(component, users), policy)
-    within = [each for each in found if each.exposed <= policy.budget]
-    return [replace(component, levels=(each.level,)) for each in within or found[:1]]
+    maps = dict.fromkeys(each.level for each in found)
+    return [replace(component, levels=(level,)) for level in maps]
 
 
 def path(level: LevelMap, held: Mapping[tuple[Value, ...], int], policy: Policy) -> list[Designed]:
@@ -178,25 +178,37 @@ def _numbers(
 def _tellable(
     numbers: NDArray[np.float64], counts: NDArray[np.int64], most: int, k: int
 ) -> list[float]:
-    """Numbers that a design may show: those of at least k users, and round ones below the others.
+    """Numbers that a design may show: what at least k users have, or the round number below them.
 
-    A design is handed on, so it shows no number that is known from fewer than k users.
+    A design is handed on, so it shows no number that is known from fewer than k users: these are
+    taken together, by ever larger steps, until there are k.
     """
-    held: dict[float, int] = defaultdict(int)
+    left: dict[float, int] = defaultdict(int)
     for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-        held[number] += count
-    frequent = sorted((count, number) for number, count in held.items() if count >= k)[-most:]
-    rounded: dict[float, int] = defaultdict(int)
-    for number, count in held.items():
-        rounded[_round(number)] += count
-    common = sorted((count, number) for number, count in rounded.items())[-most:]
-    return sorted({number for _, number in (*frequent, *common)})
+        left[number] += count
+    found: dict[float, int] = defaultdict(int)
+    for step in (None, *_steps(max(map(abs, left)))):
+        together: dict[float, list[float]] = defaultdict(list)
+        for number in left:
+            together[number if step is None else _rounded_down(number, step)].append(number)
+        for lowest, alike in together.items():
+            users = sum(left[number] for number in alike)
+            if users >= k:
+                found[lowest] += users
+                for number in alike:
+                    del left[number]
+    return sorted(sorted(found, key=lambda number: -found[number])[:most])
 
 
-def _round(number: float) -> float:
-    exact = Decimal(repr(number))
-    place = Decimal(1).scaleb(exact.adjusted() - _ROUND_DIGITS + 1) if exact else Decimal(1)
-    return float(exact.quantize(place, rounding=ROUND_FLOOR))
+def _steps(largest: float) -> list[Decimal]:
+    """Return steps of 1, 2, 5, 10, ... from three places below the first digit of a number on."""
+    first = Decimal(repr(largest)).adjusted() if largest else 0
+    places = range(first - _DIGITS + 1, first + 1)
+    return [Decimal(factor).scaleb(place) for place in places for factor in (1, 2, 5)]
+
+
+def _rounded_down(number: float, step: Decimal) -> float:
+    return float((Decimal(repr(number)) / step).to_integral_value(ROUND_FLOOR) * step)
 
 
 def _frequent(

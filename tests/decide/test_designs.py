@@ -87,14 +87,18 @@ def test_sizes_of_windows_are_designed_from_some_users_and_tested_on_the_others(
     shown: Counter[object] = Counter()
     for i in range(USERS):
         fits = [s for s in sizes if s[0] <= user(i)["w"] and s[1] <= user(i)["h"]]
-        shown[tuple(max(fits, key=lambda s: s[0] * s[1]))] += 1
+        shown[tuple(max(fits, key=lambda s: s[0] * s[1], default=()))] += 1
     assert sum(users for users in shown.values() if users < 10) <= 0.05 * USERS
     # A design is handed on: none of its numbers is known from a few users alone.
     for place, name in enumerate("wh"):
         held = Counter(user(i)[name] for i in range(USERS))
         for size in sizes:
             side = int(size[place])
-            assert held[side] >= 10 or side % 10 ** (len(str(side)) - 2) == 0, size
+            steps = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+            assert any(
+                side % step == 0 and sum(held[side + i] for i in range(step)) >= 10
+                for step in steps
+            ), size
     capsys.readouterr()
     path = str(folder / "answer.json")
     assert run(["gate", path, "--want", "window=1", "--db", str(folder / "d.duckdb")]) == 0
@@ -192,7 +196,7 @@ def test_edges_are_the_best_of_all_lists_of_edges() -> None:
 
         found = designed(Design(buckets=3), held, asked)
         lists = [each for n in range(1, 4) for each in itertools.combinations(values, n)]
-        for price, each in zip(np.geomspace(20, 0.03, 12), found, strict=True):
+        for price, each in zip(np.geomspace(10, 0.03, 24), found, strict=True):
             edges = tuple(map(int, each.level.edges))
             assert len(edges) <= 3
             assert cost(edges, price) == pytest.approx(min(cost(e, price) for e in lists))
@@ -209,7 +213,7 @@ def test_frequent_values_are_wrong_of_their_own_users_and_right_of_others() -> N
         tested = rng.multinomial(users - part, np.full(kinds, 1 / kinds))
         seen = rng.multinomial(part, np.full(kinds, 1 / kinds)) if part else tested
         held = {f"v{at}": int(count) for at, count in enumerate(seen)}
-        tests = deciding.tests_of_vectors(asked, "population", users - part, [1])
+        tests = deciding.tests_of_vectors(asked, "population", users - part, [1], once=True)
         listed = 0
         for each in designed(Design(frequent=kinds), held, asked):
             shown = [int(text[1:]) for text in each.level.top]
