@@ -24,6 +24,8 @@ from fpmonitor.decide.deciding import tests_of_vectors
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import Policy
 from fpmonitor.population.levels import Design, LevelMap
+from fpmonitor.render.charts import scatter_chart
+from fpmonitor.render.svg import standalone
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -170,6 +172,27 @@ def certified(windows: list[Window], runs: int) -> dict[str, Any]:
     }
 
 
+def figure(table: str, found: Mapping[str, Mapping[str, float]]) -> str:
+    """Draw what `halves` found as an SVG file."""
+    title = f"Windows of desktops, {table}"
+    dots = [
+        (
+            100 * each["area lost"],
+            each["exposed"],
+            (
+                f"{name}, {each['sizes']} sizes: {each['exposed']:.1%} exposed, "
+                f"{each['area lost']:.1%} of the area lost"
+            ),
+            not name.startswith("list"),
+        )
+        for name, each in found.items()
+    ]
+    drawn = scatter_chart(
+        dots, title=title, x_label="area lost, per cent", y_label="exposure", budget=BUDGET
+    )
+    return standalone(drawn, f"{title}: lists of sizes, and in orange the steps of Firefox")
+
+
 def main() -> None:
     """Measure a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -178,9 +201,12 @@ def main() -> None:
     parser.add_argument("--figure", type=Path)
     given = parser.parse_args()
     windows = windows_of(given.table)
-    found = {"table": given.table.name, "windows": len(windows), "halves": halves(windows)}
+    found: dict[str, Any] = {"table": given.table.name, "windows": len(windows)}
+    found["halves"] = halves(windows)
     if given.runs:
         found["certified"] = certified(windows, given.runs)
+    if given.figure:
+        given.figure.write_text(figure(given.table.stem, found["halves"]), encoding="utf-8")
     print(json.dumps(found, indent=2))
 
 
