@@ -335,7 +335,7 @@ class Watch:
             problems += [_appeared(api) for api in sorted(apis - seen)]
         problems += self._without_logs(before, report, now)
         if report.renewal is not None:
-            problems += again(before, report.renewal)
+            problems += again(before, after, report.renewal)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
 
     def _without_logs(

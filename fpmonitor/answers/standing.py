@@ -73,6 +73,8 @@ class Standing:
         End of the newest window that was checked; null without windows.
     users
         Users of the windows that were checked last, the newest at the end.
+    moved
+        APIs with other values in the newest window than on the days of the decision.
     """
 
     outcome: Outcome
@@ -82,6 +84,7 @@ class Standing:
     apis: tuple[str, ...] = ()
     until: str | None = None
     users: tuple[int, ...] = ()
+    moved: tuple[str, ...] = ()
 
     @property
     def usual_users(self) -> int | None:
@@ -125,28 +128,32 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
     users = () if before is None else before.users
     if report.users is not None and until != (None if before is None else before.until):
         users = (*users, report.users)[-_USUAL_WINDOWS:]
+    moved = () if report.renewal is None else report.renewal.moved or ()
     return Standing(
         outcome=report.outcome,
         sets=tuple(sets),
         alarm=report.alarm is not None and report.alarm.raised,
         until=until,
         users=users,
+        moved=tuple(one.api for one in moved),
     )
 
 
-def again(before: Standing | None, renewal: Renewal) -> list[Problem]:
-    """Return why to decide again: what was found once lasts, until there is another decision."""
-    known = {} if before is None else {(found.kind, found.what): found for found in before.problems}
-    found = [
-        ("users", bool(renewal.moved)),
-        ("sets", bool(renewal.would_allow or renewal.would_block)),
-    ]
+def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Problem]:
+    """Return why to decide again: what was found once lasts, until there is another decision.
+
+    Users have moved when two windows in a row show it of one API: a wave of bots goes by.
+    """
+    known, lasting = {}, False
+    if before is not None:
+        known = {found.what: found for found in before.problems if found.kind == "decide again"}
+        lasting = before.until != after.until and bool({*before.moved} & {*after.moved})
+    found = {"users": lasting, "sets": bool(renewal.would_allow or renewal.would_block)}
     text = "; ".join(renewal.reasons)
-    return [
-        Problem(kind="decide again", what=what, text=text) if is_so else known["decide again", what]
-        for what, is_so in found
-        if is_so or ("decide again", what) in known
-    ]
+    now = {
+        what: Problem(kind="decide again", what=what, text=text) for what in found if found[what]
+    }
+    return [*(known | now).values()]
 
 
 def is_news(before: Standing | None, after: Standing) -> bool:

@@ -587,36 +587,53 @@ def test_a_violation_is_not_hidden_by_a_failed_delivery_or_a_broken_file(
     assert run(arguments) == 1
 
 
-def test_a_watch_says_once_that_the_population_is_no_longer_that_of_the_decision(
-    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
-) -> None:
-    folder, told = tmp_path / "in", []
-    good(folder, 0)
-    daily(0)
-    for day in (1, 2, 3):
-        users = range(10_000 * day, 10_000 * day + 1000 + 100 * day)
-        values = (lambda u: u % 3) if day == 1 else (lambda u: max(u % 5 - 2, 0))
-        day_log(folder, day, users, a=values, b=lambda u: u % 2)
-        told += [(day, notice) for notice in daily(day)[1]]
-    [(day, notice)] = told
-    assert day == 2
-    assert notice["usual_users"] == 1050
-    [problem] = notice["problems"]
-    assert (problem["kind"], problem["what"]) == ("decide again", "users")
-    assert "users have moved since 2026-01-01 to other values of a (" in problem["text"]
-    assert "fpmonitor decide --k 5 --budget 0.05 -n 2000 --delta 0.05 -o new.json" in notice["next"]
-    assert notice["renewal"]["advised"]
-    assert [one["api"] for one in notice["renewal"]["moved"]] == ["a"]
-    assert notice["renewal"]["days"] == ["2026-01-01", "2026-01-01"]
+YEAR = Path(__file__).with_name("year.json")
 
 
-def test_a_notice_names_the_logs_that_were_corrected(
+def test_a_year_in_small_is_told_as_recorded(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
-    folder = tmp_path / "in"
-    good(folder, 0)
-    assert daily(0)[1][0]["corrected"] == []
-    day_log(folder, 0, range(1000), a=lambda u: u % 2, b=lambda u: u % 2)
-    day_log(folder, 1, range(10_000, 11_000), a=lambda u: u, b=lambda u: u % 2)
-    [notice] = daily(1)[1]
-    assert (notice["state"], notice["corrected"]) == ("violated", ["2026-01-01.jsonl"])
+    """Each event is told on the day on which it can be known, with its cause, and nothing twice.
+
+    FPMONITOR_RECORD=1 writes the messages into `year.json` instead.
+    """
+    folder, told = tmp_path / "in", {}
+    broken = folder / "broken.jsonl"
+    for day in range(10):
+        values: dict[str, Callable[[int], Any]] = {"a": lambda u: u % 3, "b": lambda u: u % 2}
+        if day == 1:
+            broken.write_text("[1, 2]\n", encoding="utf-8")
+        if day == 2:
+            broken.unlink()
+        if day >= 4:
+            values["new"] = lambda user: user % 2
+        if day == 5:  # a wave of bots, each with a value of its own, and a new release
+            day_log(folder, 4, range(40_000, 41_000), **values, **agent(139))  # corrected
+            values["a"] = lambda user: user if user % 2 else user % 3
+        if day == 6:
+            day_log(folder, "2099-01-01", range(900, 910), **values)
+        if day == 7:  # the log of another day comes again
+            text = (folder / "2026-01-07.jsonl").read_text(encoding="utf-8")
+            (folder / "again.jsonl").write_text(text, encoding="utf-8")
+        if day in {7, 8}:  # users move for good
+            values["a"] = lambda user: max(user % 5 - 2, 0)
+        if day == 9:
+            del values["b"]
+        if day != 2:
+            first = 10_000 * day
+            more = agent(141 if day >= 5 else 140)
+            day_log(folder, day, range(first, first + 1000), **values, **more)
+        told[str(day)] = [recorded(notice) for notice in daily(day)[1]]
+    if "FPMONITOR_RECORD" in os.environ:
+        YEAR.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert told == json.loads(YEAR.read_text(encoding="utf-8"))
+
+
+def recorded(told: Any) -> Any:
+    """What is told, but for the clock and the key of the decision, and digits of numbers."""
+    if isinstance(told, dict):
+        untold = {"decision", "made", "age_days", "guarantee", "policy"}
+        return {name: recorded(value) for name, value in told.items() if name not in untold}
+    if isinstance(told, list):
+        return [recorded(value) for value in told]
+    return round(told, 1) if isinstance(told, float) else told
