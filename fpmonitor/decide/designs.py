@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -176,28 +177,29 @@ def _numbers(
 
 
 def _tellable(
-    numbers: NDArray[np.float64], counts: NDArray[np.int64], most: int, k: int
-) -> list[float]:
-    """Numbers that a design may show: what at least k users have, or the round number below them.
+    rows: NDArray[np.float64], counts: NDArray[np.int64], most: int, k: int
+) -> list[tuple[float, ...]]:
+    """Rows of numbers that a design may show: those of k users, or the round numbers below others.
 
-    A design is handed on, so it shows no number that is known from fewer than k users: these are
+    A design is handed on, so it shows no numbers that are known from fewer than k users: these are
     taken together, by ever larger steps, until there are k.
     """
-    left: dict[float, int] = defaultdict(int)
-    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-        left[number] += count
-    found: dict[float, int] = defaultdict(int)
-    for step in (None, *_steps(max(map(abs, left)))):
-        together: dict[float, list[float]] = defaultdict(list)
-        for number in left:
-            together[number if step is None else _rounded_down(number, step)].append(number)
+    left: dict[tuple[float, ...], int] = defaultdict(int)
+    for row, count in zip(map(tuple, rows.tolist()), counts.tolist(), strict=True):
+        left[row] += count
+    found: dict[tuple[float, ...], int] = defaultdict(int)
+    for step in (None, *_steps(float(np.abs(rows).max()))):
+        together: dict[tuple[float, ...], list[tuple[float, ...]]] = defaultdict(list)
+        for row in left:
+            lowest = row if step is None else tuple(_rounded_down(each, step) for each in row)
+            together[lowest].append(row)
         for lowest, alike in together.items():
-            users = sum(left[number] for number in alike)
+            users = sum(left[row] for row in alike)
             if users >= k:
                 found[lowest] += users
-                for number in alike:
-                    del left[number]
-    return sorted(sorted(found, key=lambda number: -found[number])[:most])
+                for row in alike:
+                    del left[row]
+    return sorted(sorted(found, key=lambda row: -found[row])[:most])
 
 
 def _steps(largest: float) -> list[Decimal]:
@@ -207,6 +209,7 @@ def _steps(largest: float) -> list[Decimal]:
     return [Decimal(factor).scaleb(place) for place in places for factor in (1, 2, 5)]
 
 
+@lru_cache(maxsize=100_000)
 def _rounded_down(number: float, step: Decimal) -> float:
     return float((Decimal(repr(number)) / step).to_integral_value(ROUND_FLOOR) * step)
 
@@ -248,7 +251,7 @@ def _buckets(
     A user loses the share of the number by which the edge below is smaller; who is below all edges
     loses all.
     """
-    edges = np.array(_tellable(values, counts, _MOST_EDGES, cost.k))
+    edges = np.array(_tellable(values[:, None], counts, _MOST_EDGES, cost.k))[:, 0]
     at = np.append(np.searchsorted(values, edges), len(values))
     size = np.where(values == 0, 1.0, np.abs(values))
 
@@ -290,10 +293,12 @@ def _sizes(
 
     A user loses the share of the area, or of the product of all numbers, that the size shown lacks.
     """
-    sides = [_tellable(side, counts, _MOST_SIDES, cost.k) for side in numbers.T]
-    order = np.argsort(-counts, kind="stable")[:_MOST_PAIRS]
-    frequent = numbers[order[counts[order] >= cost.k]].tolist()
-    listed = np.array(sorted({*map(tuple, frequent), *product(*sides)}))
+    sides = [
+        [side for (side,) in _tellable(column[:, None], counts, _MOST_SIDES, cost.k)]
+        for column in numbers.T
+    ]
+    whole = _tellable(numbers, counts, _MOST_PAIRS, cost.k)
+    listed = np.array(sorted({*whole, *product(*sides)}))
     listed = listed[(listed > 0).all(axis=1)]
     fitting = _Fitting(listed, numbers, counts, cost)
     chosen: list[int] = []
