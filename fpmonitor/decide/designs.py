@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # What an exposed user costs, in users of whom nothing is shown; from coarse to fine.
 _PRICES = np.geomspace(10, 0.03, 24)
-_MOST_USERS = 20_000  # more make a design slower, and hardly better
+_MOST_USERS = 10_000  # more make a design slower, and hardly better
 _DIGITS = 4  # of a number, in steps below the largest
 _MOST_EDGES, _MOST_SIDES, _MOST_PAIRS = 1000, 30, 500  # candidates for a design
 _ADDITIONS, _REMOVALS = 25, 12  # changes of a list of sizes that are tried, the best ones first
@@ -321,7 +321,8 @@ class _Fitting:
         whole = np.maximum(numbers.prod(axis=1), np.finfo(np.float64).tiny)
         shown = listed.prod(axis=1)[:, None] / whole
         fits = np.array([(size <= numbers).all(axis=1) for size in listed])
-        self._shown = np.where(fits, shown, 0.0)
+        self._shown = np.where(fits, shown, 0.0).astype(np.float32)
+        self._lacked = np.empty_like(self._shown)  # the one large array, made once
         self._counts, self._cost = counts, cost
 
     def improved(self, chosen: list[int], price: float, most: int) -> list[int]:
@@ -362,7 +363,9 @@ class _Fitting:
 
     def _additions(self, shown: NDArray[np.float64]) -> list[int]:
         """Sizes that would show most of what is not shown yet."""
-        gains = np.maximum(self._shown - shown, 0) @ self._counts
+        np.subtract(self._shown, shown, out=self._lacked, casting="same_kind")
+        np.maximum(self._lacked, 0, out=self._lacked)
+        gains = self._lacked @ self._counts.astype(np.float32)
         return [int(each) for each in np.argsort(-gains)[:_ADDITIONS] if gains[each] > 0]
 
     def _total(self, shown: NDArray[np.float64], size: NDArray[np.intp], price: float) -> float:
