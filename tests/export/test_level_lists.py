@@ -93,8 +93,6 @@ def test_tiers_are_the_maximal_vectors_and_limits_the_edges_of_the_recommended(
         "",
         "- agent: withheld",
     ]
-    assert run(["export", str(path), "--to", "firefox-letterboxing"]) == 2
-    capsys.readouterr()
     assert run(["export", str(path), "--to", "ublock"]) == 2
     assert "tiers, limits, firefox-letterboxing" in capsys.readouterr().err
 
