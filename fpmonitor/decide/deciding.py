@@ -508,10 +508,12 @@ def _tests(
     level: float | None,
     *,
     chains: Sequence[int] | None = None,
+    once: bool = False,
 ) -> Tests:
     """Make the tests of a question for a number of users; `level` is what they share of delta.
 
-    Of sets of candidates, or of level vectors by rank where there are `chains`.
+    Of sets of candidates, or of level vectors by rank where there are `chains`; for one look where
+    they are asked `once`.
     """
     largest = len(policy.candidates) if chains is None else sum(chains)
     if setting == "sample" or level is None:
@@ -536,7 +538,7 @@ def _tests(
         chains=chains,
         allowing=None if average is None else (average.exposure, level / 2),
         departure=policy.sample.departure,
-        expected=policy.sample.expected(users),
+        expected=users if once else policy.sample.expected(users),
     )
     proof = criteria.proofs(largest)
     if average is not None and proof:
@@ -544,7 +546,9 @@ def _tests(
     return Tests(criteria.allow, criteria.block, criteria.refute, proof)
 
 
-def tests_of_vectors(policy: Policy, setting: Setting, users: int, chains: Sequence[int]) -> Tests:
+def tests_of_vectors(
+    policy: Policy, setting: Setting, users: int, chains: Sequence[int], *, once: bool
+) -> Tests:
     """Make the tests of level vectors, by rank, that were fixed before the users were seen.
 
     Parameters
@@ -555,13 +559,15 @@ def tests_of_vectors(policy: Policy, setting: Setting, users: int, chains: Seque
         Number of observed users.
     chains
         As of `decision_criteria`.
+    once
+        Whether they are asked once, and not while users are added.
 
     Raises
     ------
     PolicyError, UndecidableError
         As of `decide`.
     """
-    tests = _tests(policy, setting, users, None, policy.delta, chains=chains)
+    tests = _tests(policy, setting, users, None, policy.delta, chains=chains, once=once)
     if tests.proof is not None and not tests.proof:
         raise _nothing_certified(policy, users)
     return tests
