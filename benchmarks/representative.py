@@ -303,6 +303,28 @@ def one_population(runs: int, rng: np.random.Generator) -> None:
                 allow(len(kept), sample, realised=True).holds(spectrum_of(alone[kept]), 1),
             ]
     print("| strata, one unseen, bias 1.25 within, exposed values absent |", *_shares(found / runs))
+    # the same users, of whom the exposed ones have several ids
+    strata = expecting(Strata(by="", shares={"a": common, "b": 1 - common}), sizes)
+    drawn = np.array(list(strata.drawn().values()))
+    rare = exposed / (1 - common) / bias
+    law = np.append(np.full(COMMON, (1 - rare) / COMMON), np.full(RARE, rare / RARE))
+    sample = SampleModel(bias=bias, strata=strata, cluster="person")
+    for ids in (2, 40):
+        found = np.zeros(2)
+        for _ in range(runs):
+            persons = np.concatenate(
+                [rng.choice(COMMON, sizes[0]), rng.choice(law.size, sizes[1], p=law)]
+            )
+            rows = np.repeat(persons, np.where(persons >= COMMON, ids, 1))
+            kept, _ = draw_by_shares(where, drawn, rng)
+            if exposed_in(rng.multinomial(USERS, there)) > BUDGET:
+                found += [
+                    allow(len(rows)).holds(spectrum_of(rows), 1),
+                    allow(len(kept), sample, realised=True).holds(spectrum_of(persons[kept]), 1),
+                ]
+        print(
+            f"| strata, bias 1.25 within, {ids} ids of each exposed user |", *_shares(found / runs)
+        )
 
 
 def exposed_in(counts: np.ndarray) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from fpmonitor.errors import PolicyError, UnknownNameError
+from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 
 MAX_POPULATION = 10**10
 MAX_K = 10**6
@@ -250,6 +250,35 @@ class SampleModel:
             )
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """What is assumed, as the command line calls it."""
+        assumed = {
+            "bias": self.bias != 1,
+            "strata": self.strata is not None,
+            "fake-share": self.fake_share > 0,
+            "cluster": self.cluster is not None,
+        }
+        return tuple(name for name, given in assumed.items() if given)
+
+    def check_plain_draws(self, what: str) -> None:
+        """Check that those who count are independent draws from the population themselves.
+
+        Raises
+        ------
+        InputError
+            They are not: `what` has no limits for them.
+        """
+        exact = self.strata is None or self.strata.departure() == NO_DEPARTURE
+        differs = [name for name in self.options if name not in ("cluster", *["strata"] * exact)]
+        if differs:
+            named = ", ".join(f"--{name}" for name in differs)
+            shares = " whose shares are not exact and of all" * ("strata" in differs)
+            raise InputError(
+                f"{what} has no limits with {named}{shares}",
+                hint="`decide`, and `exposure` of sets by themselves, have them",
+            )
+
+    @property
     def looked_at_once(self) -> bool:
         """Whether what is said holds for one look only, and not for all while users come in."""
         return self.strata is not None or self.cluster is not None or self.fake_share > 0
@@ -348,20 +377,13 @@ class Policy:
         check_share("budget", self.budget)
         if self.delta is not None:
             check_share("delta", self.delta)
-        differs = {
-            "realised": self.realised,
-            "bias": self.sample.bias != 1,
-            "strata": self.sample.strata is not None,
-            "fake-share": self.sample.fake_share > 0,
-            "cluster": self.sample.cluster is not None,
-        }
-        for argument in differs if self.delta is None else ():
-            if differs[argument]:
-                raise PolicyError(
-                    argument,
-                    "the observed users are counted themselves, and stand for no others",
-                    hint=f"leave --{argument} away, or --setting sample",
-                )
+        assumed = (*["realised"] * self.realised, *self.sample.options)
+        if assumed and self.delta is None:
+            raise PolicyError(
+                assumed[0],
+                "the observed users are counted themselves, and stand for no others",
+                hint=f"leave --{assumed[0]} away, or --setting sample",
+            )
         if not self.candidates:
             raise PolicyError("candidates", "name at least one API")
         object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))

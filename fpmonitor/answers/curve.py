@@ -10,9 +10,8 @@ import numpy as np
 
 from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.disclosure import ToldSpectra, check_users, may_count_below
-from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_curve, gamma_dkw, limits_within
-from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS, Drawn, SampleModel
+from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
@@ -113,11 +112,7 @@ def report_curve(
     unsafe = may_count_below(population.audience, wanted=show_counts_below_k)
     asked = population.asked(question, wanted)
     sample = asked.model(question.sample)
-    if sample.departure != NO_DEPARTURE:
-        raise InputError(
-            "curve: has no limits with a bias, nor with shares that are not exact and of all",
-            hint="`exposure` and `decide` have them, at one threshold",
-        )
+    sample.check_plain_draws("curve:")
     if not unsafe:
         check_users(asked.users, question.k)
     told = asked.told(wanted, question.k)

@@ -102,7 +102,7 @@ def decide_sets(
     exact = setting == "sample"
     policy = Policy(
         k=question.k,
-        population=asked.users if exact or question.population is None else question.population,
+        population=asked.users if exact else asked.question(question).users,
         budget=budget,
         delta=None if exact else question.delta,
         candidates=chosen,
@@ -193,7 +193,7 @@ def decide_by_levels(
     exact = setting == "sample"
     policy = Policy(
         k=question.k,
-        population=asked.users if exact or question.population is None else question.population,
+        population=asked.users if exact else asked.question(question).users,
         budget=budget,
         delta=None if exact else question.delta,
         candidates=tuple(chosen),

@@ -28,7 +28,7 @@ from fpmonitor.estimate.exposure import (
     unbiased_exposure,
 )
 from fpmonitor.estimate.realised import realised_limits
-from fpmonitor.policy import NO_DEPARTURE, PLAIN_DRAWS, Drawn, SampleModel
+from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
 from fpmonitor.question import Question
@@ -254,12 +254,8 @@ def report_exposures(
     together = [tuple(sorted({*apis, *cohort})) for apis in wanted]
     sample = population.sample(question, [*together, cohort], given=cohort)
     for option, asked in (("given", cohort), ("trust", trust)):
-        if asked and sample.question.sample.departure != NO_DEPARTURE:
-            raise InputError(
-                f"sample: --{option} has no limits with --bias, nor with shares that are not exact "
-                "and of all",
-                hint=f"leave --{option} or --bias away, or the limits of the shares",
-            )
+        if asked:
+            sample.question.sample.check_plain_draws(f"sample: --{option}")
     sample.ask([*together, *parts_of(together, trust)])
     reports = []
     for apis, support in zip(wanted, declared, strict=True):

@@ -252,7 +252,7 @@ def compare(
         observed = first.population()
         if decision is not None:
             sets += called_as(read_decision(decision), observed).allow
-        question = asked.question.among(observed.users)
+        question = observed.question(asked.question)
         wanted = sets or [(api,) for api in observed.askable_apis(question)]
         earlier = report_exposures(observed, question, wanted)
     with open_monitor(after, window=windows[1]) as second:

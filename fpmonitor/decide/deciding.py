@@ -115,17 +115,11 @@ def decide(
         Nothing can be certified of so few users or of so large groups, or one set is certified both
         within and above the budget.
     """
-    for option, given in (
-        ("realised", policy.realised),
-        ("bias", policy.sample.bias != 1),
-        ("strata", policy.sample.strata is not None),
-        ("fake-share", policy.sample.fake_share > 0),
-        ("cluster", policy.sample.cluster is not None),
-    ):
-        if forecast and given:
-            raise InputError(
-                f"forecast: not with --{option}", hint=f"leave --forecast or --{option} away"
-            )
+    assumed = (*["realised"] * policy.realised, *policy.sample.options)
+    if assumed and forecast:
+        raise InputError(
+            f"forecast: not with --{assumed[0]}", hint=f"leave --forecast or --{assumed[0]} away"
+        )
     started = time.perf_counter()
     must, never, weights = sorted(set(must)), set(never), weights or {}
     exact = setting == "sample" or policy.delta is None

@@ -7,6 +7,7 @@ where they fit, and spectra are asked of their keeper by query where they do not
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,7 +26,7 @@ from fpmonitor.disclosure import (
     told_spectra,
 )
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.estimate.looks import universe_of
+from fpmonitor.estimate.looks import design_size, universe_of
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.estimate.strata import draw_by_shares, expected_users
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel, Strata
@@ -515,8 +516,18 @@ class Population:
         return self if self.users - having.users < k else having
 
     def question(self, question: Question) -> Question:
-        """Return a question as it is asked of these users: how many, and whom nobody observed."""
-        return replace(question.among(self.users), sample=self.model(question.sample))
+        """Return a question as it is asked of these users: how many, and whom nobody observed.
+
+        A population that nobody named is as large as they are. Neither a draw by shares nor whoever
+        added rows may choose among tests by it: then it is one that follows from their design.
+        """
+        sample = self.model(question.sample)
+        expected = None if self.selected is None else sample.expected(self.users)
+        if sample.fake_share:
+            share = sample.fake_share
+            expected = math.floor(design_size(self.users, share) * (1 - share))
+        users = self.users if expected is None else max(expected, question.k)
+        return replace(question.among(users), sample=sample)
 
     def model(self, sample: SampleModel) -> SampleModel:
         """Return how these users may differ, with the strata of whom nobody was drawn left out."""

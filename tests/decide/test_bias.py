@@ -110,6 +110,11 @@ def test_limits_of_an_exposure_widen_and_say_why(
         ("decide", ["--bias", "2", "--forecast"], "not with --bias"),
         ("exposure", ["--bias", "2", "--given", "Screen.width"], "--given has no limits"),
         ("exposure", ["--bias", "2", "--trust", "pairs"], "--trust has no limits"),
+        (
+            "exposure",
+            ["--fake-share", "1%", "--given", "Screen.width"],
+            "--given has no limits with --fake-share;",
+        ),
     ],
 )
 def test_what_cannot_be_had_with_a_bias_is_refused_by_name(

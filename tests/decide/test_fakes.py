@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.decide.questions import read_policy
+from fpmonitor.estimate.looks import design_size
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ def test_limits_of_an_exposure_widen_and_say_why(
         found += json.loads(capsys.readouterr().out)
     plain, robust = found
     assert robust["sample"] == {"bias": 1.0, "fake_share": 0.01}
+    listed = math.floor(design_size(USERS, 0.01) * 0.99)
+    assert robust["population"] == listed, "whoever adds rows must not choose it"
     assert robust["lower"] < plain["lower"] - 0.005
     assert plain["upper"] < robust["upper"] < plain["upper"] + 0.03
 

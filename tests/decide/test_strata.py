@@ -91,6 +91,9 @@ def test_exposures_are_those_of_the_users_who_were_drawn(
     assert found["users"] < USERS / 3
     assert found["lower"] < 0.95 * 5 / RARE < found["upper"]
     assert found["sample"]["strata"]["shares"] == {"phone": 0.95, "other": 0.05}
+    assert found["population"] == found["sample"]["strata"]["expected"] != found["users"], (
+        "a number that nobody named must not follow from the draw"
+    )
 
 
 def test_shares_within_limits_and_nobody_of_a_stratum_cost_what_the_file_proves(
