@@ -188,7 +188,7 @@ def check(
         population, policy = monitor.population_as(decided, window=window), report.decision.policy
         coverage = population.coverage(policy.candidates, policy.k)
         note_coverage(coverage, policy.k, missing=decided.missing, quiet=quiet)
-    for text in [*_circumstances(report), *_renewal(report)]:
+    for text in [*_circumstances(report), *_renewal(report, users.db)]:
         note(text, quiet=quiet)
     return emit_check(report, decision, output_format, output)
 
@@ -243,7 +243,7 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         yield report.guarantee
 
 
-def _renewal(report: CheckReport) -> Iterator[str]:
+def _renewal(report: CheckReport, database: Path) -> Iterator[str]:
     """Describe what the decision knows, what has changed since, and how to decide again."""
     renewal = report.renewal
     if renewal is None:
@@ -258,7 +258,7 @@ def _renewal(report: CheckReport) -> Iterator[str]:
     if renewal.wrong_by and renewal.moved:
         yield renewal.wrong_by
     if renewal.advised:
-        yield f"to decide again: {decide_again(report.decision)}"
+        yield f"to decide again: {decide_again(report.decision, database)}"
 
 
 def watch(
