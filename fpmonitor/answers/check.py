@@ -62,7 +62,7 @@ _OTHER_SETS = 50  # that are not on the list, and tested to see whether to decid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alarm:
+class RunAlarm:
     """What the windows tell together, of users who came in one of them for the first time.
 
     Attributes
@@ -110,7 +110,7 @@ class CheckReport(Result):
         Whether the list was decided on none of these users, as far as the database knows; null
         where that makes no difference, and for others.
     alarm
-        See `Alarm`; null where the window adds nothing to the runs.
+        See `RunAlarm`; null where the window adds nothing to the runs.
     left_out
         Newer windows that were not checked, and why; others are not told.
     drawn
@@ -135,7 +135,7 @@ class CheckReport(Result):
     masked: tuple[str, ...] = ()
     period: Period | None = None
     new_users: bool | None = None
-    alarm: Alarm | None = None
+    alarm: RunAlarm | None = None
     left_out: tuple[LeftOut, ...] = ()
     drawn: Drawn | None = None
     others: Mapping[ApiSet, Verdict] = field(default_factory=dict)
@@ -520,11 +520,11 @@ def _run(
     return tuple(go_on([0.0] * len(evidence) if before is None else before[1], evidence))
 
 
-def _alarm(run: tuple[float, ...] | None) -> Alarm | None:
+def _alarm(run: tuple[float, ...] | None) -> RunAlarm | None:
     if run is None:
         return None
     evidence = log_mean(run)
-    return Alarm(raised=evidence >= math.log(RUN_LENGTH), log_evidence=evidence)
+    return RunAlarm(raised=evidence >= math.log(RUN_LENGTH), log_evidence=evidence)
 
 
 def _digest(*parts: str | None) -> str:

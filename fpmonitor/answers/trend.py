@@ -125,7 +125,7 @@ class MovedValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alarm:
+class ChangeAlarm:
     """A change between two windows that one law would hardly bring about.
 
     Attributes
@@ -196,7 +196,7 @@ class TrendReport(Result):
     against: Against
     false_alarms: float
     tests: int
-    alarms: tuple[Alarm, ...]
+    alarms: tuple[ChangeAlarm, ...]
     masked: tuple[str, ...] = ()
 
     @property
@@ -340,7 +340,7 @@ def report_trend(
 
 def compare_windows(
     windows: Windows, before: Span, after: Span, apis: Sequence[str], *, k: int, false_alarms: float
-) -> tuple[Alarm, ...]:
+) -> tuple[ChangeAlarm, ...]:
     """Report which of some APIs have other values in a window than in another.
 
     Nothing is known of windows of fewer than k users.
@@ -501,7 +501,9 @@ def _text(code: int, *, name: str, texts: Callable[[str], Mapping[int, str | Non
     return texts(name).get(code, "(a value that the browser randomises)")
 
 
-def _alarms(tested: Sequence[_Tested], false_alarms: float, audience: Audience) -> Iterator[Alarm]:
+def _alarms(
+    tested: Sequence[_Tested], false_alarms: float, audience: Audience
+) -> Iterator[ChangeAlarm]:
     """Alarms among all tests, none of them false but with the tolerated probability."""
     adjusted = adjust_p_values([outcome.p_value for outcome in tested])
     order = sorted(range(len(tested)), key=lambda i: (tested[i].after.place, adjusted[i]))
@@ -516,7 +518,7 @@ def _alarms(tested: Sequence[_Tested], false_alarms: float, audience: Audience) 
             if p_value <= false_alarms:
                 tells_of_few = audience is Audience.OTHERS and None in (value.before, value.after)
                 certain.append(replace(value, p_value=None if tells_of_few else p_value))
-        yield Alarm(
+        yield ChangeAlarm(
             window=outcome.after.name,
             against=outcome.before.name,
             since=outcome.after.span.window.since,

@@ -204,6 +204,7 @@ class Decision(Result):
     # What the words of a guarantee ask of a decision.
     promised: ClassVar = "every set on the allow list"
     fixed: ClassVar = "this question and its view of the users"
+    design: ClassVar = None
 
     def means(self, candidate: str) -> str:
         """Return the API of the vocabulary that a candidate is, or its own name for none."""
@@ -271,10 +272,52 @@ class Decision(Result):
         if verdict == "unknown" and judge is not None:
             because = tuple(sorted(self.named(apis)))
             verdict = judge(because)
-        reason = self._reason(verdict, because)
+        return self._told(verdict, because, self.users)
+
+    def answer_of_now(
+        self,
+        apis: Iterable[str],
+        judge: Callable[[ApiSet], Verdict],
+        *,
+        users: int,
+        only_listed: bool = False,
+    ) -> dict[str, Any]:
+        """Return what a gate answers on users of now, who are not those that were decided on.
+
+        Nothing is allowed by the list: `judge` judges it anew. What is blocked for a population
+        stays blocked, as that holds at every look.
+
+        Parameters
+        ----------
+        apis, judge
+            As of `answer`.
+        users
+            How many there are now.
+        only_listed
+            Judge allowed sets of the list that hold `apis`, and no others: what they do not settle
+            is unknown.
+
+        Raises
+        ------
+        UnknownNameError
+            One of them is not a candidate of the policy.
+        """
+        verdict, because = self.verdict(apis)
+        if (verdict == "block" and self.setting == "population") or not self.named(apis):
+            return self._told(verdict, because, self.users)
+        asked = tuple(sorted(self.named(apis)))
+        if not only_listed:
+            return self._told(judge(asked), asked, users)
+        for allowed in self.allow:
+            if {*asked} <= {*allowed} and judge(allowed) == "allow":
+                return self._told("allow", allowed, users)
+        return self._told("unknown", (), users)
+
+    def _told(self, verdict: Verdict, because: ApiSet, users: int) -> dict[str, Any]:
+        reason = self._reason(verdict, because, users)
         return {"verdict": verdict, "because": list(because), "reason": reason}
 
-    def _reason(self, verdict: Verdict, because: ApiSet) -> str:
+    def _reason(self, verdict: Verdict, because: ApiSet, users: int) -> str:
         names, budget = ", ".join(because), f"{100 * self.policy.budget:.6g} %"
         if verdict == "allow":
             return f"within the allowed set {names}" if because else "nothing is read"
@@ -284,8 +327,8 @@ class Decision(Result):
             stopped = "the search was stopped before it came to this set; gate --db asks the users"
             return "no listed set settles it" if self.complete else stopped
         needed = dict(zip(self.undecided, self.users_needed or (), strict=False)).get(because)
-        more = "more would" if needed is None else f"about {needed:,} would"
-        return f"{names}: {self.users:,} users do not tell whether it exposes over {budget}; {more}"
+        more = "more would" if needed is None or needed <= users else f"about {needed:,} would"
+        return f"{names}: {users:,} users do not tell whether it exposes over {budget}; {more}"
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each listed set with its verdict, the recommended one first."""
