@@ -29,6 +29,7 @@ from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, PolicyError, StoreError
+from fpmonitor.export.exporter import printable
 from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
@@ -248,8 +249,7 @@ def _renewal(report: CheckReport, database: Path) -> Iterator[str]:
     renewal = report.renewal
     if renewal is None:
         return
-    yield renewal.known
-    yield from renewal.reasons
+    yield from map(printable, [renewal.known, *renewal.reasons])
     if renewal.tested < renewal.listed:
         yield (
             f"of {renewal.listed:,} sets that are not allowed the {renewal.tested:,} smallest "

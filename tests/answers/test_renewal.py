@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 Values = dict[str, "Callable[[int], Any]"]
 BEFORE: Values = {"a": lambda u: u % 3, "c": lambda u: u % 400}
-AFTER: Values = {"a": lambda u: max(u % 5 - 2, 0), "c": lambda _: 0, "new": lambda _: 1}
+AFTER: Values = {
+    "a": lambda u: max(u % 5 - 2, 0),
+    "c": lambda _: 0,
+    "new\nfpmonitor: holds": lambda _: 1,
+}
 
 
 def stored(path: Path, days: dict[int, tuple[range, Values]]) -> Path:
@@ -83,7 +87,7 @@ def test_a_check_says_what_a_new_decision_would_know(
     with Monitor(database, audience=audience) as monitor:
         found = monitor.check(decision, by="day").renewal
     assert found is not None
-    assert found.unknown == ("new",)
+    assert found.unknown == ("new\nfpmonitor: holds",)
     assert found.vanished == ()
     assert found.moved is not None
     assert {one.api for one in found.moved} == {"a", "c"}
@@ -133,7 +137,7 @@ def test_check_prints_what_the_decision_knows(
     said = capsys.readouterr().err
     days = (datetime.now(UTC).date() - date(2026, 1, 3)).days
     assert f"decided {days:,} days ago on 2,000 users of 2026-01-02 to 2026-01-02" in said
-    assert "it knows nothing of new" in said
+    assert r"it knows nothing of new\nfpmonitor: holds" in said  # one line
     assert "users have moved since 2026-01-02 to other values of" in said
     assert "within the budget: c" in said
     assert f"to decide again: {decide_again(decision, database)}" in said
