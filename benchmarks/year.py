@@ -41,7 +41,6 @@ EVENTS = {
     "violated": (24, 24),
     "holds": (25, 25),
     "future": (30, 30),
-    "decide again": (24, 24),  # the wave is no population that was decided on
     "vanished": (36, 36),
 }
 

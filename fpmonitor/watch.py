@@ -363,7 +363,7 @@ class Watch:
         self, before: Standing | None, after: Standing, report: CheckReport | None
     ) -> dict[str, Any]:
         """Return what others are told: what is certain now, what to do, and the last check."""
-        decision = self._settings.decision
+        settings, decision = self._settings, self._settings.decision
         told: dict[str, Any] = {
             "was": None if before is None else before.state,
             "state": after.state,
@@ -372,7 +372,13 @@ class Watch:
             "problems": [asdict(problem) for problem in after.problems],
             "corrected": sorted(self._corrected),
             "usual_users": after.usual_users,
-            "next": next_steps(decision, after, by=self._settings.by),
+            "next": next_steps(
+                decision,
+                after,
+                by=settings.by,
+                folder=settings.folder,
+                database=settings.database,
+            ),
         }
         if report is None:
             return told | {"outcome": after.outcome, "sets": [], "users": None}

@@ -102,7 +102,8 @@ class Renewal:
     @property
     def known(self) -> str:
         """A sentence on the age of the decision, its users, and the APIs that it does not know."""
-        age = "" if self.age_days is None else f" {self.age_days:,} days ago"
+        ages = {None: "", 0: " today", 1: " yesterday"}
+        age = ages.get(self.age_days, f" {self.age_days:,} days ago")
         days = "" if self.days is None else f" of {self.days[0]} to {self.days[1]}"
         lacks = f"; it knows nothing of {_some(self.unknown)}" if self.unknown else ""
         return f"decided{age} on {self.decided_on:,} users{days}{lacks}"

@@ -15,6 +15,7 @@ from fpmonitor.vocabulary import FAMILIES
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+    from pathlib import Path
 
     from fpmonitor.answers.check import CheckReport
     from fpmonitor.answers.renewal import Renewal
@@ -226,25 +227,37 @@ def probable_causes(found: TrendReport, since: datetime) -> list[dict[str, Any]]
     return causes
 
 
-def next_steps(decision: Decision, after: Standing, *, by: str | None) -> list[str]:
-    """Return commands for a shell that help with what was found."""
-    policy, steps = decision.policy, []
+def next_steps(
+    decision: Decision, after: Standing, *, by: str | None, folder: Path, database: Path
+) -> list[str]:
+    """Return commands for a shell that help with what was found.
+
+    Parameters
+    ----------
+    decision, after
+        What is watched, and what is known of it.
+    by
+        Length of its windows, null without.
+    folder, database
+        Where logs arrive, and where they are stored.
+    """
+    stored, steps = ["--db", str(database)], []
     if after.above:
         apis = ",".join(min(after.above))
-        steps.append(["trend", "--by", by or "week", "--apis", apis, "--k", str(policy.k)])
+        steps.append(["trend", "--by", by or "week", "--apis", apis, "--k", str(decision.policy.k)])
     for problem in after.problems:
         if problem.kind == "refused":
-            steps.append(["ingest", problem.what])
+            steps.append(["ingest", str(folder / problem.what)])
     kinds = {problem.kind for problem in after.problems}
     if "no logs" in kinds:
         steps.append(["db", "batches"])
-    found = [shlex.join(["fpmonitor", *step]) for step in steps]
+    found = [shlex.join(["fpmonitor", *step, *stored]) for step in steps]
     if after.above or kinds & {"appeared", "vanished", "decide again"}:
-        found.append(decide_again(decision))
+        found.append(decide_again(decision, database))
     return found
 
 
-def decide_again(decision: Decision) -> str:
+def decide_again(decision: Decision, database: Path) -> str:
     """Return the command that asks the question of a decision of the users of now."""
     policy, view = decision.policy, decision.view
     words = ["fpmonitor", "decide", "--k", str(policy.k), "--budget", f"{policy.budget:.10g}"]
@@ -267,4 +280,4 @@ def decide_again(decision: Decision) -> str:
             words += [f"--{option}", str(value)]
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
-    return shlex.join([*words, "-o", "new.json"])
+    return shlex.join([*words, "--db", str(database), "-o", "new.json"])

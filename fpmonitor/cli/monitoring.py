@@ -29,6 +29,7 @@ from fpmonitor.cli.output import Shown, emit, note, progress_line, show
 from fpmonitor.cli.users import DROP_AUTOMATION, SOURCE, VOLATILE, StoredUsers, Users, note_coverage
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, PolicyError, StoreError
+from fpmonitor.export.exporter import printable
 from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.population.views import View
 from fpmonitor.render import answers
@@ -188,7 +189,7 @@ def check(
         population, policy = monitor.population_as(decided, window=window), report.decision.policy
         coverage = population.coverage(policy.candidates, policy.k)
         note_coverage(coverage, policy.k, missing=decided.missing, quiet=quiet)
-    for text in [*_circumstances(report), *_renewal(report)]:
+    for text in [*_circumstances(report), *_renewal(report, users.db)]:
         note(text, quiet=quiet)
     return emit_check(report, decision, output_format, output)
 
@@ -243,13 +244,12 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         yield report.guarantee
 
 
-def _renewal(report: CheckReport) -> Iterator[str]:
+def _renewal(report: CheckReport, database: Path) -> Iterator[str]:
     """Describe what the decision knows, what has changed since, and how to decide again."""
     renewal = report.renewal
     if renewal is None:
         return
-    yield renewal.known
-    yield from renewal.reasons
+    yield from map(printable, [renewal.known, *renewal.reasons])
     if renewal.tested < renewal.listed:
         yield (
             f"of {renewal.listed:,} sets that are not allowed the {renewal.tested:,} smallest "
@@ -258,7 +258,7 @@ def _renewal(report: CheckReport) -> Iterator[str]:
     if renewal.wrong_by and renewal.moved:
         yield renewal.wrong_by
     if renewal.advised:
-        yield f"to decide again: {decide_again(report.decision)}"
+        yield f"to decide again: {decide_again(report.decision, database)}"
 
 
 def watch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,12 +21,15 @@ from fpmonitor.policy import SampleModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 Values = dict[str, "Callable[[int], Any]"]
 BEFORE: Values = {"a": lambda u: u % 3, "c": lambda u: u % 400}
-AFTER: Values = {"a": lambda u: max(u % 5 - 2, 0), "c": lambda _: 0, "new": lambda _: 1}
+AFTER: Values = {
+    "a": lambda u: max(u % 5 - 2, 0),
+    "c": lambda _: 0,
+    "new\nfpmonitor: holds": lambda _: 1,
+}
 
 
 def stored(path: Path, days: dict[int, tuple[range, Values]]) -> Path:
@@ -83,7 +87,7 @@ def test_a_check_says_what_a_new_decision_would_know(
     with Monitor(database, audience=audience) as monitor:
         found = monitor.check(decision, by="day").renewal
     assert found is not None
-    assert found.unknown == ("new",)
+    assert found.unknown == ("new\nfpmonitor: holds",)
     assert found.vanished == ()
     assert found.moved is not None
     assert {one.api for one in found.moved} == {"a", "c"}
@@ -133,15 +137,16 @@ def test_check_prints_what_the_decision_knows(
     said = capsys.readouterr().err
     days = (datetime.now(UTC).date() - date(2026, 1, 3)).days
     assert f"decided {days:,} days ago on 2,000 users of 2026-01-02 to 2026-01-02" in said
-    assert "it knows nothing of new" in said
+    assert r"it knows nothing of new\nfpmonitor: holds" in said  # one line
     assert "users have moved since 2026-01-02 to other values of" in said
     assert "within the budget: c" in said
-    assert f"to decide again: {decide_again(decision)}" in said
+    assert f"to decide again: {decide_again(decision, database)}" in said
 
 
 def test_the_command_asks_the_same_question(decision: Decision) -> None:
-    asked = decide_again(decision)
-    assert asked == "fpmonitor decide --k 10 --budget 0.05 -n 2000 --delta 0.05 -o new.json"
+    asked = decide_again(decision, Path("my db"))
+    question = "--k 10 --budget 0.05 -n 2000 --delta 0.05"
+    assert asked == f"fpmonitor decide {question} --db 'my db' -o new.json"
     policy = replace(decision.policy, sample=SampleModel(bias=1.25))
-    assert "--bias 1.25" in decide_again(replace(decision, policy=policy, missing="drop"))
-    assert "--missing drop" in decide_again(replace(decision, policy=policy, missing="drop"))
+    asked = decide_again(replace(decision, policy=policy, missing="drop"), Path("db"))
+    assert "--missing drop --bias 1.25" in asked

@@ -434,7 +434,7 @@ def test_decisions_fit_the_schema(schema: Any, folder: Path, tmp_path: Path) -> 
         jsonschema.validate(json.loads(made.read_text()), schema)
     # files of earlier versions lack these
     later = {"view", "utility", "utility_bound", "engine", "coverage", "universe", "proof"}
-    later |= {"level", "registered", "view_weight"}
+    later |= {"level", "registered", "view_weight", "made"}
     assert set(schema["required"]) | later == set(json.loads(made.read_text()))
 
 

@@ -517,7 +517,9 @@ def test_days_that_cannot_be_told_are_no_news_and_recovery_is(
     assert change["since"] == "2026-01-05T00:00:00"
     assert 0.5 < change["lower"] <= change["upper"] <= 1
     assert change["without_automation"] == [change["lower"], change["upper"]]
-    assert violated["next"][0] == "fpmonitor trend --by day --apis a,b --k 5"
+    assert (
+        violated["next"][0] == f"fpmonitor trend --by day --apis a,b --k 5 --db {tmp_path / 'db'}"
+    )
     assert [found["now"] for found in recovered["changed"]] == ["allow"]
     assert daily(7)[:2] == (0, [])
 
@@ -623,17 +625,19 @@ def test_a_year_in_small_is_told_as_recorded(
             first = 10_000 * day
             more = agent(141 if day >= 5 else 140)
             day_log(folder, day, range(first, first + 1000), **values, **more)
-        told[str(day)] = [recorded(notice) for notice in daily(day)[1]]
+        told[str(day)] = [recorded(notice, str(tmp_path)) for notice in daily(day)[1]]
     if "FPMONITOR_RECORD" in os.environ:
         YEAR.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     assert told == json.loads(YEAR.read_text(encoding="utf-8"))
 
 
-def recorded(told: Any) -> Any:
-    """What is told, but for the clock and the key of the decision, and digits of numbers."""
+def recorded(told: Any, folder: str) -> Any:
+    """What is told, but for the clock and the key of the decision, digits, and the folder."""
     if isinstance(told, dict):
         untold = {"decision", "made", "age_days", "guarantee", "policy"}
-        return {name: recorded(value) for name, value in told.items() if name not in untold}
+        return {name: recorded(one, folder) for name, one in told.items() if name not in untold}
     if isinstance(told, list):
-        return [recorded(value) for value in told]
+        return [recorded(one, folder) for one in told]
+    if isinstance(told, str):
+        return told.replace(folder, ".")
     return round(told, 1) if isinstance(told, float) else told
