@@ -582,6 +582,19 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
     assert {*verdicts.values()} == {"allow", not_allowed}
 
 
+def test_the_file_answers_as_long_as_there_are_no_users_to_judge_on(tmp_path: Path) -> None:
+    config = replace(with_decision(tmp_path), db=tmp_path / "new.duckdb")
+    with client_of(config) as client:
+        for users in (0, 1, 30):  # a stranger's log: none of it is a candidate
+            record = [{"user": f"s{i}", "api": "strange", "value": "1"} for i in range(users)]
+            assert not users or client.post("/v1/observations", json=record).status_code == 202
+            assert client.portal is not None
+            client.portal.call(service_of(client).move)
+            answer = client.get("/v1/gate", params={"want": "Navigator.vendor"}).json()
+            assert (answer["users"], answer["verdict"]) == (200, "allow")
+            assert client.get("/v1/gate", params={"want": "strange"}).status_code == 404
+
+
 def test_verdicts_on_users_of_now_see_them_as_the_decision_did(tmp_path: Path) -> None:
     config = with_decision(tmp_path)
     assert config.decision is not None
