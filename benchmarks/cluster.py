@@ -142,7 +142,8 @@ def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 there = monitor.decide(**question)
             counted.close()
     size = sum(file.stat().st_size for file in Path(taken.folder).rglob("users-*/*.parquet"))
-    answers = [(d.allow, d.block, d.undecided, d.digest) for d in (here, local, there)]
+    # The digests in them are keyed, by the database or by the snapshot.
+    answers = [(d.allow, d.block, d.undecided, d.recommended) for d in (here, local, there)]
     return {
         "engine": options.engine,
         "visits": len(visits),

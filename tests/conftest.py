@@ -82,6 +82,15 @@ def fixture_law() -> FixtureDistribution:
     )
 
 
+@pytest.fixture(scope="session")
+def fixture_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Database of fixtures/logs; who writes into it takes a copy."""
+    path = tmp_path_factory.mktemp("fixtures") / "logs.duckdb"
+    with importlib.import_module("fpmonitor.monitor").Monitor(path, create=True) as monitor:
+        monitor.ingest([str(FIXTURES / "logs")])
+    return path
+
+
 @pytest.fixture
 def hindrances() -> Callable[[Any, str], Iterator[str]]:
     """What hinders readers of a page: what axe finds, and what is wider than a screen."""

@@ -125,7 +125,7 @@ class MovedValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alarm:
+class ChangeAlarm:
     """A change between two windows that one law would hardly bring about.
 
     Attributes
@@ -196,7 +196,7 @@ class TrendReport(Result):
     against: Against
     false_alarms: float
     tests: int
-    alarms: tuple[Alarm, ...]
+    alarms: tuple[ChangeAlarm, ...]
     masked: tuple[str, ...] = ()
 
     @property
@@ -304,13 +304,14 @@ def report_trend(
     if against not in get_args(Against):
         raise InputError(f"against: must be one of {', '.join(get_args(Against))}")
     wanted = sorted_sets(map(windows.named, sets))
+    apis = sorted({api for names in wanted for api in names})
     k = question.k
     reads: list[_Read] = []
     tested: list[_Tested] = []
     reference: _Read | None = None
     for span in windows.spans():
         progress(span.name)
-        read, texts = _read(windows, span, len(reads) + 1, wanted, k)
+        read, texts = _read(windows, span, k, sets=wanted, apis=apis, place=len(reads) + 1)
         if windows.audience is Audience.OTHERS and read.users < k:
             continue  # nor that there was anybody
         if read.users >= k:
@@ -337,10 +338,45 @@ def report_trend(
     )
 
 
+def compare_windows(
+    windows: Windows, before: Span, after: Span, apis: Sequence[str], *, k: int, false_alarms: float
+) -> tuple[ChangeAlarm, ...]:
+    """Report which of some APIs have other values in a window than in another.
+
+    Nothing is known of windows of fewer than k users.
+
+    Parameters
+    ----------
+    windows
+        The windows that these two are of.
+    k
+        Anonymity threshold, users.
+    false_alarms
+        Tolerated probability of any alarm, when both windows come from one law.
+
+    Raises
+    ------
+    UnknownNameError
+        An API that was never observed.
+    """
+    (first, _), (second, texts) = (
+        _read(windows, span, k, sets=(), apis=apis) for span in (before, after)
+    )
+    if min(first.users, second.users) < k:
+        return ()
+    tested = list(_compare(first, second, k=k, texts=texts))
+    return tuple(_alarms(tested, false_alarms, windows.audience))
+
+
 def _read(
-    windows: Windows, span: Span, place: int, sets: Sequence[tuple[str, ...]], k: int
+    windows: Windows,
+    span: Span,
+    k: int,
+    *,
+    sets: Sequence[tuple[str, ...]],
+    apis: Sequence[str],
+    place: int = 1,
 ) -> tuple[_Read, Callable[[str], Mapping[int, str | None]]]:
-    apis = sorted({api for names in sets for api in names})
     population = windows.population(span, apis).without_few(k)
     texts = functools.cache(population.value_texts)
     columns: dict[str, NDArray[np.integer[Any]]] = {}
@@ -465,7 +501,9 @@ def _text(code: int, *, name: str, texts: Callable[[str], Mapping[int, str | Non
     return texts(name).get(code, "(a value that the browser randomises)")
 
 
-def _alarms(tested: Sequence[_Tested], false_alarms: float, audience: Audience) -> Iterator[Alarm]:
+def _alarms(
+    tested: Sequence[_Tested], false_alarms: float, audience: Audience
+) -> Iterator[ChangeAlarm]:
     """Alarms among all tests, none of them false but with the tolerated probability."""
     adjusted = adjust_p_values([outcome.p_value for outcome in tested])
     order = sorted(range(len(tested)), key=lambda i: (tested[i].after.place, adjusted[i]))
@@ -480,7 +518,7 @@ def _alarms(tested: Sequence[_Tested], false_alarms: float, audience: Audience) 
             if p_value <= false_alarms:
                 tells_of_few = audience is Audience.OTHERS and None in (value.before, value.after)
                 certain.append(replace(value, p_value=None if tells_of_few else p_value))
-        yield Alarm(
+        yield ChangeAlarm(
             window=outcome.after.name,
             against=outcome.before.name,
             since=outcome.after.span.window.since,

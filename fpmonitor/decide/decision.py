@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -98,6 +99,11 @@ class Decision(Result):
         Observed users.
     digest
         Digest of the data that was decided on, keyed by whoever keeps them.
+    days
+        First and last day (UTC) of these data with visits of at least k users; null where no visit
+        has a time, and in files of before.
+    made
+        Day (UTC) of the decision; null in files of before.
     guarantee
         What holds, in one sentence.
     allow, block, undecided
@@ -166,6 +172,8 @@ class Decision(Result):
     masked: tuple[str, ...] | None = None
     users: _Count
     digest: str
+    days: tuple[date, date] | None = None
+    made: date | None = None
     coverage: Mapping[str, _Share | None] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     guarantee: str
@@ -196,6 +204,7 @@ class Decision(Result):
     # What the words of a guarantee ask of a decision.
     promised: ClassVar = "every set on the allow list"
     fixed: ClassVar = "this question and its view of the users"
+    design: ClassVar = None
 
     def means(self, candidate: str) -> str:
         """Return the API of the vocabulary that a candidate is, or its own name for none."""
@@ -357,6 +366,8 @@ class Decision(Result):
             "coverage",
             "utility_possible",
             "search",
+            "days",
+            "made",
         ):
             if content[name] is None:
                 del content[name]
@@ -369,7 +380,7 @@ class Decision(Result):
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")
         view |= {} if masked is None else {"masked": masked}
-        data = {name: content.pop(name) for name in ("users", "digest")}
+        data = {name: content.pop(name) for name in _OF_DATA if name in content}
         return {**question, "view": view, "data": data, **content}
 
     @classmethod
@@ -387,6 +398,8 @@ class Decision(Result):
         view = parts.view or {}
         seen = {"view": view, **{name: view.get(name) for name in _OF_VIEW}}
         decision = typed(content | seen | msgspec.structs.asdict(parts.data), cls, _NAME)
+        if decision.days is not None and decision.days[0] > decision.days[1]:
+            raise InputError(f"not {_NAME}: `days` end before they begin")
         lists = (decision.allow, decision.block, decision.undecided)
         sets = [*chain(*lists), decision.recommended, decision.masked or ()]
         if decision.search is not None:
@@ -409,11 +422,13 @@ class Decision(Result):
 
 
 _NAME, _OF_VIEW = "a decision", ("source", "masked")
+_OF_DATA = ("users", "digest", "days")
 
 
 class _Data(msgspec.Struct):
     users: _Count
     digest: str
+    days: tuple[date, date] | None = None
 
 
 class ProofSide(msgspec.Struct):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,11 +18,9 @@ from fpmonitor.ldp.frequency import (
     limits_from_reports,
 )
 from fpmonitor.ldp.mechanisms import StochasticMatrix
-from fpmonitor.policy import check_share, check_threshold
+from fpmonitor.policy import check_threshold
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import ArrayLike, NDArray
 
     from fpmonitor.ldp.frequency import FrequencyEstimate
@@ -82,14 +78,14 @@ class RandomisedExposure:
     Attributes
     ----------
     estimate
-        Exposure of the nearest distribution, biased; null for several APIs.
+        Exposure of the nearest distribution, biased.
     lower, upper
         Limits, shares of the users.
     epsilon
-        LDP level of all reports of a user together, nats.
+        LDP level of a report, nats.
     """
 
-    estimate: float | None
+    estimate: float
     lower: float
     upper: float
     epsilon: float
@@ -126,69 +122,6 @@ def randomised_exposure(
         upper=upper,
         epsilon=reports.mechanism.ldp_level,
     )
-
-
-def joint_exposure(
-    reports: Sequence[ApiReports], *, k: int, population: int, delta: float
-) -> RandomisedExposure:
-    """Return limits of the exposure of a set of APIs, from separate reports on each.
-
-    They hold for any joint distribution.
-
-    A user's LDP levels add up. `delta` is shared evenly by the APIs.
-
-    Parameters
-    ----------
-    reports
-        One entry per API, at least one.
-    k, population, delta
-        As `randomised_exposure`.
-
-    Raises
-    ------
-    PolicyError
-        A number out of range, no API, or a matrix that is not faithful.
-
-    Notes
-    -----
-    From below by any single API, because a set exposes at least as many. From above by the values
-    that are kept of each: `Q <= sum_j P(value not kept) + (k - 1) / n * kept joint values`, as at
-    most `k - 1` of `n` users are exposed on each joint value.
-    """
-    if not reports:
-        raise PolicyError("reports", "name at least one API")
-    check_share("delta", delta)
-    check_threshold(k, population)
-    single = len(reports) == 1
-    lowers, tails = [], []
-    for api in reports:
-        low, high = api.limits(delta / len(reports))
-        lowers.append(exposure_limits(low, high, k=k, population=population))
-        tails.append(np.clip(1 - np.cumsum(np.sort(low)[::-1]), 0, 1))
-    kept = _cheapest_kept_values(tails, (k - 1) / population)
-    return RandomisedExposure(
-        estimate=None,
-        lower=max(limits[0] for limits in lowers),
-        upper=min(lowers[0][1] if single else 1.0, kept),
-        epsilon=math.fsum(api.mechanism.ldp_level for api in reports),
-    )
-
-
-def _cheapest_kept_values(tails: Sequence[NDArray[np.float64]], price: float) -> float:
-    """Return the sum of the tails plus `price` per joint value, at kept values found by descent.
-
-    Every choice is valid; coordinate descent from both ends finds a good one.
-    """
-    best = 1.0
-    for start in (0, None):
-        kept = [len(tail) if start is None else 1 for tail in tails]
-        for api in itertools.islice(itertools.cycle(range(len(tails))), 20 * len(tails)):
-            others = math.prod(kept) / kept[api]
-            costs = tails[api] + price * others * np.arange(1, len(tails[api]) + 1)
-            kept[api] = int(np.argmin(costs)) + 1
-        cost = math.fsum(float(tail[size - 1]) for tail, size in zip(tails, kept, strict=True))
-        best = min(best, cost + price * math.prod(kept))
-    return best
 
 
 def exposure_limits(

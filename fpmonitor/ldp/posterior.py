@@ -70,15 +70,6 @@ class Posterior:
         logs = logs + scipy.special.xlogy(alpha - 1, point).sum(axis=1)
         return float(np.exp(logs) @ self.weights)
 
-    def marginal_distribution(self, value: int, probability: ArrayLike) -> NDArray[np.float64]:
-        """Posterior probability that a value is at most as probable as each given number."""
-        at = np.atleast_1d(np.asarray(probability, dtype=np.float64))
-        own = self.prior.parameters[value] + self.tallies[:, value]
-        rest = self.prior.total + self.tallies[0].sum() - own
-        return np.asarray(
-            self.weights @ scipy.special.betainc(own[:, None], rest[:, None], at[None, :])
-        )
-
 
 def exact_posterior(
     mechanism: Mechanism, prior: DirichletPrior, report_counts: ArrayLike

@@ -27,7 +27,7 @@ from fpmonitor.disclosure import (
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.estimate.strata import draw_by_shares
+from fpmonitor.estimate.strata import draw_by_shares, expected_users
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel, Strata
 from fpmonitor.population.browsers import (
     BROWSER_FAMILY,
@@ -346,10 +346,25 @@ class Population:
             )
         strata = strata.without(few)
         shares = np.array(list(strata.drawn().values()))
+        strata = replace(strata, expected=expected_users(sizes, shares))
         generator = np.random.default_rng(seed_of("strata", self.digest))
         kept, binding = draw_by_shares(position, shares, generator)
         before = PLAIN_DRAWS if self.selected is None else self.selected.sample
         return self._only(kept, replace(before, strata=strata), names[binding])
+
+    def divided(self, share: float) -> tuple[Self, Self]:
+        """Divide the users, in no order, into a share of them and the rest.
+
+        What share a user is in does not follow from values, but the draw follows from the data, so
+        nobody can draw again.
+        """
+        order = np.random.default_rng(seed_of("divided", self.digest)).permutation(self.users)
+        first = int(share * self.users)
+        before = PLAIN_DRAWS if self.selected is None else self.selected.sample
+        return (
+            self._only(np.sort(order[:first]), before),
+            self._only(np.sort(order[first:]), before),
+        )
 
     def _only(
         self, kept: NDArray[np.intp], sample: SampleModel, binding: str | None = None
@@ -558,7 +573,7 @@ class Population:
     def publishable_apis(self, k: int) -> tuple[str, ...]:
         """Observed APIs whose names may be told: see `disclosure.may_name`."""
         counts = self.users_of_apis()
-        return tuple(api for api in self.apis if may_name(counts[api], k, self.audience))
+        return tuple(api for api in self.apis if may_name(counts.get(api, 0), k, self.audience))
 
     def value_texts(self, api: str) -> dict[int, str | None]:
         """Return what codes stand for; a status in brackets where it is no value."""

@@ -137,6 +137,7 @@ class CertifiedSample:
             universe=self.universe,
             growing=not self.growing.isdisjoint(apis),
             departure=self.question.sample.departure,
+            expected=self.question.sample.expected(self.users),
         )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.exposure import BoundsReport, EntropyLine, ExposureReport
     from fpmonitor.answers.rank import RankedSet, Ranking
     from fpmonitor.answers.scripts import ScriptReport
-    from fpmonitor.answers.trend import Alarm, MovedValue, TrendReport
+    from fpmonitor.answers.trend import ChangeAlarm, MovedValue, TrendReport
     from fpmonitor.answers.trust import TrustLevel
     from fpmonitor.policy import Drawn, SampleModel
     from fpmonitor.render.tables import Cell
@@ -527,13 +527,13 @@ def _trend_summary(report: TrendReport) -> str:
     )
 
 
-def _spells(report: TrendReport) -> list[tuple[Alarm, str]]:
+def _spells(report: TrendReport) -> list[tuple[ChangeAlarm, str]]:
     """Return each change where it was first seen, and the last window without a break of it.
 
     Against the previous window, each change is one of its own.
     """
     place = {name: number for number, name in enumerate(report.judged)}
-    found: dict[tuple[object, ...], list[tuple[Alarm, str]]] = {}
+    found: dict[tuple[object, ...], list[tuple[ChangeAlarm, str]]] = {}
     for alarm in report.alarms:
         same = found.setdefault((alarm.apis, alarm.compared), [])
         if report.against == "first" and same and place[same[-1][1]] == place[alarm.window] - 1:
@@ -544,7 +544,7 @@ def _spells(report: TrendReport) -> list[tuple[Alarm, str]]:
     return sorted(spells, key=lambda spell: place[spell[0].window])
 
 
-def _spell(report: TrendReport, alarm: Alarm, end: str) -> str:
+def _spell(report: TrendReport, alarm: ChangeAlarm, end: str) -> str:
     """Say how long a change lasts, by the names of windows."""
     if report.against == "previous":
         return alarm.window

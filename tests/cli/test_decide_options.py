@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -29,7 +30,6 @@ from fpmonitor.store.transforms import Transform
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LOGS = str(Path(__file__).parents[2] / "fixtures" / "logs")
 CANDIDATES = (
     "Navigator.hardwareConcurrency",
     "Navigator.maxTouchPoints",
@@ -44,11 +44,8 @@ SCHEMA = json.loads(
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("options") / "logs.duckdb"
-    with Monitor(path, create=True) as monitor:
-        monitor.ingest([LOGS])
-    return path
+def database(fixture_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copy(fixture_database, tmp_path_factory.mktemp("options")))
 
 
 def decide(path: Path, *, view: View | None = None, **options: Any) -> Decision:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,15 +23,13 @@ from fpmonitor.spectrum import CountSpectrum
 if TYPE_CHECKING:
     from conftest import FixtureDistribution
 
-LOGS = str(Path(__file__).parents[2] / "fixtures" / "logs")
 APIS = ("Navigator.maxTouchPoints", "Screen.height", "Screen.width", "Window.devicePixelRatio")
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("readers") / "logs.duckdb"
-    with Monitor(path, create=True) as monitor:
-        monitor.ingest([LOGS])
+def source(fixture_database: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = Path(shutil.copy(fixture_database, tmp_path_factory.mktemp("readers")))
+    with Monitor(path) as monitor:
         monitor.population()
     return path.read_bytes()
 
@@ -143,7 +142,7 @@ def test_certified_deltas_cover_the_law_that_the_users_came_from(
     law = weights / weights.sum()
     rng = np.random.default_rng(4)
     failures = 0
-    for _ in range(40):
+    for _ in range(20):
         counts = rng.multinomial(5000, 0.9 * law)
         absent = 5000 - counts.sum()
         found = estimated_guarantee(
@@ -157,7 +156,7 @@ def test_certified_deltas_cover_the_law_that_the_users_came_from(
         rare = law * 0.9 <= (split.rare_up_to or 0)
         common = law * 0.9 >= (split.common_from or 2)
         failures += not (rare | common).all()
-    assert failures <= 40 * 0.05 + 4 * math.sqrt(40 * 0.05 * 0.95)
+    assert failures <= 20 * 0.05 + 4 * math.sqrt(20 * 0.05 * 0.95)
 
 
 @settings(deadline=None, max_examples=40)

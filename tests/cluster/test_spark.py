@@ -47,11 +47,10 @@ QUESTION: dict[str, Any] = {
 
 
 @pytest.fixture(scope="session")
-def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def users(fixture_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fixture users as a wide table, one row each."""
     folder = tmp_path_factory.mktemp("users")
-    with Monitor(folder / "fixtures.duckdb", create=True) as monitor:
-        monitor.ingest([str(ROOT / "fixtures" / "logs")])
+    with Monitor(fixture_database) as monitor:
         rows = monitor.observations()
     names = ["user", "api", "status", "source", "value"]
     frame = pl.DataFrame(rows, schema=names, orient="row").filter(pl.col("status") == "value")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,11 +39,8 @@ PAIR = ("Screen.width", "Window.devicePixelRatio")
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("decision") / "logs.duckdb"
-    with Monitor(path, create=True) as monitor:
-        monitor.ingest([LOGS])
-    return path
+def database(fixture_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copy(fixture_database, tmp_path_factory.mktemp("decision")))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ limits included; only times and what is counted of the logs themselves is taken 
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import re
 from pathlib import Path
@@ -203,23 +201,6 @@ def test_the_service(folders: list[Path], with_decision: bool) -> None:
                 answers.append(f"{address} {answer.status_code}\n{text}")
         told.append("\n".join(answers))
     same(told)
-
-
-def test_only_commands_have_context_variables() -> None:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if "cli" not in path.relative_to(PACKAGE).parts:
-            names = {
-                name.id if isinstance(name, ast.Name) else name.attr
-                for name in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-                if isinstance(name, ast.Name | ast.Attribute)
-            }
-            assert "ContextVar" not in names, path
-
-
-def test_the_monitor_is_small() -> None:
-    methods = inspect.getmembers(Monitor, inspect.isfunction)
-    public = [name for name, _ in methods if not name.startswith("_")]
-    assert len(public) < 20, public
 
 
 def test_pairs_may_be_told_coarser_than_their_apis(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,11 +59,8 @@ WIDE = (
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("release") / "logs.duckdb"
-    with Monitor(path, create=True) as monitor:
-        monitor.ingest([str(ROOT / "fixtures" / "logs")])
-    return path
+def database(fixture_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copy(fixture_database, tmp_path_factory.mktemp("release")))
 
 
 def released(

@@ -24,7 +24,6 @@ from fpmonitor.render.tables import html
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LOGS = str(Path(__file__).parents[2] / "fixtures" / "logs")
 HOSTILE = "x:a:</script><img src=x onerror=alert(1)>"
 CANDIDATES = (
     "Navigator.hardwareConcurrency,Navigator.maxTouchPoints,Navigator.userAgent,"
@@ -55,10 +54,9 @@ class Structure(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(fixture_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    db = str(folder / "logs.duckdb")
-    assert run(["ingest", LOGS, "--db", db, "--quiet"]) == 0
+    db = shutil.copy(fixture_database, str(folder))
     extra = folder / "extra.jsonl"
     rows = [{"user": f"e{i}", HOSTILE: "x", "planted": f"planted-{i}"} for i in range(30)]
     extra.write_text("".join(json.dumps(row) + "\n" for row in rows))
