@@ -285,7 +285,7 @@ class Service:
         decision = self.decision
         if decision is None:
             return {}
-        wanted = decision.named(apis)
+        wanted = sorted(decision.named(apis))
         try:
             explorer = await self.explorer()
         except (UndecidableError, UnknownNameError):  # too few users to judge on, or other logs
