@@ -44,6 +44,9 @@ def run_application(
         raise InputError(
             f"{host}:{port}: cannot listen there ({error.strerror})", hint=hint
         ) from error
+    # asyncio sets it only where the protocol of a socket is named; without it the end of an answer
+    # waits until the client has acknowledged its beginning.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     settings = uvicorn.Config(
         application,
         http=connections.bounded_connections(most_connections),

@@ -22,6 +22,7 @@ from fpmonitor.errors import (
     InputError,
     StoreError,
     UndecidableError,
+    UnknownNameError,
 )
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.kept_spectra import KeptSpectra
@@ -284,10 +285,12 @@ class Service:
         decision = self.decision
         if decision is None:
             return {}
+        wanted = sorted(decision.named(apis))
         try:
-            return await self.judged(apis, await self.explorer())
-        except UndecidableError:  # too few users now to judge anything on
-            return decision.answer(apis) | {"users": decision.users}
+            explorer = await self.explorer()
+        except (UndecidableError, UnknownNameError):  # too few users to judge on, or other logs
+            return decision.answer(wanted) | {"users": decision.users}
+        return await self.judged(wanted, explorer)
 
     async def judged(self, apis: Sequence[str], explorer: ExposureIndex) -> dict[str, Any]:
         """Answer as the gate does on the users of an explorer; nothing without a decision.

@@ -414,6 +414,23 @@ def test_an_address_in_use_is_an_error_that_names_it(
         assert ("make up users" in said) == is_noted
 
 
+def test_answers_do_not_wait_for_the_client_to_acknowledge_their_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = []
+
+    def serve(_server: Any, sockets: list[socket.socket]) -> None:
+        with socket.create_connection(sockets[0].getsockname()):
+            connection, _ = sockets[0].accept()
+            with connection:
+                waits.append(not connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        sockets[0].close()
+
+    monkeypatch.setattr("uvicorn.Server.run", serve)
+    assert run(["serve", "--db", str(tmp_path / "s.duckdb"), "--port", "0"]) == 0
+    assert waits == [False]
+
+
 def test_a_free_port_is_told(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "fpmonitor", "serve", "--port", "0"]
     command += ["--db", str(tmp_path / "s.duckdb")]
@@ -513,9 +530,8 @@ def test_gate_decision_and_exposure_answer_as_the_commands_do(tmp_path: Path) ->
 
 def batches_of_widths() -> Iterator[list[str]]:
     """Widths of users who come in, batch by batch: some are alone, later ones are not."""
-    yield from ([f"{batch}.{i}" for i in range(4)] for batch in range(3))
+    yield ["a", "b", "c", "d"]
     yield ["1"] * 300
-    yield ["1"] * 5
 
 
 @pytest.mark.parametrize("limit", [None, "5"])
@@ -564,6 +580,19 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
     assert [*dict.fromkeys(users for users, _ in answers)] == sorted(verdicts)
     assert {(users, verdicts[users]) for users, _ in answers} == {*answers}
     assert {*verdicts.values()} == {"allow", not_allowed}
+
+
+def test_the_file_answers_as_long_as_there_are_no_users_to_judge_on(tmp_path: Path) -> None:
+    config = replace(with_decision(tmp_path), db=tmp_path / "new.duckdb")
+    with client_of(config) as client:
+        for users in (0, 1, 30):  # a stranger's log: none of it is a candidate
+            record = [{"user": f"s{i}", "api": "strange", "value": "1"} for i in range(users)]
+            assert not users or client.post("/v1/observations", json=record).status_code == 202
+            assert client.portal is not None
+            client.portal.call(service_of(client).move)
+            answer = client.get("/v1/gate", params={"want": "Navigator.vendor"}).json()
+            assert (answer["users"], answer["verdict"]) == (200, "allow")
+            assert client.get("/v1/gate", params={"want": "strange"}).status_code == 404
 
 
 def test_verdicts_on_users_of_now_see_them_as_the_decision_did(tmp_path: Path) -> None:
