@@ -69,7 +69,7 @@ def resampled(table: Path, levels: Path, *, user: str, budget: float, runs: int)
 
     search = VectorSearch(chains, lambda vector: truth(vector) <= budget, Effort())
     search.borders()
-    tests = tests_of_vectors(decided.policy, "population", source.users, chains)
+    tests = tests_of_vectors(decided.policy, "population", source.users, chains, once=False)
     wrong = dict.fromkeys(("allowed", "blocked", "observed share allowed"), 0)
     rng = np.random.default_rng(1)
     for _ in range(runs):

@@ -8,28 +8,33 @@
     python benchmarks/representative.py clusters [--runs 1000]  # several ids of exposed users
     python benchmarks/representative.py prices                # certified shares by the bias
     python benchmarks/representative.py drawn                 # users drawn by shares
-    python benchmarks/representative.py browsers TABLE.parquet ... [--runs 20]
+    python benchmarks/representative.py browsers RELEASE ... [--runs 20]    # needs npm
 
-`browsers` takes each table (a row a browser, a column an attribute) for a whole population, with
-shares of 5 % phones and 95 % others, and observes as many of both as 40 to 60. It decides on all
-sets of eight attributes and counts those allowed that are above the budget.
+`browsers` takes each release of the npm package user-agents (a row a browser, a member an
+attribute), and then all of them together, for a whole population, with shares of 5 % phones and
+95 % others, and observes as many of both as 40 to 60. It decides on all sets of eight attributes
+and counts those allowed that are above the budget. Packages are fetched and not kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from certificate import mean_score, reference_law
+from useragent_study import npm, read
 
 from fpmonitor.decide.deciding import decide
 from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.estimate.realised import average_budget
-from fpmonitor.estimate.strata import draw_by_shares
+from fpmonitor.estimate.strata import draw_by_shares, expected_users
 from fpmonitor.policy import PLAIN_DRAWS, Policy, SampleModel, Strata
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import CountSpectrum
@@ -48,10 +53,21 @@ def allow(users: int, sample: SampleModel = PLAIN_DRAWS, *, realised: bool = Fal
     if realised:
         average = average_budget(**question | {"delta": DELTA / 2}, candidates=1)
         allowing = (average.exposure, DELTA / 2)
-    departure = sample.departure
     return decision_criteria(
-        users=users, departure=departure, allowing=allowing, universe=1, **question
+        users=users,
+        departure=sample.departure,
+        expected=sample.expected(users),
+        allowing=allowing,
+        universe=1,
+        **question,
     ).allow
+
+
+def expecting(strata: Strata, sizes: np.ndarray) -> Strata:
+    """Return strata of whom so many users are observed."""
+    shares = np.array(list(strata.drawn().values()))
+    seen = np.append(sizes, np.zeros(shares.size - len(sizes), dtype=int))
+    return replace(strata, expected=expected_users(seen, shares))
 
 
 def spectrum_of(values: np.ndarray) -> CountSpectrum:
@@ -116,6 +132,7 @@ def simulate_strata(runs: int, rng: np.random.Generator) -> None:
         )
         sizes = np.array([round(observed * USERS), round((1 - observed) * USERS)])
         strata = np.repeat([0, 1], sizes)
+        known = expecting(Strata(by="", shares={"a": share, "b": 1 - share}), sizes)
         found = np.zeros(3)
         for _ in range(runs):
             values = np.concatenate(
@@ -128,8 +145,8 @@ def simulate_strata(runs: int, rng: np.random.Generator) -> None:
             drawn = spectrum_of(values[kept])
             found += [
                 allow(USERS).holds(spectrum_of(values), 1),
-                allow(len(kept)).holds(drawn, 1),
-                allow(len(kept), SampleModel(bias=bias)).holds(drawn, 1),
+                allow(len(kept), SampleModel(strata=known)).holds(drawn, 1),
+                allow(len(kept), SampleModel(strata=known, bias=bias)).holds(drawn, 1),
             ]
         plain, by_shares, both = found / runs
         print(
@@ -212,6 +229,7 @@ def together(runs: int, rng: np.random.Generator) -> None:
         strata = Strata(by="", shares=known, left_out=("c",))
         rare = (exposed - unseen) / share[1] / bias  # of the observed users of the second stratum
         sizes = np.array([round(0.8 * USERS), round(0.2 * USERS)])
+        strata = expecting(strata, sizes)
         where, drawn = np.repeat([0, 1], sizes), np.array(list(strata.drawn().values()))
         laws = (
             np.append(np.full(COMMON, 1 / COMMON), np.zeros(RARE)),
@@ -266,6 +284,7 @@ def one_population(runs: int, rng: np.random.Generator) -> None:
     )
     rare = (exposed - unseen) / (1 - common - unseen) / bias
     sizes = np.array([round(0.8 * USERS), round(0.2 * USERS)])
+    strata = expecting(strata, sizes)
     where, drawn = np.repeat([0, 1], sizes), np.array(list(strata.drawn().values()))
     law = np.append(np.full(COMMON, (1 - rare) / COMMON), np.full(RARE, rare / RARE))
     there = np.append(np.full(COMMON, (1 - exposed) / COMMON), np.full(RARE, exposed / RARE))
@@ -302,7 +321,7 @@ def clusters(runs: int, rng: np.random.Generator) -> None:
             rows = np.repeat(persons, np.where(persons < law.size - 1, ids, 1))
             found += [
                 allow(len(rows)).holds(spectrum_of(rows), 1),
-                allow(USERS).holds(spectrum_of(persons), 1),
+                allow(USERS, SampleModel(cluster="person")).holds(spectrum_of(persons), 1),
             ]
         print(f"| {ids} |", *_shares(found / runs))
 
@@ -312,10 +331,11 @@ def _shares(found: np.ndarray) -> tuple[str, ...]:
 
 
 def prices() -> None:
-    """Certified share of the budget, one set fixed beforehand, at every look."""
+    """Certified share of the budget, one set fixed beforehand, at every look and at one."""
     factors = (1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5)
-    print("| m | n | k |", " | ".join(map(str, factors)), "|")
-    for users, population, k in ((10**5, 10**5, 10), (10**6, 10**5, 10), (10**5, 10**6, 50)):
+    print("| m | n | k | looks |", " | ".join(map(str, factors)), "|")
+    asked = ((10**5, 10**5, 10), (10**6, 10**5, 10), (10**5, 10**6, 50))
+    for (users, population, k), once in itertools.product(asked, (False, True)):
         means, exposure = reference_law(users, k, population)
         shares = []
         for bias in factors:
@@ -327,10 +347,14 @@ def prices() -> None:
                 delta=DELTA,
                 universe=1,
                 departure=SampleModel(bias=float(bias)).departure,
+                expected=users if once else None,
             ).allow
             reached = float(test.limits[1]) / users * exposure / mean_score(test.weights, means)
             shares.append(f"{reached / BUDGET:.1%}")
-        print(f"| {users:,} | {population:,} | {k} |", " | ".join(shares), "|")
+        looks = "one" if once else "every"
+        print(
+            f"| {users:,} | {population:,} | {k} | {looks} |", " | ".join(shares), "|", flush=True
+        )
 
 
 def drawn(runs: int, rng: np.random.Generator) -> None:
@@ -353,7 +377,11 @@ def drawn(runs: int, rng: np.random.Generator) -> None:
         means, exposure = reference_law(middle, k, population)
         question = {"k": k, "population": population, "budget": BUDGET, "delta": DELTA}
         test = decision_criteria(
-            users=middle, **question, universe=1, departure=known.departure()
+            users=middle,
+            **question,
+            universe=1,
+            departure=known.departure(),
+            expected=expecting(known, np.bincount(strata, minlength=2)).expected,
         ).allow
         reached = float(test.limits[1]) / middle * exposure / mean_score(test.weights, means)
         limits = " / ".join(
@@ -366,15 +394,27 @@ def drawn(runs: int, rng: np.random.Generator) -> None:
         )
 
 
-def browsers(table: Path, runs: int, rng: np.random.Generator) -> None:
+def release(version: str, cache: Path) -> pl.DataFrame:
+    """Rows of a release of user-agents, all attributes as text; those of `connection` by itself."""
+    document = read(
+        npm(cache, f"user-agents@{version}"), "user-agents.json.gz", "dist/user-agents.json"
+    )
+    rows = []
+    for browser in json.loads(document):
+        nested = {
+            f"connection.{key}": at for key, at in (browser.pop("connection", None) or {}).items()
+        }
+        rows.append({key: json.dumps(at) for key, at in (browser | nested).items()})
+    return pl.DataFrame(rows, infer_schema_length=None).drop("weight")
+
+
+def browsers(named: str, frame: pl.DataFrame, runs: int, rng: np.random.Generator) -> None:
     """Sets of real attributes that are allowed though above the budget, by both ways to observe."""
-    frame = pl.read_parquet(table)
-    [kind] = [name for name in frame.columns if name.lower().endswith("devicecategory")]
-    phone = (frame[kind] == "mobile").to_numpy()
+    phone = (frame["deviceCategory"] == '"mobile"').to_numpy()
     codes = {
-        name: frame[name].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(int) - 1
+        name: frame[name].fill_null("").rank("dense").to_numpy().astype(int) - 1
         for name in frame.columns
-        if name != kind and 1 < frame[name].n_unique() < frame.height / 2
+        if name != "deviceCategory" and 1 < frame[name].n_unique() < frame.height / 2
     }
     names = sorted(sorted(codes, key=lambda name: -int(codes[name].max()))[:8])
     shares = np.array([PHONES, 1 - PHONES])
@@ -395,19 +435,26 @@ def browsers(table: Path, runs: int, rng: np.random.Generator) -> None:
                 for which, size in zip((True, False), sizes, strict=True)
             ]
         )
+        known = expecting(Strata(by="", shares={"a": PHONES, "b": 1 - PHONES}), np.array(sizes))
         kept, _ = draw_by_shares(np.repeat([0, 1], sizes), shares, rng)
-        for place, rows in enumerate((users, users[kept])):
+        by_shares = SampleModel(strata=known)
+        for place, (rows, sample) in enumerate(((users, PLAIN_DRAWS), (users[kept], by_shares))):
             source = MemorySource(names, [codes[name][rows] for name in names])
             for row, budget in enumerate(BUDGETS):
                 policy = Policy(
-                    k=K, population=USERS, budget=budget, delta=DELTA, candidates=tuple(names)
+                    k=K,
+                    population=USERS,
+                    budget=budget,
+                    delta=DELTA,
+                    candidates=tuple(names),
+                    sample=sample,
                 )
                 listed = decide(source, policy, seal="").allow
                 wrong[row, place] += any(truth(apis) > budget for apis in listed)
                 allowed[row, place] += len(listed)
     for budget, mistaken, sets in zip(BUDGETS, wrong, allowed / runs, strict=True):
         print(
-            f"| {table.name} | {budget:.0%} | {mistaken[0]} of {runs} | {mistaken[1]} of {runs} "
+            f"| {named} | {budget:.0%} | {mistaken[0]} of {runs} | {mistaken[1]} of {runs} "
             f"| {sets[0]:.1f} | {sets[1]:.1f} |",
             flush=True,
         )
@@ -426,7 +473,7 @@ def main() -> None:
         "drawn": drawn,
     }
     parser.add_argument("what", choices=[*made, "prices", "browsers"])
-    parser.add_argument("tables", nargs="*", type=Path)
+    parser.add_argument("releases", nargs="*")
     parser.add_argument("--runs", type=int, default=100)
     asked = parser.parse_args()
     rng = np.random.default_rng(7)
@@ -436,11 +483,15 @@ def main() -> None:
         prices()
     else:
         print(
-            "| table | budget | wrong: as observed | wrong: by shares | sets allowed | by shares |"
+            "| users | budget | wrong: as observed | wrong: by shares | sets allowed | by shares |"
         )
         print("|---|---|---|---|---|---|")
-        for table in asked.tables:
-            browsers(table, asked.runs, rng)
+        with tempfile.TemporaryDirectory() as scratch:
+            frames = {version: release(version, Path(scratch)) for version in asked.releases}
+        if len(frames) > 1:
+            frames["together"] = pl.concat(frames.values(), how="diagonal")
+        for named, frame in frames.items():
+            browsers(named, frame, asked.runs, rng)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 users, and lets a watch look at the end of each. Known events happen on known days: see `EVENTS`. It
 prints each event with its day, the day of the first notice that names it, and what a day's look
 took at the beginning and at the end. `--null N` lives N years without any event instead, and counts
-the notices after the first: each would be a false alarm. JSON goes to stdout.
+the notices after the first: each would be a false alarm; it goes on where it was stopped. JSON goes
+to stdout.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ EVENTS = {
     "violated": (24, 24),
     "holds": (25, 25),
     "future": (30, 30),
+    "decide again": (24, 24),  # the wave is no population that was decided on
     "vanished": (36, 36),
 }
 
@@ -170,15 +172,29 @@ def events(days: int, users: int) -> dict[str, Any]:
     }
 
 
-def null_years(years: int, days: int, users: int) -> dict[str, Any]:
-    notices = []
-    for seed in range(years):
+def null_years(years: int, days: int, users: int, done: Path) -> dict[str, Any]:
+    """Live years without events; those that `done` holds, one a line, are not lived again."""
+    question = {"days": days, "users": users}
+    lived = []
+    if done.exists():
+        found = map(json.loads, done.read_text(encoding="utf-8").splitlines())
+        lived = [year for year in found if question.items() <= year.items()]
+    for seed in range(len(lived), years):
         with tempfile.TemporaryDirectory() as folder:
             year = Year(Path(folder), users, seed, quiet=True)
             for day in range(days):
                 year.live(day)
-        notices.append(len(year.told) - 1)
-    return {"years": years, "days": days, "users_a_day": users, "false_alarms": notices}
+        told = [(day, sorted(names(body))) for day, body in year.told[1:]]
+        lived.append({**question, "seed": seed, "told": told})
+        with done.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(lived[-1]) + "\n")
+    false = [len(year["told"]) for year in lived]
+    return {
+        "years": len(lived),
+        **question,
+        "false_alarms": sum(false),
+        "told": [year["told"] for year in lived if year["told"]],
+    }
 
 
 def main() -> None:
@@ -186,11 +202,14 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=365)
     parser.add_argument("--users", type=int, default=1500, help="of each day")
     parser.add_argument("--null", type=int, default=0, help="years without events instead")
+    parser.add_argument(
+        "--done", type=Path, default=Path("null-years.jsonl"), help="keeps the null years lived"
+    )
     given = parser.parse_args()
     for module in (watch, monitor):
         module.datetime = Clock  # type: ignore[attr-defined]
     if given.null:
-        found = null_years(given.null, given.days, given.users)
+        found = null_years(given.null, given.days, given.users, given.done)
     else:
         found = events(given.days, given.users)
     json.dump(found, sys.stdout, indent=1)

@@ -23,6 +23,7 @@ from fpmonitor.answers.exposure import ExposureReport, report_exposures
 from fpmonitor.answers.findings import Findings, gather_findings
 from fpmonitor.answers.questions import decide_and_list
 from fpmonitor.answers.rank import Ranking, rank_sets
+from fpmonitor.answers.renewal import find_renewal
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
 from fpmonitor.decide.decision import Decision
@@ -524,11 +525,24 @@ class Monitor(Closing):
                 new_users=new_users,
             )
         else:
-            report = report_check(users, decision)
+            report = report_check(users, decision, beside=True)
         if self.audience is Audience.OTHERS:  # a single visit would show
             left_out = ()
             report = replace(report, new_users=None)
-        return replace(report, period=by, left_out=left_out)
+        report = replace(report, period=by, left_out=left_out)
+        compared = by is not None and not decision.view.transforms
+        renewal = find_renewal(
+            users,
+            decision,
+            others=report.others,
+            vanished=report.lacking,
+            windows=self.windows(by or "day", window=users.window, view=decision.view)
+            if compared
+            else None,
+            origin=report.origin,
+            now=datetime.now(UTC),
+        )
+        return replace(report, renewal=renewal)
 
     def findings(
         self,

@@ -85,6 +85,9 @@ class Strata:
         other values, and for none.
     left_out
         Strata of whom no user counts; all of theirs in the population are taken to be exposed.
+    expected
+        So many users can nearly surely be drawn, by the sizes of the strata alone: tests are
+        sharpest there. None before a draw, and in files of before.
 
     Raises
     ------
@@ -96,6 +99,7 @@ class Strata:
     by: str
     shares: Mapping[str, float | tuple[float, float]]
     left_out: tuple[str, ...] = ()
+    expected: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.shares) < 2:
@@ -250,11 +254,18 @@ class SampleModel:
         """Whether what is said holds for one look only, and not for all while users come in."""
         return self.strata is not None or self.cluster is not None or self.fake_share > 0
 
+    def expected(self, users: int) -> int | None:
+        """Users for whom tests of so many are sharpest; None where they hold at every look."""
+        if self.strata is not None:
+            return self.strata.expected
+        return None if self.cluster is None else users
+
     def to_json(self) -> dict[str, Any]:
         """Return the bias, and what else there is."""
         content = {name: value for name, value in asdict(self).items() if value}
-        if self.strata is not None and not self.strata.left_out:
-            del content["strata"]["left_out"]
+        for name in ("left_out", "expected") if self.strata is not None else ():
+            if not content["strata"][name]:
+                del content["strata"][name]
         return content
 
     @property

@@ -35,6 +35,7 @@ Group = tuple[int, int, int]  # so many users (last) are in groups of so few to 
 PRECISION = 160  # bits, and more for moments near 0
 UNIVERSE = 1000  # APIs that may ever be asked for, at least, for any choice
 DESIGN_SIZES = 2
+EXPECTED = 17 / 16  # of users who are drawn, and looked at once
 BASES = 42
 FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
 MOST_POINTS = 40_000
@@ -161,7 +162,7 @@ class _Proof:
         self.log_factor = _exact(content["clock"]["log_factor"])
         self.table = [_exact(weight) for weight in content["weights"]]
         self.scale, self.charge = _exact(content["scale"]), _exact(content["charge"])
-        self.delta, self.bases = _exact(content["delta"]), _whole(content["bases"])
+        self.delta, self.bases = _exact(content["delta"]), _exact(content["bases"])
         self.universe = _whole(content["universe"])
         self.least, self.most = _factors_of(content)
         fakes = content.get("fakes", {"rows": self.users, "most": 0})
@@ -177,7 +178,7 @@ class _Proof:
             and 0 < self.delta < 1
             and 0 < self.least <= self.most <= MOST_FACTOR
             and self.least * MOST_FACTOR >= 1
-            and self.bases >= self._fewest_bases()
+            and self.bases > 1
             and 0 <= self.fakes < self.rows <= self.users
             and ("fakes" in content or self.rows == self.users)
             and self.top > 0
@@ -216,10 +217,14 @@ class _Proof:
         self.points = 0
         self.peak = self._most_exposed() if self.least != self.most else arb(1)
 
-    def _fewest_bases(self) -> int:
+    def of_looks(self, sample: Mapping[str, Any]) -> None:
+        """Prove that enough of delta is left to the other designs that might have come."""
+        fewest: float = BASES if self.users < FINE_FROM else FINE_BASES
         if "fakes" in self.content:
-            return DESIGN_SIZES
-        return BASES if self.users < FINE_FROM else FINE_BASES
+            fewest = DESIGN_SIZES
+        elif sample.get("cluster") or (sample.get("strata") or {}).get("expected"):
+            fewest = EXPECTED
+        _require(holds=bool(self.bases >= fewest), what="form")
 
     def _dent(self, count: int) -> arb:
         return 2 * self.f[count + 1] - self.f[count] - self.f[count + 2]
@@ -556,6 +561,7 @@ def check_proof(
             for name, value in (asked or {}).items():
                 _require(holds=content.get(name) == value, what=f"another question: {name}")
             proof = _Proof(content)
+            proof.of_looks((policy or {}).get("sample", {}))
             if policy is not None:
                 proof.of_policy(policy)
             proof.check()

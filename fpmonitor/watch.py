@@ -27,6 +27,7 @@ from fpmonitor.answers.check import report_check
 from fpmonitor.answers.standing import (
     Problem,
     Standing,
+    again,
     changes,
     is_news,
     judged,
@@ -170,6 +171,7 @@ class Watch:
         self._column_map = ColumnMap()
         self._reading = ""
         self._pending = True
+        self._corrected: set[str] = set()  # logs, since the last check
         self._day: date | None = None
 
     def step(self) -> None:
@@ -194,6 +196,7 @@ class Watch:
         for path in fresh:
             self._ingest(path)
         self._check()
+        self._corrected.clear()
         self._tell()
         self._pending, self._day = False, today
 
@@ -270,6 +273,7 @@ class Watch:
             self._note(f"{path}: {report.stored:,} stored, {report.rejected:,} rejected")
             for source, visits in report.corrects.items():
                 self._note(f"{path} corrects {visits:,} visits of {source}")
+                self._corrected.add(Path(source).name)
         except InputError as error:
             refusal = str(error)
             self._note(f"{path}: not read, until it or how logs are read changes: {error}")
@@ -330,6 +334,8 @@ class Watch:
         if before is not None and before.apis:
             problems += [_appeared(api) for api in sorted(apis - seen)]
         problems += self._without_logs(before, report, now)
+        if report.renewal is not None:
+            problems += again(before, after, report.renewal)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
 
     def _without_logs(
@@ -364,6 +370,8 @@ class Watch:
             "changed": [],
             "causes": [],
             "problems": [asdict(problem) for problem in after.problems],
+            "corrected": sorted(self._corrected),
+            "usual_users": after.usual_users,
             "next": next_steps(decision, after, by=self._settings.by),
         }
         if report is None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -49,6 +49,7 @@ from fpmonitor.store.windows import LeftOut, Period, position
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from fpmonitor.answers.renewal import Renewal
     from fpmonitor.population.memory import MemorySource
     from fpmonitor.population.snapshot import SpectrumQueries
     from fpmonitor.spectrum import SpectrumSource
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 Outcome = Literal["holds", "violated", "cannot tell"]
 _ANY = 0.05  # delta of a question that estimates nothing
 RUN_LENGTH = 3650  # windows without a false alarm, on average
+_OTHER_SETS = 50  # that are not on the list, and tested to see whether to decide again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,13 @@ class CheckReport(Result):
         Newer windows that were not checked, and why; others are not told.
     drawn
         Of how many the users of this check were drawn by shares; null where all count.
+    others
+        Verdicts on sets that are not on the allow list, the smallest, at the same share of delta
+        for all together.
+    origin
+        Begin of the first calendar window that the list was checked on; null where none is known.
+    renewal
+        Whether to decide again; null where that was not asked.
     """
 
     decision: Decision
@@ -129,6 +138,9 @@ class CheckReport(Result):
     alarm: RunAlarm | None = None
     left_out: tuple[LeftOut, ...] = ()
     drawn: Drawn | None = None
+    others: Mapping[ApiSet, Verdict] = field(default_factory=dict)
+    origin: datetime | None = None
+    renewal: Renewal | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -200,6 +212,7 @@ class CheckReport(Result):
             "new_users": self.new_users,
             "alarm": None if self.alarm is None else asdict(self.alarm),
             **sample_members(PLAIN_DRAWS, self.drawn),
+            "renewal": None if self.renewal is None else self.renewal.to_json(),
             "left_out": [
                 {
                     "since": window.since.isoformat(),
@@ -224,8 +237,18 @@ _BY: dict[Period | None, str] = {
 }
 
 
+def other_sets(decision: Decision) -> tuple[ApiSet, ...]:
+    """Blocked and undecided sets that are tested beside the allow list, the smallest first."""
+    listed = {*decision.block, *decision.undecided}
+    return tuple(sorted(listed, key=lambda apis: (len(apis), apis))[:_OTHER_SETS])
+
+
 def report_check(
-    population: Population, decision: Decision, slot: CheckSlot | None = None
+    population: Population,
+    decision: Decision,
+    slot: CheckSlot | None = None,
+    *,
+    beside: bool = False,
 ) -> CheckReport:
     """Test every set on the allow list of a decision on the current users, as it was decided.
 
@@ -237,6 +260,8 @@ def report_check(
         The decision.
     slot
         Which of the checks it is that share the decision's delta; None for a check alone.
+    beside
+        Test the `other_sets` as well.
 
     Raises
     ------
@@ -244,8 +269,12 @@ def report_check(
         The current data lack a candidate, or hold too few users.
     """
     decision = called_as(decision, population)
+    others = other_sets(decision) if beside else ()
     tested = decision if slot is None else share_delta(decision, slot.horizon or 1)
-    return _report(population, decision, recheck_sets(population, tested), slot)
+    found = recheck_sets(population, replace(tested, allow=(*decision.allow, *others)))
+    verdicts = {apis: found[apis] for apis in decision.allow}
+    report = _report(population, decision, verdicts, slot)
+    return replace(report, others={apis: found[apis] for apis in others})
 
 
 def usable(population: Population, decision: Decision) -> bool:
@@ -300,7 +329,7 @@ def check_window(
             hint="leave --by, --last and --horizon away, or decide without that option",
         )
     identity, decision = identity_of(decision), called_as(decision, population)
-    window, sets = population.window, decision.allow
+    window, sets, others = population.window, decision.allow, other_sets(decision)
     series = _digest(identity, period, window.source, population.audience.value)
     known = read_list(database, series, origin)
     decided, seen = users_before(database, window, -1 if new_users else known.last_visit)
@@ -318,12 +347,12 @@ def check_window(
         )
         slot = slot_of(number, shared, horizon)
         if decision.policy.realised:
-            return report_check(population, decision, slot)
-        evidence = weigh(decision, most, least=least, new_users=new_users)
+            return report_check(population, decision, slot, beside=True)
+        evidence = _weigh_all(decision, most, least=least, new_users=new_users)
         term = -math.log(slot.delta)
-        verdicts = evidence.verdicts(sets, (term, term))
-        report = _report(population, decision, verdicts, slot)
-        return replace(report, new_users=new_users)
+        listed, beside = evidence.split(len(sets))
+        report = _report(population, decision, listed.verdicts(sets, (term, term)), slot)
+        return replace(report, new_users=new_users, others=beside.verdicts(others, (term, term)))
     delta = decision.policy.delta or 1.0
     label = _digest(population.digest, str(window.since), str(window.until))
     place = known.windows
@@ -334,14 +363,14 @@ def check_window(
         alone = math.exp(-needed_evidence(delta, place=place, successes=0))
         evidence = _all_or_nothing(population, decision, alone)
     else:
-        evidence = weigh(decision, most, least=least, new_users=new_users)
+        evidence = _weigh_all(decision, most, least=least, new_users=new_users)
     before = read_checked(database, series, label)
     if before is None:
         passes, violates = (
             needed_evidence(delta, place=place, successes=successes)
             for successes in (known.passed, known.violated)
         )
-        found = evidence.verdicts(sets, (passes, violates)).values()
+        found = evidence.split(len(sets))[0].verdicts(sets, (passes, violates)).values()
         before = CheckedWindow(
             number=place,
             terms=(passes, violates),
@@ -358,9 +387,18 @@ def check_window(
         evidence = evidence.lowered(Evidence(within=before.within, above=before.above))
         lower_checked(database, series, label, within=evidence.within, above=evidence.above)
     slot = CheckSlot(check=before.number, horizon=None, turn=1, delta=math.exp(-before.terms[0]))
-    verdicts = evidence.verdicts(sets, before.terms)
-    report = _report(population, decision, verdicts, slot)
-    return replace(report, period=period, new_users=new_users, alarm=_alarm(before.run))
+    listed, beside = evidence.split(len(sets))
+    # The shares of all windows add up to 1, so all that is ever found of the others holds together.
+    term = needed_evidence(delta, place=before.number, successes=0)
+    report = _report(population, decision, listed.verdicts(sets, before.terms), slot)
+    return replace(
+        report,
+        period=period,
+        new_users=new_users,
+        alarm=_alarm(before.run),
+        origin=known.origin,
+        others=beside.verdicts(others[: len(beside.within)], (term, term)),
+    )
 
 
 def _report(
@@ -424,9 +462,26 @@ def _told(
     return ToldSource(source, k, "most"), ToldSource(source, k, "least")
 
 
+def _weigh_all(
+    decision: Decision,
+    source: SpectrumSource,
+    *,
+    least: SpectrumSource | None,
+    new_users: bool,
+) -> Evidence:
+    """Weigh the sets of the allow list, and after them the other sets, all of these together."""
+    listed = weigh(decision, source, least=least, new_users=new_users)
+    others = other_sets(decision)
+    if not others:
+        return listed
+    beside = weigh(replace(decision, allow=others), source, least=least, new_users=new_users)
+    return listed.joined(beside, math.log(len(others)) if new_users else 0.0)
+
+
 def _all_or_nothing(population: Population, decision: Decision, delta: float) -> Evidence:
     """Weigh a promise about one population: by its own test at a share of delta."""
-    verdicts = recheck_sets(population, decision.with_delta(delta))
+    sets = (*decision.allow, *other_sets(decision))
+    verdicts = recheck_sets(population, replace(decision, allow=sets).with_delta(delta))
     full = -math.log(delta)
     return Evidence(
         within=tuple(full if verdict == "allow" else -full for verdict in verdicts.values()),

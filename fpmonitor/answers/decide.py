@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from fpmonitor.decide.deciding import Judge, decide, recheck
 from fpmonitor.decide.decision import Setting
+from fpmonitor.decide.designs import alternatives, design
+from fpmonitor.decide.level_decision import DesignPart
 from fpmonitor.decide.levels import decide_levels, judge_levels
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.disclosure import Audience
@@ -97,7 +100,6 @@ def decide_sets(
     )
     asked = population.asked(question, chosen)
     exact = setting == "sample"
-    sample = asked.model(question.sample)
     policy = Policy(
         k=question.k,
         population=asked.users if exact or question.population is None else question.population,
@@ -105,7 +107,7 @@ def decide_sets(
         delta=None if exact else question.delta,
         candidates=chosen,
         realised=realised,
-        sample=sample,
+        sample=question.sample,
     )
     universe = None if fixed_question or exact else universe_of(len(population.apis))
     level = level_of(
@@ -113,6 +115,7 @@ def decide_sets(
         _registered_in_log(population, registered),
         universe=universe,
     )
+    policy = replace(policy, sample=asked.model(question.sample))  # after what may be registered
     source = asked.source(policy.candidates, engine)
     in_memory = isinstance(source, MemorySource)
     decision = decide(
@@ -133,7 +136,12 @@ def decide_sets(
         engine="memory" if in_memory else engine_name,
         **options,
     )
-    decision = replace(decision, names=population.names(policy.candidates))
+    decision = replace(
+        decision,
+        names=population.names(policy.candidates),
+        days=population.snapshot.days(question.k),
+        made=datetime.now(UTC).date(),
+    )
     drawn = asked.drawn
     if drawn is None:
         return decision
@@ -152,6 +160,7 @@ def decide_by_levels(
     *,
     budget: float,
     setting: Setting = "population",
+    design_share: float | None = None,
     **options: Any,
 ) -> LevelDecision:
     """Decide all level vectors of some components, which were fixed before the users were seen.
@@ -162,6 +171,8 @@ def decide_by_levels(
         As of `decide_sets`.
     components
         Whose levels are decided; APIs may be named as in the vocabulary.
+    design_share
+        Share of the users, in no order, from whom levels are designed; the others are tested.
     options
         `time_limit` and `progress`: see `decide.levels.decide_levels`.
 
@@ -170,9 +181,11 @@ def decide_by_levels(
     PolicyError, UnknownNameError, UndecidableError
         A number out of range, an API never observed, no user left.
     InputError
-        Components that cannot stand beside each other, or values that are kept as digests.
+        Components that cannot stand beside each other, values that are kept as digests, or a design
+        without a share, where users do not count one by one, or for others.
     """
     check_components(components)
+    _check_design(population, question, components, setting=setting, share=design_share)
     called = [_called_in_log(component, population) for component in components]
     chosen = [api for component in called for api in component.apis]
     check_components(called)
@@ -186,21 +199,87 @@ def decide_by_levels(
         candidates=tuple(chosen),
         sample=asked.model(question.sample),
     )
-    return decide_levels(
-        LevelSource(asked, called),
-        called,
-        policy,
-        seal=asked.seal,
-        setting=setting,
-        missing=question.missing,
-        coverage=population.coverage(chosen, question.k),
-        view=asked.view,
-        masked=asked.masked(chosen, question.k),
-        source=population.window.source,
-        names=population.names(chosen),
-        drawn=asked.drawn,
-        **options,
-    )
+    told: dict[str, Any] = options | {
+        "seal": asked.seal,
+        "setting": setting,
+        "missing": question.missing,
+        "coverage": population.coverage(chosen, question.k),
+        "view": asked.view,
+        "masked": asked.masked(chosen, question.k),
+        "source": population.window.source,
+        "names": population.names(chosen),
+        "drawn": asked.drawn,
+    }
+    if design_share is None:
+        return decide_levels(LevelSource(asked, called), called, policy, **told)
+    return _decide_designed(asked, called, policy, design_share, told)
+
+
+def _decide_designed(
+    asked: Population,
+    components: Sequence[Component],
+    policy: Policy,
+    share: float,
+    told: Mapping[str, Any],
+) -> LevelDecision:
+    """Design levels from a share of the users, and decide about them on the others.
+
+    The designs of a single level are tested from coarse to fine, each at the whole δ, until the
+    first that fails: only the first one above the budget can begin an error (certificate.md, 17).
+    """
+    first, rest = asked.divided(share)
+    if len(components) == len(components[0].levels) == 1:
+        told = {name: value for name, value in told.items() if name != "known"}
+        designs = [[each] for each in alternatives(components[0], first, policy)]
+    else:
+        designs = [design(components, first, policy)]
+
+    def decided(tried: int) -> LevelDecision:
+        designed, part = designs[tried - 1], DesignPart(share, first.users, tried)
+        return decide_levels(LevelSource(rest, designed), designed, policy, design=part, **told)
+
+    now = decided(1)
+    for tried in range(2, len(designs) + 1):
+        if not any(now.recommended or ()):
+            break
+        finer = decided(tried)
+        if not any(finer.recommended or ()):
+            return replace(now, design=finer.design)
+        now = finer
+    return now
+
+
+def _check_design(
+    population: Population,
+    question: Question,
+    components: Sequence[Component],
+    *,
+    setting: Setting,
+    share: float | None,
+) -> None:
+    """Refuse designs of which nothing is proved, and a share without them."""
+    designed = [component.name for component in components if component.designed]
+    if share is None:
+        if designed:
+            raise InputError(
+                f"levels: {designed[0]} has a level to design: from whom?",
+                hint="--design-share 30%: of some users, so that the others can be tested",
+            )
+        return
+    if not designed:
+        raise InputError("design-share: no level is to design", hint="levels: design = {...}")
+    if not 0 < share < 1:
+        raise InputError(f"design-share: must lie between 0 and 1, got {share:g}")
+    sample = question.sample
+    if setting == "sample" or sample.strata or sample.cluster or sample.fake_share:
+        raise InputError(
+            "design-share: is for users who were drawn one by one from a population",
+            hint="leave --setting sample, --strata, --cluster and --fake-share away",
+        )
+    if population.audience is not Audience.OWNER:
+        raise InputError(
+            "design-share: levels follow the values of users", hint="design as the owner"
+        )
 
 
 def _called_in_log(component: Component, population: Population) -> Component:
@@ -382,7 +461,8 @@ def answer_gate_of_levels(
     asked = _users_decided_on(population, decision)
 
     def judge(unknown: Vector) -> Verdict:
-        return judge_levels(decision, LevelSource(asked, decision.components), unknown)
+        tested = asked if decision.design is None else asked.divided(decision.design.share)[1]
+        return judge_levels(decision, LevelSource(tested, decision.components), unknown)
 
     return decision.answer(vector, judge)
 

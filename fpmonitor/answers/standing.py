@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.check import Outcome  # noqa: TC001 -- msgspec reads the annotation
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fpmonitor.answers.check import CheckReport
+    from fpmonitor.answers.renewal import Renewal
     from fpmonitor.answers.trend import TrendReport
     from fpmonitor.decide.decision import ApiSet, Decision
 
-ProblemKind = Literal["refused", "no logs", "cannot judge", "future", "vanished", "appeared"]
+ProblemKind = Literal[
+    "refused", "no logs", "cannot judge", "future", "vanished", "appeared", "decide again"
+]
+_USUAL_WINDOWS = 28
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,10 @@ class Standing:
         Names of APIs that others may see, so that a new one shows.
     until
         End of the newest window that was checked; null without windows.
+    users
+        Users of the windows that were checked last, the newest at the end.
+    moved
+        APIs with other values in the newest window than on the days of the decision.
     """
 
     outcome: Outcome
@@ -74,6 +83,13 @@ class Standing:
     problems: tuple[Problem, ...] = ()
     apis: tuple[str, ...] = ()
     until: str | None = None
+    users: tuple[int, ...] = ()
+    moved: tuple[str, ...] = ()
+
+    @property
+    def usual_users(self) -> int | None:
+        """Users of the median window before the newest one; null where there was none."""
+        return int(median(self.users[:-1])) if len(self.users) > 1 else None
 
     @property
     def state(self) -> Outcome:
@@ -108,12 +124,36 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         found = known.get(apis, SetStanding(apis=apis, verdict="undecided", since=since))
         certain = verdict not in {"undecided", found.verdict}
         sets.append(replace(found, verdict=verdict, since=since) if certain else found)
+    until = None if report.until is None else report.until.isoformat()
+    users = () if before is None else before.users
+    if report.users is not None and until != (None if before is None else before.until):
+        users = (*users, report.users)[-_USUAL_WINDOWS:]
+    moved = () if report.renewal is None else report.renewal.moved or ()
     return Standing(
         outcome=report.outcome,
         sets=tuple(sets),
         alarm=report.alarm is not None and report.alarm.raised,
-        until=None if report.until is None else report.until.isoformat(),
+        until=until,
+        users=users,
+        moved=tuple(one.api for one in moved),
     )
+
+
+def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Problem]:
+    """Return why to decide again: what was found once lasts, until there is another decision.
+
+    Users have moved when two windows in a row show it of one API: a wave of bots goes by.
+    """
+    known, lasting = {}, False
+    if before is not None:
+        known = {found.what: found for found in before.problems if found.kind == "decide again"}
+        lasting = before.until != after.until and bool({*before.moved} & {*after.moved})
+    found = {"users": lasting, "sets": bool(renewal.would_allow or renewal.would_block)}
+    text = "; ".join(renewal.reasons)
+    now = {
+        what: Problem(kind="decide again", what=what, text=text) for what in found if found[what]
+    }
+    return [*(known | now).values()]
 
 
 def is_news(before: Standing | None, after: Standing) -> bool:
@@ -198,8 +238,33 @@ def next_steps(decision: Decision, after: Standing, *, by: str | None) -> list[s
     kinds = {problem.kind for problem in after.problems}
     if "no logs" in kinds:
         steps.append(["db", "batches"])
-    if after.above or kinds & {"appeared", "vanished"}:
-        users = ["--setting", "sample"] if policy.delta is None else ["-n", str(policy.population)]
-        question = ["--k", str(policy.k), *users, "--budget", f"{policy.budget:.10g}"]
-        steps.append(["decide", *question, "-o", "new.json"])
-    return [shlex.join(["fpmonitor", *step]) for step in steps]
+    found = [shlex.join(["fpmonitor", *step]) for step in steps]
+    if after.above or kinds & {"appeared", "vanished", "decide again"}:
+        found.append(decide_again(decision))
+    return found
+
+
+def decide_again(decision: Decision) -> str:
+    """Return the command that asks the question of a decision of the users of now."""
+    policy, view = decision.policy, decision.view
+    words = ["fpmonitor", "decide", "--k", str(policy.k), "--budget", f"{policy.budget:.10g}"]
+    if policy.delta is None:
+        words += ["--setting", "sample"]
+    else:
+        words += ["-n", str(policy.population), "--delta", f"{policy.delta:.10g}"]
+    sample = policy.sample
+    for option, value, usual in (
+        ("missing", decision.missing, "value"),
+        ("volatile", view.volatile, "shared"),
+        ("source", decision.source, None),
+        ("bias", f"{sample.bias:.10g}", "1"),
+        ("fake-share", f"{sample.fake_share:.10g}", "0"),
+        ("cluster", sample.cluster, None),
+        ("strata", "SHARES.toml" if sample.strata else None, None),
+        ("what-if", "TRANSFORMS.toml" if view.transforms else None, None),
+    ):
+        if value != usual:
+            words += [f"--{option}", str(value)]
+    words += ["--realised"] if policy.realised else []
+    words += ["--drop-automation"] if view.drop_automation else []
+    return shlex.join([*words, "-o", "new.json"])

@@ -304,13 +304,14 @@ def report_trend(
     if against not in get_args(Against):
         raise InputError(f"against: must be one of {', '.join(get_args(Against))}")
     wanted = sorted_sets(map(windows.named, sets))
+    apis = sorted({api for names in wanted for api in names})
     k = question.k
     reads: list[_Read] = []
     tested: list[_Tested] = []
     reference: _Read | None = None
     for span in windows.spans():
         progress(span.name)
-        read, texts = _read(windows, span, len(reads) + 1, wanted, k)
+        read, texts = _read(windows, span, k, sets=wanted, apis=apis, place=len(reads) + 1)
         if windows.audience is Audience.OTHERS and read.users < k:
             continue  # nor that there was anybody
         if read.users >= k:
@@ -337,10 +338,45 @@ def report_trend(
     )
 
 
+def compare_windows(
+    windows: Windows, before: Span, after: Span, apis: Sequence[str], *, k: int, false_alarms: float
+) -> tuple[ChangeAlarm, ...]:
+    """Report which of some APIs have other values in a window than in another.
+
+    Nothing is known of windows of fewer than k users.
+
+    Parameters
+    ----------
+    windows
+        The windows that these two are of.
+    k
+        Anonymity threshold, users.
+    false_alarms
+        Tolerated probability of any alarm, when both windows come from one law.
+
+    Raises
+    ------
+    UnknownNameError
+        An API that was never observed.
+    """
+    (first, _), (second, texts) = (
+        _read(windows, span, k, sets=(), apis=apis) for span in (before, after)
+    )
+    if min(first.users, second.users) < k:
+        return ()
+    tested = list(_compare(first, second, k=k, texts=texts))
+    return tuple(_alarms(tested, false_alarms, windows.audience))
+
+
 def _read(
-    windows: Windows, span: Span, place: int, sets: Sequence[tuple[str, ...]], k: int
+    windows: Windows,
+    span: Span,
+    k: int,
+    *,
+    sets: Sequence[tuple[str, ...]],
+    apis: Sequence[str],
+    place: int = 1,
 ) -> tuple[_Read, Callable[[str], Mapping[int, str | None]]]:
-    apis = sorted({api for names in sets for api in names})
     population = windows.population(span, apis).without_few(k)
     texts = functools.cache(population.value_texts)
     columns: dict[str, NDArray[np.integer[Any]]] = {}

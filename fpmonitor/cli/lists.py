@@ -13,7 +13,7 @@ from fpmonitor.cli.options import OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.decide.level_decision import LevelDecision, read_any_decision
 from fpmonitor.errors import InputError
-from fpmonitor.export import levels_js
+from fpmonitor.export import level_lists, levels_js
 from fpmonitor.export.coverage import coverage
 from fpmonitor.export.exporter import (
     ApiVerdict,
@@ -30,6 +30,12 @@ from fpmonitor.safe_files import untyped
 
 EXIT_VIOLATED = 1
 _SHOWN_NAMES = 5
+_LEVEL_LISTS = {
+    "levels-js": levels_js.write,
+    "tiers": level_lists.tiers,
+    "limits": level_lists.limits,
+    "firefox-letterboxing": level_lists.letterboxing,
+}
 DECISION = Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")]
 SITE = Annotated[
     str | None,
@@ -87,9 +93,11 @@ def export(
     """Write a decision as an allow/block list for a product."""
     decided = read_any_decision(decision)
     if isinstance(decided, LevelDecision):
-        if to != "levels-js":
-            raise InputError("export: a decision about levels is written with --to levels-js")
-        emit(levels_js.write(decided), shown.output)
+        if to not in _LEVEL_LISTS:
+            raise InputError(
+                f"export: a decision about levels is written with --to {', '.join(_LEVEL_LISTS)}"
+            )
+        emit(_LEVEL_LISTS[to](decided), shown.output)
         return 0
     if show_coverage:
         found = coverage(decided, product_exporters())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fpmonitor.answers.standing import decide_again
 from fpmonitor.answers.trend import Against
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.data import Storing
@@ -187,7 +188,7 @@ def check(
         population, policy = monitor.population_as(decided, window=window), report.decision.policy
         coverage = population.coverage(policy.candidates, policy.k)
         note_coverage(coverage, policy.k, missing=decided.missing, quiet=quiet)
-    for text in _circumstances(report):
+    for text in [*_circumstances(report), *_renewal(report)]:
         note(text, quiet=quiet)
     return emit_check(report, decision, output_format, output)
 
@@ -240,6 +241,24 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         )
     if sample == PLAIN_DRAWS and report.place is not None and report.place.horizon is None:
         yield report.guarantee
+
+
+def _renewal(report: CheckReport) -> Iterator[str]:
+    """Describe what the decision knows, what has changed since, and how to decide again."""
+    renewal = report.renewal
+    if renewal is None:
+        return
+    yield renewal.known
+    yield from renewal.reasons
+    if renewal.tested < renewal.listed:
+        yield (
+            f"of {renewal.listed:,} sets that are not allowed the {renewal.tested:,} smallest "
+            "were tested"
+        )
+    if renewal.wrong_by and renewal.moved:
+        yield renewal.wrong_by
+    if renewal.advised:
+        yield f"to decide again: {decide_again(report.decision)}"
 
 
 def watch(

@@ -23,6 +23,7 @@ from fpmonitor.cli.options import (
     QUIET,
     REGISTER,
     AskedOfSample,
+    share,
 )
 from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_line
 from fpmonitor.cli.readers import Reader
@@ -228,6 +229,16 @@ def decide(
             metavar="LEVELS.toml",
         ),
     ] = None,
+    design_share: Annotated[
+        float | None,
+        typer.Option(
+            "--design-share",
+            help="With --levels: share of the users from whom levels are designed; the others are "
+            "tested.",
+            parser=share,
+            metavar="SHARE",
+        ),
+    ] = None,
     users: CountedUsers,
     shown: Shown,
     quiet: QUIET = False,
@@ -253,12 +264,15 @@ def decide(
             budget=budget,
             setting=setting,
             time_limit=time_limit,
+            design_share=design_share,
             known=None if resume is None else read_level_decision(resume),
             users=users,
             shown=shown,
             quiet=quiet,
         )
         return 0
+    if design_share is not None:
+        raise InputError("--design-share: is of levels", hint="name them by --levels")
     known = None if resume is None else read_decision(resume)
     if register:
         _register(users, register)
@@ -327,6 +341,7 @@ def _decide_by_levels(
     budget: float | None,
     setting: Setting,
     time_limit: float | None,
+    design_share: float | None,
     known: LevelDecision | None,
     users: CountedUsers,
     shown: Shown,
@@ -346,6 +361,7 @@ def _decide_by_levels(
             budget=budget,
             setting=setting,
             time_limit=time_limit,
+            design_share=design_share,
             known=known,
             progress=progress,
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,20 +14,24 @@ from fpmonitor.answers.curve import report_curve
 from fpmonitor.answers.decide import called_as
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
+from fpmonitor.answers.trade_off import trade_offs
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.lists import product_exporters
 from fpmonitor.cli.options import BUDGET, QUIET, SETS, ExposureOfSample, share
 from fpmonitor.cli.output import Shown, emit, note, progress_line
 from fpmonitor.cli.users import UsersOfSource
 from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.level_decision import LevelDecision, read_any_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.coverage import coverage
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import PLAIN_DRAWS, check_share
 from fpmonitor.render import answers
+from fpmonitor.render.decisions import data_of
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.html import write_html
+from fpmonitor.render.levels import level_page
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.store.snapshot import Window
 from fpmonitor.vocabulary import split_names
@@ -69,9 +74,15 @@ def report(
     quiet: QUIET = False,
 ) -> None:
     """Write an HTML report on a decision, with figures and their data."""
+    read = None if decision is None else read_any_decision(decision)
     with users.open(audience=Audience.OTHERS) as monitor, progress_line(quiet) as progress:
         progress("deciding" if decision is None else "reading")
         question = asked.question
+        if read is not None and question.sample != PLAIN_DRAWS:
+            raise InputError(
+                "report: a decision says itself of what sample it was made",
+                hint="leave --strata, --bias and --fake-share away, or decide anew",
+            )
         decided = (
             monitor.decide(
                 k=asked.k,
@@ -80,15 +91,13 @@ def report(
                 delta=asked.delta,
                 sample=question.sample,
             )
-            if decision is None
-            else read_decision(decision)
+            if read is None
+            else read
         )
-        if decision is not None and question.sample != PLAIN_DRAWS:
-            raise InputError(
-                "report: a decision says itself of what sample it was made",
-                hint="leave --strata, --bias and --fake-share away, or decide anew",
-            )
-        page = page_of(monitor, decided, progress=progress)
+        if isinstance(decided, LevelDecision):
+            page = page_of_levels(monitor, decided)
+        else:
+            page = page_of(monitor, decided, progress=progress)
     emit(page, output)
     note(f"written to {output}", quiet=quiet)
 
@@ -107,6 +116,14 @@ def page_of(
         progress=progress,
     )
     return write_html(findings)
+
+
+def page_of_levels(monitor: Monitor, decision: LevelDecision) -> str:
+    """Write the report on a decision about levels, from the current users of a database."""
+    window = replace(monitor.window, source=decision.source)
+    users = monitor.population(window=window, view=decision.view, audience=Audience.OTHERS)
+    data = data_of(monitor.name, users, users=users.users, k=decision.policy.k)
+    return level_page(decision, trade_offs(users, decision), data, made=datetime.now(UTC))
 
 
 def plot(

@@ -514,10 +514,12 @@ def _tests(
     level: float | None,
     *,
     chains: Sequence[int] | None = None,
+    once: bool = False,
 ) -> Tests:
     """Make the tests of a question for a number of users; `level` is what they share of delta.
 
-    Of sets of candidates, or of level vectors by rank where there are `chains`.
+    Of sets of candidates, or of level vectors by rank where there are `chains`; for one look where
+    they are asked `once`.
     """
     largest = len(policy.candidates) if chains is None else sum(chains)
     if setting == "sample" or level is None:
@@ -542,6 +544,7 @@ def _tests(
         chains=chains,
         allowing=None if average is None else (average.exposure, level / 2),
         departure=policy.sample.departure,
+        expected=users if once else policy.sample.expected(users),
     )
     proof = criteria.proofs(largest)
     if average is not None and proof:
@@ -549,7 +552,9 @@ def _tests(
     return Tests(criteria.allow, criteria.block, criteria.refute, proof)
 
 
-def tests_of_vectors(policy: Policy, setting: Setting, users: int, chains: Sequence[int]) -> Tests:
+def tests_of_vectors(
+    policy: Policy, setting: Setting, users: int, chains: Sequence[int], *, once: bool
+) -> Tests:
     """Make the tests of level vectors, by rank, that were fixed before the users were seen.
 
     Parameters
@@ -560,13 +565,15 @@ def tests_of_vectors(policy: Policy, setting: Setting, users: int, chains: Seque
         Number of observed users.
     chains
         As of `decision_criteria`.
+    once
+        Whether they are asked once, and not while users are added.
 
     Raises
     ------
     PolicyError, UndecidableError
         As of `decide`.
     """
-    tests = _tests(policy, setting, users, None, policy.delta, chains=chains)
+    tests = _tests(policy, setting, users, None, policy.delta, chains=chains, once=once)
     if tests.proof is not None and not tests.proof:
         raise _nothing_certified(policy, users)
     return tests
@@ -574,7 +581,8 @@ def tests_of_vectors(policy: Policy, setting: Setting, users: int, chains: Seque
 
 def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
     """Say why no set of any kind can be certified."""
-    if serving_of(users, policy.sample.fake_share)[0] is None:
+    sample = policy.sample
+    if serving_of(users, sample.fake_share, sample.expected(users))[0] is None:
         return UndecidableError(
             f"{users} users are too few to decide anything",
             hint="23 are the fewest, and even if all are alike, they meet large budgets only",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -98,6 +99,11 @@ class Decision(Result):
         Observed users.
     digest
         Digest of the data that was decided on, keyed by whoever keeps them.
+    days
+        First and last day (UTC) of these data with visits of at least k users; null where no visit
+        has a time, and in files of before.
+    made
+        Day (UTC) of the decision; null in files of before.
     guarantee
         What holds, in one sentence.
     allow, block, undecided
@@ -166,6 +172,8 @@ class Decision(Result):
     masked: tuple[str, ...] | None = None
     users: _Count
     digest: str
+    days: tuple[date, date] | None = None
+    made: date | None = None
     coverage: Mapping[str, _Share | None] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     guarantee: str
@@ -196,6 +204,7 @@ class Decision(Result):
     # What the words of a guarantee ask of a decision.
     promised: ClassVar = "every set on the allow list"
     fixed: ClassVar = "this question and its view of the users"
+    design: ClassVar = None
 
     def means(self, candidate: str) -> str:
         """Return the API of the vocabulary that a candidate is, or its own name for none."""
@@ -263,10 +272,52 @@ class Decision(Result):
         if verdict == "unknown" and judge is not None:
             because = tuple(sorted(self.named(apis)))
             verdict = judge(because)
-        reason = self._reason(verdict, because)
+        return self._told(verdict, because, self.users)
+
+    def answer_of_now(
+        self,
+        apis: Iterable[str],
+        judge: Callable[[ApiSet], Verdict],
+        *,
+        users: int,
+        only_listed: bool = False,
+    ) -> dict[str, Any]:
+        """Return what a gate answers on users of now, who are not those that were decided on.
+
+        Nothing is allowed by the list: `judge` judges it anew. What is blocked for a population
+        stays blocked, as that holds at every look.
+
+        Parameters
+        ----------
+        apis, judge
+            As of `answer`.
+        users
+            How many there are now.
+        only_listed
+            Judge allowed sets of the list that hold `apis`, and no others: what they do not settle
+            is unknown.
+
+        Raises
+        ------
+        UnknownNameError
+            One of them is not a candidate of the policy.
+        """
+        verdict, because = self.verdict(apis)
+        if (verdict == "block" and self.setting == "population") or not self.named(apis):
+            return self._told(verdict, because, self.users)
+        asked = tuple(sorted(self.named(apis)))
+        if not only_listed:
+            return self._told(judge(asked), asked, users)
+        for allowed in self.allow:
+            if {*asked} <= {*allowed} and judge(allowed) == "allow":
+                return self._told("allow", allowed, users)
+        return self._told("unknown", (), users)
+
+    def _told(self, verdict: Verdict, because: ApiSet, users: int) -> dict[str, Any]:
+        reason = self._reason(verdict, because, users)
         return {"verdict": verdict, "because": list(because), "reason": reason}
 
-    def _reason(self, verdict: Verdict, because: ApiSet) -> str:
+    def _reason(self, verdict: Verdict, because: ApiSet, users: int) -> str:
         names, budget = ", ".join(because), f"{100 * self.policy.budget:.6g} %"
         if verdict == "allow":
             return f"within the allowed set {names}" if because else "nothing is read"
@@ -276,8 +327,8 @@ class Decision(Result):
             stopped = "the search was stopped before it came to this set; gate --db asks the users"
             return "no listed set settles it" if self.complete else stopped
         needed = dict(zip(self.undecided, self.users_needed or (), strict=False)).get(because)
-        more = "more would" if needed is None else f"about {needed:,} would"
-        return f"{names}: {self.users:,} users do not tell whether it exposes over {budget}; {more}"
+        more = "more would" if needed is None or needed <= users else f"about {needed:,} would"
+        return f"{names}: {users:,} users do not tell whether it exposes over {budget}; {more}"
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each listed set with its verdict, the recommended one first."""
@@ -315,6 +366,8 @@ class Decision(Result):
             "coverage",
             "utility_possible",
             "search",
+            "days",
+            "made",
         ):
             if content[name] is None:
                 del content[name]
@@ -327,7 +380,7 @@ class Decision(Result):
         view = {"source": content.pop("source"), **content.pop("view")}
         masked = content.pop("masked")
         view |= {} if masked is None else {"masked": masked}
-        data = {name: content.pop(name) for name in ("users", "digest")}
+        data = {name: content.pop(name) for name in _OF_DATA if name in content}
         return {**question, "view": view, "data": data, **content}
 
     @classmethod
@@ -345,6 +398,8 @@ class Decision(Result):
         view = parts.view or {}
         seen = {"view": view, **{name: view.get(name) for name in _OF_VIEW}}
         decision = typed(content | seen | msgspec.structs.asdict(parts.data), cls, _NAME)
+        if decision.days is not None and decision.days[0] > decision.days[1]:
+            raise InputError(f"not {_NAME}: `days` end before they begin")
         lists = (decision.allow, decision.block, decision.undecided)
         sets = [*chain(*lists), decision.recommended, decision.masked or ()]
         if decision.search is not None:
@@ -367,11 +422,13 @@ class Decision(Result):
 
 
 _NAME, _OF_VIEW = "a decision", ("source", "masked")
+_OF_DATA = ("users", "digest", "days")
 
 
 class _Data(msgspec.Struct):
     users: _Count
     digest: str
+    days: tuple[date, date] | None = None
 
 
 class ProofSide(msgspec.Struct):

@@ -117,10 +117,11 @@ def _promise(decision: Decision | LevelDecision) -> str:
         return f"Among the {decision.users:,} observed users, {decision.promised} {exposed}: exact."
     whom = "in a population" if policy.realised else "on average over populations"
     theirs = "those of the population" if policy.realised else "theirs"
+    others = " from whom no level was designed" if decision.design else ""
     return (
         f"With probability at least {1 - policy.delta:.6g}, {decision.promised} {exposed}, "
         f"{whom} of {policy.population:,}, {_choice(decision)} the {decision.users:,} observed "
-        f"users and {theirs} are {draws(policy.sample)}."
+        f"users{others} and {theirs} are {draws(policy.sample)}."
     )
 
 
@@ -128,7 +129,7 @@ def _choice(decision: Decision | LevelDecision) -> str:
     """Say what may be chosen after looking, up to the assumption."""
     looks = "however often this question is decided anew while users are added, provided that"
     sample = decision.policy.sample
-    if sample.looked_at_once:
+    if sample.looked_at_once or decision.design:
         drawn = ", of users drawn by the shares of strata" * bool(sample.strata)
         looks = f"decided once{drawn}, provided that"
     if decision.registered:

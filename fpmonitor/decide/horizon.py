@@ -79,10 +79,10 @@ def slot_of(number: int, shared: Decision, horizon: int) -> CheckSlot:
 
 
 def identity_of(decision: Decision) -> str:
-    """Digest of what a decision says: its policy and its lists."""
+    """Digest of what a decision says: its policy and its lists, whenever it was made."""
     content = decision.to_json()
-    for name in ("seconds", "evaluated"):
-        content.pop(name)
+    for name in ("seconds", "evaluated", "made"):
+        content.pop(name, None)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -106,6 +106,20 @@ class Evidence:
         return Evidence(
             within=tuple(map(min, self.within, other.within)),
             above=tuple(map(min, self.above, other.above)),
+        )
+
+    def joined(self, other: Evidence, price: float) -> Evidence:
+        """Return this evidence, and after it that about other sets at a price, nats."""
+        return Evidence(
+            within=(*self.within, *(found - price for found in other.within)),
+            above=(*self.above, *other.above),
+        )
+
+    def split(self, number: int) -> tuple[Evidence, Evidence]:
+        """Return the evidence about the first sets, and about the others."""
+        return (
+            Evidence(within=self.within[:number], above=self.above[:number]),
+            Evidence(within=self.within[number:], above=self.above[number:]),
         )
 
     def verdicts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotations
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -20,6 +20,23 @@ from fpmonitor.safe_files import read_json, typed, untyped
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class DesignPart:
+    """From whom levels were designed: the guarantee is of the other users' decision.
+
+    Attributes
+    ----------
+    share, users
+        Share of the users who were observed, and how many these are.
+    tried
+        Designs that were tested, from coarse to fine, until one failed.
+    """
+
+    share: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    users: int
+    tried: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +60,8 @@ class LevelDecision(Result):
         Whether both borders are known.
     evaluated
         Number of vectors whose exposure was computed.
+    design
+        From whom levels were designed; null where none were.
     drawn
         How many users count where not all that were observed do; null where all do.
     policy, setting, missing, users, digest, guarantee, seconds, view, source, masked, coverage
@@ -72,14 +91,20 @@ class LevelDecision(Result):
     masked: tuple[str, ...] = ()
     coverage: Mapping[str, float | None] | None = None
     names: Mapping[str, str]
+    design: DesignPart | None = None
     drawn: Drawn | None = None
     proof: Proof | None = None
 
     # What the words of a guarantee ask of a decision: the question was fixed with the levels.
     promised = "every level vector on the allow list, like every coarser one,"
-    fixed = "this question, its levels and its view of the users"
     registered = False
     universe = None
+
+    @property
+    def fixed(self) -> str:
+        """What must have been fixed before the users were seen."""
+        designed = ", how others are designed" if self.design else ""
+        return f"this question, its levels{designed} and its view of the users"
 
     def shown(self, vector: Vector) -> dict[str, int]:
         """Level of each component that is not withheld."""
@@ -174,7 +199,7 @@ class LevelDecision(Result):
         for name in ("allow", "block", "undecided"):
             content[name] = [self.shown(vector) for vector in getattr(self, name)]
         content["recommended"] = None if self.recommended is None else self.shown(self.recommended)
-        for name in ("drawn", "coverage", "masked"):
+        for name in ("design", "drawn", "coverage", "masked"):
             if not content[name]:
                 del content[name]
         content["policy"]["sample"] = self.policy.sample.to_json()
@@ -200,6 +225,8 @@ class LevelDecision(Result):
             _NAME,
         )
         check_components(bare.components)
+        if any(component.designed for component in bare.components):
+            raise InputError(f"not {_NAME}: a level is still to be designed")
         if named.proof is not None and len(named.proof) != 2:
             raise InputError(f"not {_NAME}: `proof` lacks a side")
         recommended = named.recommended

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.deciding import Tests
     from fpmonitor.decide.decision import Proof, Setting, Verdict
+    from fpmonitor.decide.level_decision import DesignPart
     from fpmonitor.policy import Policy
     from fpmonitor.population.level_source import LevelSource
     from fpmonitor.population.levels import Component, Vector
@@ -40,6 +41,7 @@ def decide_levels(
     progress: Callable[[str], None] | None = None,
     known: LevelDecision | None = None,
     missing: Missing = "value",
+    design: DesignPart | None = None,
     **told: Any,
 ) -> LevelDecision:
     """Decide all level vectors of some components, fixed before the users were seen.
@@ -65,6 +67,8 @@ def decide_levels(
         again.
     missing
         See `Decision`; noted only.
+    design
+        From whom levels were designed; such a question is asked once.
     told
         Further members of the decision, noted only.
 
@@ -85,11 +89,12 @@ def decide_levels(
             setting=setting,
             missing=missing,
             digest=seal,
+            design=design,
         )
         if known.complete:
             return known
     proof = None if known is None else known.proof
-    judge = _Judge.of(components, policy, setting, users, proof=proof)
+    judge = _Judge.of(components, policy, setting, users, proof=proof, once=design is not None)
     utilities = [
         component.utility[component.least : component.most + 1] for component in components
     ]
@@ -124,6 +129,7 @@ def decide_levels(
         policy=policy,
         setting=setting,
         missing=missing,
+        design=design,
         users=users.users,
         digest=seal,
         guarantee="",
@@ -151,7 +157,12 @@ def judge_levels(decision: LevelDecision, users: LevelSource, vector: Vector) ->
     for those that are asked for one after another.
     """
     judge = _Judge.of(
-        decision.components, decision.policy, decision.setting, users, proof=decision.proof
+        decision.components,
+        decision.policy,
+        decision.setting,
+        users,
+        proof=decision.proof,
+        once=decision.design is not None,
     )
     above = judge.above(vector)
     if not is_below(above, judge.chains):
@@ -179,13 +190,14 @@ class _Judge:
         users: LevelSource,
         *,
         proof: Proof | None,
+        once: bool,
     ) -> Self:
         """Take the tests that a decision file holds, if they reach so far, or make them."""
         chains = tuple(component.most - component.least for component in components)
         if proof and all(len(side["limits"]) > sum(chains) for side in proof.values()):
             tests = tests_of(proof)
         else:
-            tests = tests_of_vectors(policy, setting, users.users, chains)
+            tests = tests_of_vectors(policy, setting, users.users, chains, once=once)
         return cls(
             users=users,
             tests=tests,

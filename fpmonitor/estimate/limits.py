@@ -65,7 +65,7 @@ class Limits:
     users: int
     delta: float
     universe: int | None
-    parts: int
+    parts: float
     weights: NDArray[np.float64]
     curves: tuple[Curve, ...]
     margins: tuple[float, float] = (0.0, 0.0)
@@ -216,6 +216,7 @@ def exposure_limits(
     universe: int | None = None,
     growing: bool = False,
     departure: Departure = NO_DEPARTURE,
+    expected: int | None = None,
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
@@ -230,7 +231,7 @@ def exposure_limits(
     growing
         Whether upper limits must not fall where groups are split; they are less sharp then for
         values that about k of the population's users share.
-    departure
+    departure, expected
         As of `decision_criteria`.
 
     Raises
@@ -246,7 +247,7 @@ def exposure_limits(
     check_sample(users)
     check_threshold(k, population)
     check_share("delta", delta)
-    serving, size, fakes = serving_of(users, departure.fakes)
+    serving, size, fakes = serving_of(users, departure.fakes, expected)
     function = ExposureFunction(k, population, departure.factors)
     bases = () if serving is None else _bases(serving, function, delta, universe, growing=growing)
     scores = [averaged(base, users=size, fakes=fakes) for base in bases]
@@ -288,7 +289,7 @@ def _bases(
     )
 
 
-def _parts(serving: Serving | None) -> int:
+def _parts(serving: Serving | None) -> float:
     return (BASES if serving is None else serving.bases) * len(DESIGNS)
 
 

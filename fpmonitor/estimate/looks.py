@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from fpmonitor.policy import Departure
 
 DESIGN_SIZES = 2  # that those who add rows can choose from, see `design_size`
+EXPECTED, OTHERWISE = (
+    17 / 16,
+    17,
+)  # of one look: delta by the share of the number expected, and else
 BASES = 42  # equal shares of delta, of which each of the first bases has one
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
 LARGEST_BLOCKED = 3  # APIs of the sets that are found above the budget by themselves
@@ -47,6 +51,8 @@ _FIRST_MEAN, _RATIO, _COARSE = 20.0, 1.5, 20
 _FINE_RATIO, _FINE = 1.2, 48  # from there to half a billion users; the last one serves all others
 _FINE_BASES = math.ceil(BASES * _FINE / (BASES - _COARSE))  # they share what is left
 _LARGEST_SHARE = 0.9  # of the users, that a base keeps when its turn begins
+_LARGEST_OF_ONE_LOOK = 0.95
+_KEPT_BESIDE_FAKES = 0.75  # fewer would add a little for a share above 0.02, more below
 _FEWEST_BESIDE_FAKES = 20
 _DESIGN_SIZE = 3  # APIs of the sets that are decided sharpest
 _FREE_FROM = 2.0  # times the mean of a base: free weights block larger populations far better
@@ -86,7 +92,7 @@ class Criteria:
     refute: Refutation
     allowing: AveragedScore | None
     blocking: AveragedScore | None
-    bases: int
+    bases: float
     deltas: tuple[float, float]
     universe: int
 
@@ -129,6 +135,7 @@ def decision_criteria(
     chains: Sequence[int] | None = None,
     allowing: tuple[float, float] | None = None,
     departure: Departure = NO_DEPARTURE,
+    expected: int | None = None,
 ) -> Criteria:
     """Criteria for all sets of the APIs that may ever be asked for, at every look.
 
@@ -157,6 +164,8 @@ def decision_criteria(
         nothing is allowed.
     departure
         How the population may differ from the law of the observed users.
+    expected
+        As of `serving_of`.
 
     Raises
     ------
@@ -185,7 +194,7 @@ def decision_criteria(
     if universe < 1:
         raise PolicyError("universe", f"must be at least one API, got {universe}")
     deltas = allow_delta, delta
-    serving, size, fakes = serving_of(users, departure.fakes)
+    serving, size, fakes = serving_of(users, departure.fakes, expected)
     if serving is None:
         never = np.full(universe + 1, float(users))
         block, refute = blocking_tests(np.ones(2), never, monotone=True)
@@ -336,11 +345,13 @@ class Serving(NamedTuple):
 
     mean: float
     ratio: float
-    bases: int
+    bases: float
     fakes: float = 0.0
 
 
-def serving_of(users: int, share: float) -> tuple[Serving | None, int, Fakes | None]:
+def serving_of(
+    users: int, share: float, expected: int | None = None
+) -> tuple[Serving | None, int, Fakes | None]:
     """Return what serves observed users: base, number that it is designed for, and the fakes.
 
     Parameters
@@ -349,12 +360,28 @@ def serving_of(users: int, share: float) -> tuple[Serving | None, int, Fakes | N
         All that are observed.
     share
         Of them that are no users, at most.
+    expected
+        Where they are looked at once, the number that is served best: nothing that it follows from
+        tells values. None: every look.
     """
     if not share:
-        return base_of(users), users, None
+        return base_of(users) if expected is None else _of_one_look(users, expected), users, None
     fakes, size = Fakes.of(users, share), design_size(users, share)
     few = users - fakes.most < _FEWEST_BESIDE_FAKES
-    return None if few else Serving(_LARGEST_SHARE * size, 1.0, DESIGN_SIZES, share), size, fakes
+    return (
+        None if few else Serving(_KEPT_BESIDE_FAKES * size, 1.0, DESIGN_SIZES, share),
+        size,
+        fakes,
+    )
+
+
+def _of_one_look(users: int, expected: int) -> Serving | None:
+    """Return the base of the number that was expected; with fewer, one of those of every look."""
+    mean = _LARGEST_SHARE * expected
+    if mean >= _FIRST_MEAN and mean <= _LARGEST_OF_ONE_LOOK * users:
+        return Serving(mean, 1.0, EXPECTED)
+    base = base_of(users)
+    return None if base is None else base._replace(bases=OTHERWISE * base.bases)
 
 
 def base_of(users: int) -> Serving | None:
@@ -376,7 +403,8 @@ def base_cells(serving: Serving, function: ExposureFunction, budget: float) -> t
     The share is that in the middle of its use. Both follow from the question alone.
     """
     cells = design_cells(serving.mean, function, budget)
-    middle = _LARGEST_SHARE / math.sqrt(serving.ratio)
+    most = _KEPT_BESIDE_FAKES if serving.fakes else _LARGEST_SHARE
+    middle = most / math.sqrt(serving.ratio)
     return cells, middle * cells.laws.mean / serving.mean
 
 

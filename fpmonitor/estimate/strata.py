@@ -8,12 +8,36 @@ population. What holds at every number of users holds where it ends: docs/certif
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_SPREAD = 1.5  # standard deviations of the number of users until a stratum has none left
+_ROUGHLY = 1.005
+
+
+def expected_users(sizes: NDArray[np.intp], shares: NDArray[np.float64]) -> int:
+    """Return a number of users that can nearly surely be drawn from strata of these sizes.
+
+    It follows from the sizes only roughly, so that it tells next to nothing of them; and from no
+    values.
+
+    Parameters
+    ----------
+    sizes
+        Shape (S,), users.
+    shares
+        Shape (S,), with sum 1: share of each stratum of the population.
+    """
+    drawn = shares > 0
+    spread = _SPREAD * np.sqrt(sizes[drawn] * (1 - shares[drawn]))
+    likely = (sizes[drawn] - spread) / shares[drawn]
+    least = max(float(likely.min()), 1.0)
+    return math.floor(_ROUGHLY ** math.floor(math.log(least) / math.log(_ROUGHLY)))
 
 
 def draw_by_shares(

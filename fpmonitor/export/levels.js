@@ -50,10 +50,9 @@ function coarser(map, text, place) {
 }
 
 function fitting(sizes, texts) {
-  const [wide, high] = texts.map(read);
-  const size = wide === null || high === null ? undefined
-    : sizes.find(([width, height]) => read(width) <= wide && read(height) <= high);
-  return size ?? [OTHER, OTHER];
+  const numbers = texts.map(read);
+  const fits = (size) => size.every((side, place) => numbers[place] !== null && read(side) <= numbers[place]);
+  return sizes.find(fits) ?? texts.map(() => OTHER);
 }
 
 // What is no value (undefined, null, a symbol) stays what it is.

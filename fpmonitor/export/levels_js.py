@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
 from fpmonitor.export.gate_js import script_safe
-from fpmonitor.population.levels import exactly, number_text
+from fpmonitor.population.levels import by_area, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,9 +70,6 @@ def _map(component: Component, level: LevelMap) -> dict[str, Any]:
             hint="docs/levels.md lists what both do alike",
         )
     steps = level.step if isinstance(level.step, tuple) else (level.step,) * len(component.apis)
-    areas = sorted(
-        level.sizes, key=lambda size: (exactly(size[0]) * exactly(size[1]), size), reverse=True
-    )
     told = {
         "constant": level.constant,
         "major": level.major or None,
@@ -81,7 +78,7 @@ def _map(component: Component, level: LevelMap) -> dict[str, Any]:
         "edges": [*map(number_text, level.edges)] or None,
         "regex": level.regex,
         "top": list(level.top) or None,
-        "sizes": [[number_text(side) for side in size] for size in areas] or None,
+        "sizes": [[number_text(side) for side in size] for size in by_area(level.sizes)] or None,
     }
     return {word: value for word, value in told.items() if value is not None}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fpmonitor.errors import InputError, UnknownNameError
@@ -103,13 +103,7 @@ class ExposureIndex:
         UnknownNameError
             An API that is not held.
         """
-        found: set[str] = set()
-        for api in apis:
-            columns = {api} if api in self.apis else {*columns_of(api, self.means)}
-            if not columns or not columns <= set(self.apis):
-                raise UnknownNameError("API", api, self.apis)
-            found |= columns
-        wanted = tuple(sorted(found))
+        wanted = self.named(apis)
         if not wanted:
             raise InputError("apis: name at least one")
         told = self.sample.told(wanted)
@@ -123,3 +117,13 @@ class ExposureIndex:
             suppressed=told.suppressed,
             masked=tuple(api for api in wanted if api in self.sample.masked),
         )
+
+    def named(self, apis: Iterable[str]) -> tuple[str, ...]:
+        """Return what the log calls some APIs, sorted; errors as of `explore`."""
+        found: set[str] = set()
+        for api in apis:
+            columns = {api} if api in self.apis else {*columns_of(api, self.means)}
+            if not columns or not columns <= set(self.apis):
+                raise UnknownNameError("API", api, self.apis)
+            found |= columns
+        return tuple(sorted(found))

@@ -81,6 +81,22 @@ class LevelSource:
         return [end - level for end, level in zip(ends, vector, strict=True) if level != WITHHELD]
 
 
+def kinds_of(
+    users: Population, component: Component
+) -> tuple[NDArray[np.intp], list[tuple[Value, ...]]]:
+    """Position of the values of each user of a component among all there are, and these."""
+    kinds = np.zeros(users.users, dtype=np.intp)
+    values: list[tuple[Value, ...]] = [()]
+    for api in component.apis:
+        texts = users.values(api)
+        found, position = np.unique(users.column(api), return_inverse=True)
+        pairs, kinds = np.unique(kinds * len(found) + position, return_inverse=True)
+        told = [texts.get(code, code) for code in found.tolist()]
+        places = zip(*np.divmod(pairs, len(found)), strict=True)
+        values = [(*values[before], told[at]) for before, at in places]
+    return kinds, values
+
+
 class _Shown(NamedTuple):
     """What a component shows.
 
@@ -93,15 +109,7 @@ class _Shown(NamedTuple):
 
     @classmethod
     def of(cls, users: Population, component: Component) -> Self:
-        kinds = np.zeros(users.users, dtype=np.intp)
-        values: list[tuple[Value, ...]] = [()]
-        for api in component.apis:
-            texts = users.values(api)
-            found, position = np.unique(users.column(api), return_inverse=True)
-            pairs, kinds = np.unique(kinds * len(found) + position, return_inverse=True)
-            told = [texts.get(code, code) for code in found.tolist()]
-            places = zip(*np.divmod(pairs, len(found)), strict=True)
-            values = [(*values[before], told[at]) for before, at in places]
+        kinds, values = kinds_of(users, component)
         codes, coarser = [], np.arange(len(values))
         for level in component.levels:
             shown = [level.shown(each) for each in values]

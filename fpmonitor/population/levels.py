@@ -6,10 +6,12 @@ can never tell more, whatever the values are.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from operator import le
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,8 +37,43 @@ _DIGITS = 100
 _MOST_LEVELS = 64
 REGEX_FLAGS = re.ASCII | re.DOTALL  # what JavaScript can do alike
 Value = str | int  # a value, or the code of what is none: absent, undefined, an error, a token
+_Number = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 _Step = Annotated[float, msgspec.Meta(ge=1e-9, lt=1e15)]
 _Edge = Annotated[float, msgspec.Meta(gt=-1e15, lt=1e15)]
+
+
+class Design(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A map that is made from some of the users: one of the first three.
+
+    Attributes
+    ----------
+    buckets
+        Edges of at most so many buckets of a number.
+    sizes
+        At most so many sizes of a group of numbers.
+    frequent
+        At most so many values, the most frequent ones.
+    exposed
+        Share of the users from whom it is made that it may expose by itself, as expected: by
+        default half of the budget.
+    """
+
+    buckets: _Number | None = None
+    sizes: _Number | None = None
+    frequent: _Number | None = None
+    exposed: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None = None
+
+    def __post_init__(self) -> None:
+        if sum(each is not None for each in (self.buckets, self.sizes, self.frequent)) != 1:
+            raise ValueError("a design is one of buckets, sizes and frequent")
+
+    @property
+    def words(self) -> str:
+        """What is designed, in few words."""
+        if self.frequent is not None:
+            return f"the {self.frequent:,} most frequent values"
+        most, what = (self.buckets, "buckets") if self.sizes is None else (self.sizes, "sizes")
+        return f"at most {most:,} {what}"
 
 
 class LevelMap(
@@ -63,7 +100,9 @@ class LevelMap(
         Shows what this finds first in a value. Classes such as digits are those of ASCII, and a dot
         is any character.
     sizes
-        Of two numbers: shows the largest of these pairs, by product, that fits into both.
+        Of several numbers: shows the largest of these, by product, that fits into all.
+    design
+        To be made from users; alone.
     """
 
     name: str | None = None
@@ -72,13 +111,14 @@ class LevelMap(
     edges: tuple[_Edge, ...] = ()
     top: tuple[str, ...] = ()
     regex: str | None = None
-    sizes: tuple[tuple[_Step, _Step], ...] = ()
+    sizes: tuple[tuple[_Step, ...], ...] = ()
+    design: Design | None = None
 
     def __post_init__(self) -> None:
         steps = self._steps()
-        if not steps or (self.raw and len(steps) > 1):
-            raise ValueError("a level is `raw = true`, or steps without it")
-        if any(_number(repr(edge)) is None for edge in self.edges):
+        if not steps or ((self.raw or self.design) and len(steps) > 1):
+            raise ValueError("a level is `raw = true`, a design, or steps without them")
+        if any(number_of(repr(edge)) is None for edge in self.edges):
             raise ValueError("an edge has too many digits")
         if any(high <= low for low, high in pairwise(self.edges)):
             raise ValueError("edges must increase")
@@ -92,8 +132,13 @@ class LevelMap(
         """Refuse a map that does not fit a group of so many APIs, with a ValueError."""
         if isinstance(self.step, tuple) and len(self.step) != apis:
             raise ValueError(f"step has {len(self.step)} numbers for {apis} APIs")
-        if self.sizes and apis != 2:
-            raise ValueError(f"sizes are of two APIs, not of {apis}")
+        sizes = {len(size) for size in self.sizes} or {apis}
+        if self.design is not None:
+            if self.design.sizes is None and apis != 1:
+                raise ValueError("buckets and frequent values are of one API")
+            sizes = {apis, 2} if self.design.sizes is not None and apis == 1 else sizes
+        if sizes != {apis} or (self.sizes and apis == 1):
+            raise ValueError(f"sizes are of two APIs or more, with a number each, not of {apis}")
 
     def _steps(self) -> dict[str, Any]:
         given = msgspec.structs.asdict(self).items()
@@ -106,6 +151,8 @@ class LevelMap(
     @property
     def words(self) -> str:
         """The map in few words."""
+        if self.design is not None:
+            return self.name or self.design.words
         return self.name or ", ".join(
             word if value is True else f"{word} {_listed(value)}"
             for word, value in self._steps().items()
@@ -138,17 +185,13 @@ class LevelMap(
     def _fitting(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         if any(isinstance(value, int) for value in values):
             return values
-        wide, high = (_number(str(value)) for value in values)
-        if wide is None or high is None:
-            return OTHER, OTHER
-        fits = [
-            size for size in self.sizes if exactly(size[0]) <= wide and exactly(size[1]) <= high
-        ]
-        if not fits:
-            return OTHER, OTHER
-        # Of equal areas the wider one.
-        largest = max(fits, key=lambda size: (exactly(size[0]) * exactly(size[1]), size))
-        return number_text(largest[0]), number_text(largest[1])
+        numbers = [number_of(str(value)) for value in values]
+        told = [_scaled(number) for number in numbers if number is not None]
+        if len(told) == len(values):
+            for size, sides in _by_area(self.sizes):
+                if all(map(le, sides, told)):
+                    return tuple(map(number_text, size))
+        return (OTHER,) * len(values)
 
 
 def _listed(value: Any) -> str:
@@ -171,7 +214,25 @@ def number_text(number: float) -> str:
     return f"{Decimal(repr(number)).normalize() + 0:f}"
 
 
-def _number(text: str) -> Fraction | None:
+def by_area(sizes: tuple[tuple[float, ...], ...]) -> list[tuple[float, ...]]:
+    """Sizes by the product of their numbers, the largest first; of equal ones the wider one."""
+    return [size for size, _ in _by_area(sizes)]
+
+
+@lru_cache(maxsize=64)
+def _by_area(
+    sizes: tuple[tuple[float, ...], ...],
+) -> tuple[tuple[tuple[float, ...], tuple[int, ...]], ...]:
+    exact = [(size, tuple(_scaled(exactly(side)) for side in size)) for size in sizes]
+    return tuple(sorted(exact, key=lambda each: (math.prod(each[1]), each[0]), reverse=True))
+
+
+def _scaled(number: Fraction) -> int:
+    """Return a number that is read as a whole one, which is compared faster."""
+    return int(number / _BEFORE)
+
+
+def number_of(text: str) -> Fraction | None:
     """Read a number; what is `below` one is just below it; null for what is none."""
     below = text.startswith(_BELOW)
     digits = text.removeprefix(_BELOW)
@@ -185,7 +246,7 @@ def _number(text: str) -> Fraction | None:
 
 
 def _rounded_down(text: str, step: float) -> str:
-    number = _number(text)
+    number = number_of(text)
     if number is None:
         return OTHER
     with localcontext(prec=_DIGITS):
@@ -193,7 +254,7 @@ def _rounded_down(text: str, step: float) -> str:
 
 
 def _edge_of(text: str, edges: Sequence[float]) -> str:
-    number = _number(text)
+    number = number_of(text)
     if number is None:
         return OTHER
     reached = [edge for edge in edges if exactly(edge) <= number]
@@ -247,6 +308,11 @@ class Component:
         falls = any(not low <= high < 1e15 for low, high in pairwise(self.utility))
         if self.utility[0] < 0 or falls:
             raise ValueError("utilities must not be negative, nor fall from coarse to fine")
+
+    @property
+    def designed(self) -> bool:
+        """Whether a level is still to be made from users."""
+        return any(level.design is not None for level in self.levels)
 
     def maps(self, level: int) -> tuple[LevelMap, ...]:
         """Return the maps of a level above withheld, in the order in which they are taken."""

@@ -27,7 +27,7 @@ from fpmonitor.disclosure import (
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.estimate.strata import draw_by_shares
+from fpmonitor.estimate.strata import draw_by_shares, expected_users
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel, Strata
 from fpmonitor.population.browsers import (
     BROWSER_FAMILY,
@@ -41,6 +41,7 @@ from fpmonitor.population.browsers import (
 )
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.exposure_index import ExposureIndex
+from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
 from fpmonitor.population.sample import CertifiedSample, HeldUsers, UserSource
@@ -345,10 +346,25 @@ class Population:
             )
         strata = strata.without(few)
         shares = np.array(list(strata.drawn().values()))
+        strata = replace(strata, expected=expected_users(sizes, shares))
         generator = np.random.default_rng(seed_of("strata", self.digest))
         kept, binding = draw_by_shares(position, shares, generator)
         before = PLAIN_DRAWS if self.selected is None else self.selected.sample
         return self._only(kept, replace(before, strata=strata), names[binding])
+
+    def divided(self, share: float) -> tuple[Self, Self]:
+        """Divide the users, in no order, into a share of them and the rest.
+
+        What share a user is in does not follow from values, but the draw follows from the data, so
+        nobody can draw again.
+        """
+        order = np.random.default_rng(seed_of("divided", self.digest)).permutation(self.users)
+        first = int(share * self.users)
+        before = PLAIN_DRAWS if self.selected is None else self.selected.sample
+        return (
+            self._only(np.sort(order[:first]), before),
+            self._only(np.sort(order[first:]), before),
+        )
 
     def _only(
         self, kept: NDArray[np.intp], sample: SampleModel, binding: str | None = None
@@ -557,7 +573,7 @@ class Population:
     def publishable_apis(self, k: int) -> tuple[str, ...]:
         """Observed APIs whose names may be told: see `disclosure.may_name`."""
         counts = self.users_of_apis()
-        return tuple(api for api in self.apis if may_name(counts[api], k, self.audience))
+        return tuple(api for api in self.apis if may_name(counts.get(api, 0), k, self.audience))
 
     def value_texts(self, api: str) -> dict[int, str | None]:
         """Return what codes stand for; a status in brackets where it is no value."""
@@ -682,16 +698,38 @@ class Population:
             drawn=users.drawn,
         )
 
-    def index(self, question: Question, candidates: Sequence[str]) -> ExposureIndex:
+    def index(
+        self,
+        question: Question,
+        candidates: Sequence[str],
+        *,
+        kept: KeptSpectra | None = None,
+        sets: Iterable[Sequence[str]] = (),
+    ) -> ExposureIndex:
         """Hold the users in memory: exposure of any set of the candidates in milliseconds.
+
+        Parameters
+        ----------
+        question, candidates
+            What is asked, and the APIs that may be asked for.
+        kept
+            Follows these users from call to call: the spectra of `sets` are then known at once.
+        sets
+            Of the candidates.
 
         Raises
         ------
         UnknownNameError, UndecidableError, PolicyError
             An API that was never observed, fewer than k users, a number out of range.
         """
-        sample = self.sample(question, [self.named(candidates)])
+        named = self.named(candidates)
+        sample = self.sample(question, [named])
         if isinstance(sample.source, HeldUsers):
+            if kept is not None:
+                users = self.asked(question, named)
+                columns = {api: users.column(api) for api in sample.source.apis}
+                wanted = {tuple(sorted(self.named(apis))): None for apis in sets}
+                sample.know(kept.follow(columns, filter(None, wanted)))
             merged = sample.source.source.restricted(sample.source.apis)
             sample.source = HeldUsers(source=merged, codes={})
         return ExposureIndex(sample, self.means)

@@ -105,6 +105,10 @@ class CertifiedSample:
         wanted = sorted(unknown)
         self._known |= dict(zip(wanted, self.source.spectra(wanted), strict=True))
 
+    def know(self, spectra: Mapping[tuple[str, ...], CountSpectrum]) -> None:
+        """Take the spectra of some sets, sorted, that were counted elsewhere."""
+        self._known |= spectra
+
     def told(self, apis: Sequence[str]) -> ToldSpectra:
         """Return what is told of the count spectrum of a set.
 
@@ -133,6 +137,7 @@ class CertifiedSample:
             universe=self.universe,
             growing=not self.growing.isdisjoint(apis),
             departure=self.question.sample.departure,
+            expected=self.question.sample.expected(self.users),
         )
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:

@@ -259,11 +259,15 @@ def scatter_chart(
     title: str,
     x_label: str,
     y_label: str,
+    budget: float | None = None,
 ) -> str:
-    """Draw dots `(x, share, name, stands out)`, with their names to hover over."""
+    """Draw dots `(x, share, name, stands out)`, with their names to hover over.
+
+    A budget is the height of a dashed line.
+    """
     base = _TOP + _PLOT
     across = Scale(0, max(*(x for x, *_ in dots), 1e-9) * 1.05, _LEFT, WIDTH - _RIGHT)
-    down = Scale(0, max(*(y for _, y, *_ in dots), 1e-9) * 1.05, base, _TOP)
+    down = Scale(0, max(*(y for _, y, *_ in dots), budget or 1e-9) * 1.05, base, _TOP)
     parts = [
         *_height_axis(down, y_label, percent),
         *_place_axis(across, base, base, x_label, ()),
@@ -271,6 +275,8 @@ def scatter_chart(
     for x, y, name, stands_out in dots:
         drawn = tag("circle", tooltip(name), class_="dot", cx=across(x), cy=down(y), r=4)
         parts.append(tag("g", drawn, class_="far" if stands_out else "s0"))
+    if budget is not None:
+        parts.append(line(_LEFT, down(budget), WIDTH - _RIGHT, down(budget), class_="budget"))
     return document(title, parts, WIDTH, base + _BOTTOM)
 
 

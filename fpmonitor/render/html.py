@@ -39,6 +39,7 @@ from fpmonitor.render.tables import Column, Table, broken_at_dots, columns, html
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from fpmonitor.answers.demand import DemandLine
     from fpmonitor.answers.findings import Findings
@@ -62,16 +63,10 @@ _MARKS = {
 
 def write_html(findings: Findings) -> str:
     """Write the report, an HTML document of its own."""
-    style = f"{_static('report.css')}\n{chart_style()}"
-    script = _static("report.js")
-    policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
     sections = [
         ("recommended", "What one site may read together", _recommended(findings)),
         ("apis", "The APIs one by one", _apis(findings)),
-        ("curves", "Exposure curves", "".join(map(_figure, map(of_curve, findings.curves)))),
+        ("curves", "Exposure curves", "".join(map(figure_html, map(of_curve, findings.curves)))),
         ("entropy", "Entropy against exposure", _entropy(findings)),
         ("trust", "The price of trust", _trust(findings)),
         ("more", "What one more API would cost", _one_more(findings)),
@@ -83,6 +78,34 @@ def write_html(findings: Findings) -> str:
         ("coverage", "What products can carry out", _coverage(findings.coverage)),
         ("limits", "What the data cannot show", _limits(findings)),
     ]
+    decision = findings.decision
+    return page(
+        _TITLE,
+        f'<p class="lead">{escape(headline(decision))}</p>{chips(decision.recommended)}'
+        + paragraphs(
+            (counted(decision), bounds(decision)),
+            (decision.guarantee, drawn(decision)),
+            (_data(findings),),
+        ),
+        sections,
+        made=findings.made,
+        k=decision.policy.k,
+    )
+
+
+def page(
+    title: str, lead: str, sections: Sequence[tuple[str, str, str]], *, made: datetime, k: int
+) -> str:
+    """Write a document of sections: what each is called in addresses, its title, and its HTML.
+
+    Those without content are left out; `lead` stands below the title, as HTML.
+    """
+    style = f"{_static('report.css')}\n{chart_style()}"
+    script = _static("report.js")
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
     contents = "".join(
         f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title, body in sections if body
     )
@@ -92,26 +115,25 @@ def write_html(findings: Findings) -> str:
         for name, title, body in sections
         if body
     )
-    decision = findings.decision
-    told = (decision.guarantee, drawn(decision))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>{_TITLE}</title>"
+        f"<title>{escape(title)}</title>"
         f"<style>{style}</style></head><body>"
         '<a class="skip" href="#main">To the findings</a>'
-        f"<header><h1>{_TITLE}</h1>"
-        f'<p class="lead">{escape(headline(decision))}</p>{chips(decision.recommended)}'
-        f"<p>{escape(' '.join(filter(None, (counted(decision), bounds(decision)))))}</p>"
-        f"<p>{escape(' '.join(filter(None, told)))}</p>"
-        f"<p>{escape(_data(findings))}</p></header>"
+        f"<header><h1>{escape(title)}</h1>{lead}</header>"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav><main id="main">{body}</main>'
-        f"<footer><p>Made by fpmonitor on {findings.made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer "
-        f"than {decision.policy.k} users are omitted.</p></footer>"
+        f"<footer><p>Made by fpmonitor on {made:%Y-%m-%d at %H:%M} UTC. Numbers of fewer than {k} "
+        "users are omitted.</p></footer>"
         f"<script>{script}</script></body></html>\n"
     )
+
+
+def paragraphs(*told: Sequence[str]) -> str:
+    """Return paragraphs of sentences; empty ones are left out."""
+    return "".join(f"<p>{escape(' '.join(filter(None, said)))}</p>" for said in told if any(said))
 
 
 def chips(apis: Sequence[str]) -> str:
@@ -136,7 +158,7 @@ def _recommended(findings: Findings) -> str:
         (called(entry), entry.action, entry.reason, decision.verdict([entry.api])[0])
         for entry in api_actions(decision)
     ]
-    return _table(
+    return table_html(
         Table(
             title="An action for each API",
             columns=[
@@ -168,17 +190,17 @@ def _apis(findings: Findings) -> str:
             *columns("short share", ("changes between visits", "changes")),
         ],
     )
-    return f"{_figure(figure)}{_table(overview)}<p>{escape(WORDS_OF_APIS)}</p>"
+    return f"{figure_html(figure)}{table_html(overview)}<p>{escape(WORDS_OF_APIS)}</p>"
 
 
 def _entropy(findings: Findings) -> str:
-    return _figure(of_ranking(findings.ranking)) if findings.ranking.sets else ""
+    return figure_html(of_ranking(findings.ranking)) if findings.ranking.sets else ""
 
 
 def _trust(findings: Findings) -> str:
     if findings.recommended is None or not findings.recommended.trust:
         return ""
-    return _figure(of_trust(findings.recommended))
+    return figure_html(of_trust(findings.recommended))
 
 
 def _one_more(findings: Findings) -> str:
@@ -194,7 +216,7 @@ def _one_more(findings: Findings) -> str:
             "whose bar alone is within the budget."
         ),
     )
-    return _figure(figure)
+    return figure_html(figure)
 
 
 def _border(decision: Decision) -> str:
@@ -236,16 +258,16 @@ def _border(decision: Decision) -> str:
 
 def _conflicts(decision: Decision) -> str:
     figure = of_conflicts(decision)
-    return "" if figure is None else f"{_figure(figure)}{_table(differing(decision))}"
+    return "" if figure is None else f"{figure_html(figure)}{table_html(differing(decision))}"
 
 
 def _tolerance(decision: Decision) -> str:
     figure = of_tolerance(decision)
-    return "" if figure is None else f"<p>{escape(tolerance(decision))}</p>{_figure(figure)}"
+    return "" if figure is None else f"<p>{escape(tolerance(decision))}</p>{figure_html(figure)}"
 
 
 def _trend(trend: TrendReport | None) -> str:
-    return "" if trend is None else _figure(of_trend(trend))
+    return "" if trend is None else figure_html(of_trend(trend))
 
 
 def _demand(lines: Sequence[DemandLine]) -> str:
@@ -262,7 +284,9 @@ def _demand(lines: Sequence[DemandLine]) -> str:
             *columns("text", ("never observed", lambda line: ", ".join(line.unobserved) or None)),
         ],
     )
-    return f"<p>Sets that scripts were seen to read, and what they expose here.</p>{_table(table)}"
+    return (
+        f"<p>Sets that scripts were seen to read, and what they expose here.</p>{table_html(table)}"
+    )
 
 
 def _called(row: Mapping[str, str]) -> str:
@@ -289,7 +313,7 @@ def _coverage(coverage: Coverage) -> str:
     return (
         f"<p>The fewest formats that hide all that can be hidden: {escape(together)}."
         f"{escape(missed)}</p>"
-        + _table(
+        + table_html(
             Table(
                 title="What each export format does",
                 columns=[Column("API"), Column("action", "action"), *columns("text", *formats)],
@@ -349,15 +373,16 @@ def _limits(findings: Findings) -> str:
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
 
-def _figure(figure: Figure) -> str:
+def figure_html(figure: Figure) -> str:
+    """Return a figure with its note and its data."""
     return (
         f"<figure><figcaption><strong>{escape(figure.title)}.</strong> {escape(figure.note)}"
-        f"</figcaption>{figure.svg}<details><summary>Data</summary>{_table(figure.table)}"
+        f"</figcaption>{figure.svg}<details><summary>Data</summary>{table_html(figure.table)}"
         "</details></figure>"
     )
 
 
-def _table(table: Table) -> str:
+def table_html(table: Table) -> str:
     """Return a table that scrolls on narrow screens."""
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="{escape(table.title)}">'

@@ -1,15 +1,22 @@
-"""Decisions about levels, for people and for programs."""
+"""Decisions about levels, for people and for programs, and the report on one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fpmonitor.render.charts import scatter_chart
 from fpmonitor.render.decisions import border, drawn
+from fpmonitor.render.figures import Figure
+from fpmonitor.render.html import figure_html, page, paragraphs, table_html
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Column, Table, columns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fpmonitor.answers.trade_off import TradeOff
     from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.population.levels import Vector
 
@@ -17,7 +24,12 @@ if TYPE_CHECKING:
 def level_decision(decided: LevelDecision, data: str) -> Output:
     """Return the answer, the guarantee, the data, a level per component, and some vectors."""
     return Output(
-        preface=tuple(filter(None, (answer(decided), decided.guarantee, drawn(decided), data))),
+        preface=tuple(
+            filter(
+                None,
+                (answer(decided), decided.guarantee, _designed(decided), drawn(decided), data),
+            )
+        ),
         tables=[*_recommended(decided), _borders(decided)],
         rows=decided.rows(),
         document=decided.to_json(),
@@ -38,6 +50,77 @@ def answer(decided: LevelDecision) -> str:
     if decided.utility_bound > decided.utility:
         return f"{said}, and no allowed vector has more than {decided.utility_bound:.6g}."
     return f"{said}, and no allowed vector has more."
+
+
+def level_page(
+    decided: LevelDecision, points: Sequence[TradeOff], data: str, *, made: datetime
+) -> str:
+    """Write the report on a decision about levels, an HTML document of its own."""
+    sections = [
+        ("recommended", "What one site may read together", _html(_recommended(decided))),
+        ("trade-off", "What finer levels cost", figure_html(of_trade_offs(decided, points))),
+        ("border", "All that is allowed", _html([_borders(decided)])),
+    ]
+    lead = paragraphs(
+        (answer(decided),), (decided.guarantee,), (_designed(decided), drawn(decided)), (data,)
+    )
+    title = "How coarse browser APIs must be shown"
+    return page(title, lead, sections, made=made, k=decided.policy.k)
+
+
+def of_trade_offs(decided: LevelDecision, points: Sequence[TradeOff]) -> Figure:
+    """Draw what vectors expose against how useful they are."""
+    title = "Exposure against utility"
+    named = [(point, _named(decided, point.vector) or "nothing shown") for point in points]
+    return Figure(
+        note=(
+            "Each dot is a level vector: the sum of the utilities of its levels, and its exposure "
+            "as estimated from the users of now, at most. Orange: the recommended one. The dashed "
+            "line is the budget; between it and the allowed vectors is what finitely many users "
+            "cannot tell."
+        ),
+        svg=scatter_chart(
+            [
+                (
+                    point.utility,
+                    point.exposure,
+                    f"{name}: {percent(point.exposure)}",
+                    point.vector == decided.recommended,
+                )
+                for point, name in reversed(named)
+            ],
+            title=title,
+            x_label="utility",
+            y_label="exposure",
+            budget=decided.policy.budget,
+        ),
+        table=Table(
+            title=title,
+            columns=[
+                Column("levels"),
+                Column("utility", "significant"),
+                Column("exposure", "short share"),
+                Column("verdict", "verdict"),
+            ],
+            rows=[(name, point.utility, point.exposure, point.verdict) for point, name in named],
+        ),
+    )
+
+
+def _html(tables: Sequence[Table]) -> str:
+    return "".join(map(table_html, tables))
+
+
+def _designed(decided: LevelDecision) -> str:
+    """Say from whom levels were designed."""
+    part = decided.design
+    if part is None:
+        return ""
+    tested = f", {part.tried:,} designs from coarse to fine" if part.tried > 1 else ""
+    return (
+        f"Levels were designed from {part.users:,} users, {percent(part.share, 2)} drawn blindly, "
+        f"and tested on the other {decided.users:,}{tested}."
+    )
 
 
 def _recommended(decided: LevelDecision) -> list[Table]:

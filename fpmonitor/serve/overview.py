@@ -177,7 +177,7 @@ def _hold_users(
     monitor: Monitor, decision: Decision | None, question: Question
 ) -> tuple[ExposureIndex | None, Alert | None]:
     try:
-        users = monitor.population()
+        users = monitor.population() if decision is None else monitor.population_as(decision)
         few = Alert("note", f"Fewer than {question.k} users so far: nothing is shown.")
         if users.users < question.k:
             return None, few

@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fpmonitor.answers.decide import question_of
 from fpmonitor.decide.deciding import Judge
-from fpmonitor.decide.decision import read_decision
+from fpmonitor.decide.decision import ApiSet, read_decision
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import BusyError, FpmonitorError, InputError, StoreError
+from fpmonitor.errors import (
+    BusyError,
+    FpmonitorError,
+    InputError,
+    StoreError,
+    UndecidableError,
+)
 from fpmonitor.monitor import Monitor
+from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.question import Question
 from fpmonitor.release.stored import count_answers
 from fpmonitor.safe_files import beside
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from fpmonitor.decide.decision import ApiSet, Decision, Verdict
+    from fpmonitor.decide.decision import Decision, Verdict
     from fpmonitor.population.exposure_index import ExposureIndex
     from fpmonitor.serve.config import ServeConfig
     from fpmonitor.store.ingest import BatchReport
@@ -44,6 +51,7 @@ Status = Literal["ok", "waiting", "refused", "failing", "full"]
 _BUSY_SECONDS = 10.0
 _STALE_SECONDS = 60.0
 _LATE_SECONDS = 60.0
+_WATCHED = 49  # sets asked for last, which are counted with each batch beside the recommended one
 _COLLECTORS = {"observations": "long", "fingerprintjs": "fingerprintjs"}
 
 
@@ -107,6 +115,8 @@ class Service:
         self._rates: dict[str, tuple[float, float]] = {}
         self._held: _Held | None = None
         self._judge: tuple[int, Judge] | None = None  # and of how many users
+        self._kept, self._watched = KeptSpectra(), dict[ApiSet, None]()
+        self._asked_at = -math.inf
         self._reading: asyncio.Task[_Held] | None = None
         self.tasks: list[asyncio.Task[None]] = []
         self._is_stalled = False
@@ -250,48 +260,77 @@ class Service:
         changed the database.
         """
         others, state, held = self.changes_of_others(), self._state(), self._held
+        self._asked_at = time.monotonic()
         if held is not None and held.state == state:
             return held.explorer
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(self._read(state, others))
-            self._reading.add_done_callback(_log_failure)
+        reading = self._begin_reading(state, others)
         if (
             of_now
             or held is None
             or held.others != others
             or time.monotonic() > held.at + _STALE_SECONDS
         ):
-            held = await asyncio.shield(self._reading)
+            held = await asyncio.shield(reading)
         return held.explorer
+
+    def _begin_reading(self, state: object, others: int) -> asyncio.Task[_Held]:
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read(state, others))
+            self._reading.add_done_callback(_log_failure)
+        return self._reading
 
     async def answer_gate(self, apis: Sequence[str]) -> dict[str, Any]:
         """Answer the gate; from the users in memory what the decision file does not settle."""
         decision = self.decision
-        if decision is None or decision.verdict(apis)[0] != "unknown":
-            return {} if decision is None else decision.answer(apis)
-        return await self.judged(apis, await self.explorer())
+        if decision is None:
+            return {}
+        try:
+            return await self.judged(apis, await self.explorer())
+        except UndecidableError:  # too few users now to judge anything on
+            return decision.answer(apis) | {"users": decision.users}
 
     async def judged(self, apis: Sequence[str], explorer: ExposureIndex) -> dict[str, Any]:
         """Answer as the gate does on the users of an explorer; nothing without a decision.
 
-        A set that the file does not settle is judged by what others are told of its spectrum. It
-        stays unknown where exact counts are limited, and where users of now are no look at users
-        who come in: observed users alone, or a sample that is looked at once.
+        Sets are judged by what others are told of their spectra. Where exact counts are limited,
+        these are sets of the list alone; and where the users of the decision were looked at once,
+        for good, its file answers.
         """
         decision = self.decision
         if decision is None:
             return {}
-        growing = decision.setting == "population" and not decision.policy.sample.looked_at_once
-        if self.limits_counts or not (growing or explorer.seal == decision.digest):
-            return decision.answer(apis)
+        is_same = explorer.seal == decision.digest
+        if decision.policy.sample.looked_at_once and not is_same:
+            return decision.answer(apis) | {"users": decision.users}
+        wanted = decision.named(apis)
+        if not (is_same or self.limits_counts):
+            self._watch(explorer.named(wanted))
 
         def judge(members: ApiSet) -> Verdict:
-            if self._judge is None or self._judge[0] != explorer.users:
-                self._judge = explorer.users, Judge.of(decision, explorer.users)
-            told = explorer.sample.told(members)
-            return self._judge[1].verdict(len(members), told.most, told.least)
+            named = explorer.named(members)
+            told = explorer.sample.told(named)
+            return self._judge_of(decision, explorer).verdict(len(named), told.most, told.least)
 
-        return await asyncio.to_thread(decision.answer, apis, judge)
+        def answer() -> dict[str, Any]:
+            if is_same:
+                return decision.answer(wanted, None if self.limits_counts else judge)
+            return decision.answer_of_now(
+                wanted, judge, users=explorer.users, only_listed=self.limits_counts
+            )
+
+        return await asyncio.to_thread(answer) | {"users": explorer.users}
+
+    def _judge_of(self, decision: Decision, explorer: ExposureIndex) -> Judge:
+        if self._judge is None or self._judge[0] != explorer.users:
+            self._judge = explorer.users, Judge.of(decision, explorer.users)
+        return self._judge[1]
+
+    def _watch(self, apis: ApiSet) -> None:
+        """Count a set anew with each batch from now on, in place of that asked for longest ago."""
+        self._watched.pop(apis, None)
+        self._watched[apis] = None
+        while len(self._watched) > _WATCHED:
+            del self._watched[next(iter(self._watched))]
 
     async def _read(self, state: object, others: int) -> _Held:
         at = time.monotonic()
@@ -314,10 +353,19 @@ class Service:
         return tuple(found)
 
     def _make_explorer(self, monitor: Monitor) -> ExposureIndex:
-        users = monitor.population()
-        if self.decision is None:
+        decision = self.decision
+        if decision is None:
+            users = monitor.population()
             return users.index(Question(DEFAULT_K), users.publishable_apis(DEFAULT_K))
-        return users.index(question_of(self.decision), self.decision.policy.candidates)
+        explorer = monitor.population_as(decision).index(
+            question_of(decision),
+            decision.policy.candidates,
+            kept=self._kept,
+            sets=[decision.recommended, *self._watched],
+        )
+        if not self.limits_counts and explorer.seal != decision.digest:
+            self._judge_of(decision, explorer)
+        return explorer
 
     # ---- From the spool to the database
 
@@ -345,6 +393,10 @@ class Service:
             refused = await asyncio.to_thread(self._store, segment)
             self.spool.forget(segment, refused)
             self.metrics.rejected.labels(kind_of(segment)).inc(len(refused))
+        held, state = self._held, self._state()
+        is_asked = time.monotonic() < self._asked_at + _STALE_SECONDS
+        if held is not None and held.state != state and is_asked:
+            self._begin_reading(state, self.changes_of_others())
         if self._seen != self._state():  # others have changed the file, or put another there
             with suppress(BusyError):
                 await self.ask(lambda _: None)

@@ -170,7 +170,9 @@ def users_before(
         bool, shape (users,): whether a visit up to `last_visit` is theirs; whether they may have
         come before the window.
     """
-    arrays = database.arrays("checks/users", last_visit=last_visit, **window.bounds)
+    [(first, last, last_user)] = database.rows("checks/stretch", **window.bounds)
+    stretch = {"first": first, "last": last, "last_user": last_user}
+    arrays = database.arrays("checks/users", last_visit=last_visit, **stretch, **window.bounds)
     decided, seen = (np.asarray(arrays[name], dtype=np.bool_) for name in ("decided", "seen"))
     return decided, seen
 

@@ -8,6 +8,7 @@ Logs that arrive in the order of time are read fastest: a window is then a stret
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Period = Literal["day", "week", "month"]
 Division = Literal["day", "week", "month", "batch", "source"]
+_AT_ONCE = 8  # windows
 PARTS = frozenset({"batch", "source"})  # divisions that are not of the calendar
 
 
@@ -124,6 +126,18 @@ def list_spans(
     return tuple(spans)
 
 
+def whole_span(database: Database, window: Window) -> Span:
+    """Return the visits of a window as one; errors as of `list_spans`."""
+    days = list_spans(database, "day", window)
+    return Span(
+        name=days[0].name,
+        window=window,
+        visits=sum(day.visits for day in days),
+        first=min(day.first for day in days),
+        last=max(day.last for day in days),
+    )
+
+
 def _list_parts(database: Database, division: Division, window: Window) -> tuple[Span, ...]:
     column = f"{division}_id"
     label = "source" if division == "batch" else "name"
@@ -177,7 +191,7 @@ def whole_windows(
         raise InputError(f"period: must be one of {', '.join(get_args(Period))}, got {period!r}")
     since = naive_utc(window.since) or datetime.min  # noqa: DTZ901
     until = naive_utc(window.until) or datetime.max  # noqa: DTZ901
-    for span in reversed(list_spans(database, period, Window(source=window.source))):
+    for span in _newest_first(database, period, window.source):
         left_out = span.left_out("")
         begin, end = left_out.since, left_out.until
         if end <= since or begin >= until:
@@ -194,7 +208,23 @@ def whole_windows(
         yield replace(left_out, why=why)
 
 
-def position(moment: datetime, period: Period) -> int:
+def _newest_first(database: Database, period: Period, source: str | None) -> Iterator[Span]:
+    """List the windows of a source, the newest first; a few cost little, however many there are."""
+    end, found = None, False
+    while newest := database.rows("windows/newest", period=period, before=end)[0][0]:
+        begin = newest
+        for _ in range(_AT_ONCE):
+            begin = start_before(begin, period) if begin.year > 1 else datetime.min  # noqa: DTZ901
+        with suppress(UndecidableError):
+            for span in reversed(list_spans(database, period, Window(begin, end, source))):
+                found = True
+                yield span
+        end = begin
+    if not found:
+        list_spans(database, period, Window(source=source))  # tells why there is none
+
+
+def position(moment: datetime, period: Division) -> int:
     """Place of the calendar window that begins at a moment among all windows of its length."""
     if period == "month":
         return 12 * moment.year + moment.month

@@ -108,7 +108,8 @@ def test_decisions_by_shares_are_registered_reported_shown_and_checked_as_such(
     assert run([*asked, "--db", "r.duckdb", "-o", "decision.json"]) == 0
     decision = read_decision(folder / "decision.json")
     assert decision.registered
-    assert decision.policy.sample.strata == read_strata(folder / "shares.toml")
+    assert decision.policy.sample.strata is not None
+    assert decision.policy.sample.strata.shares == read_strata(folder / "shares.toml").shares
     assert decision.allow == (("Screen.width",),)
     told(capsys, "report", "--strata", "shares.toml")
     page = " ".join((folder / "report.html").read_text().split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
 from fpmonitor.render.decisions import decision as decision_output
 from fpmonitor.spectrum import CountSpectrum
+from tests.decided import decided
 
 if TYPE_CHECKING:
     from conftest import FixtureDistribution
@@ -214,3 +216,28 @@ def test_policy_names_the_number_that_is_out_of_range(
     with pytest.raises(PolicyError) as raised:
         Policy(**{**good, **numbers})
     assert raised.value.argument == argument
+
+
+def test_a_list_of_before_allows_nothing_on_users_of_now() -> None:
+    made = decided("abcd", allow=["ab", "ac"], block=["ad"], undecided=["bc"])
+    asked: list[tuple[str, ...]] = []
+
+    def answer(apis: str, verdict: str, *, only_listed: bool = False) -> tuple[str, list[str]]:
+        def judge(members: tuple[str, ...]) -> Any:
+            asked.append(members)
+            return verdict
+
+        told = made.answer_of_now(apis, judge, users=77, only_listed=only_listed)
+        assert ("77 users" in told["reason"]) == (told["verdict"] == "undecided")
+        return told["verdict"], told["because"]
+
+    assert answer("a", "undecided") == ("undecided", ["a"])
+    assert answer("bc", "allow") == ("allow", ["b", "c"])
+    assert answer("a", "allow", only_listed=True) == ("allow", ["a", "b"])
+    assert answer("a", "undecided", only_listed=True) == ("unknown", [])
+    assert answer("bc", "allow", only_listed=True) == ("unknown", [])
+    assert asked == [("a",), ("b", "c"), ("a", "b"), ("a", "b"), ("a", "c")]
+    assert answer("abd", "allow") == ("block", ["a", "d"])  # that holds at every look
+    assert answer("", "block")[0] == "allow"
+    exact = replace(made, setting="sample")  # of other users
+    assert exact.answer_of_now("ad", lambda _: "allow", users=77)["verdict"] == "allow"

@@ -220,6 +220,25 @@ def test_what_cannot_be_is_refused_by_name(tmp_path: Path, text: str, message: s
         read_levels(tmp_path / "levels.toml")
 
 
+def test_a_report_draws_what_levels_cost_and_hides_groups_below_k(
+    folder: Path, tmp_path: Path
+) -> None:
+    decision, report = tmp_path / "levels.json", tmp_path / "report.html"
+    assert run(asked(folder, "--k", "20", "-o", str(decision))) == 0
+    drawn = []
+    for hidden in (0, 3, 19):
+        others = tmp_path / str(hidden)
+        others.mkdir()
+        stored(others, (user(0 if i < hidden else 1 + 3 * (i % 2)) for i in range(600)))
+        db = str(others / "d.duckdb")
+        assert run(["report", str(decision), "--db", db, "-o", str(report), "-q"]) == 0
+        text = report.read_text()
+        assert "What finer levels cost" in text
+        assert text.count("<circle") > 3
+        drawn.append(text[text.index('id="trade-off"') : text.index('id="border"')])
+    assert drawn[0] == drawn[1] == drawn[2]
+
+
 def test_options_that_say_nothing_of_levels_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -114,6 +114,7 @@ def test_shares_within_limits_and_nobody_of_a_stratum_cost_what_the_file_proves(
     assert run(["audit", "certificate", str(path), "--db", str(folder / "d.duckdb")]) == 0
     capsys.readouterr()
     said = json.loads(path.read_text())
+    known = said["policy"]["sample"]["strata"]["shares"]
     for wider in (
         {"phone": [0.2, 0.24], "TV": 0.011, "other": [0.7, 0.8]},
         {"phone": [0.18, 0.24], "TV": 0.01, "other": [0.7, 0.81]},
@@ -122,6 +123,10 @@ def test_shares_within_limits_and_nobody_of_a_stratum_cost_what_the_file_proves(
         path.write_text(json.dumps(said))
         assert run(["audit", "certificate", str(path)]) == 1
         assert "another question" in capsys.readouterr().out
+    said["policy"]["sample"]["strata"] |= {"shares": known, "expected": None}
+    path.write_text(json.dumps(said))
+    assert run(["audit", "certificate", str(path)]) == 1, "at every look delta is shared"
+    assert '"reason": "form"' in capsys.readouterr().out
     shares.write_text('by = "kind"\nleft_out = ["phone"]\n[shares]\nphone = 0.2\nother = 0.8\n')
     assert run([*asked, "-o", str(path)]) == 0
     assert read_decision(path).allow == ()

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.estimate.exposure import biased_exposure, statistical_exposure, steepest_fall
-from fpmonitor.estimate.looks import decision_criteria
-from fpmonitor.estimate.strata import draw_by_shares
+from fpmonitor.estimate.looks import decision_criteria, serving_of
+from fpmonitor.estimate.strata import draw_by_shares, expected_users
 from fpmonitor.policy import NO_DEPARTURE, Strata
 from fpmonitor.spectrum import CountSpectrum
 
@@ -37,6 +37,31 @@ def test_so_many_users_are_drawn_as_the_scarcest_stratum_allows() -> None:
         kept, binding = draw_by_shares(strata, np.array([share, 1 - share]), rng)
         assert binding == 1
         assert abs(len(kept) / ((1 - over) * 100_000 / (1 - share)) - 1) < 0.03
+
+
+@pytest.mark.parametrize("expected", [5, 400, 99_000])
+def test_all_that_may_serve_a_draw_has_delta_once(expected: int) -> None:
+    """Whatever number is drawn; and the number that was expected has next to all of it."""
+    numbers = np.unique(np.geomspace(2, 10**10, 4000).astype(int)).tolist()
+    served = {serving_of(users, 0.0, expected)[0] for users in numbers} - {None}
+    assert sum(1 / serving.bases for serving in served if serving) <= 1
+    if expected > 23:
+        serving, users, _ = serving_of(expected, 0.0, expected)
+        assert (serving.bases, users) == (17 / 16, expected)  # type: ignore[union-attr]
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 10**6), min_size=2, max_size=5), st.integers(0, 2**32))
+def test_as_many_as_are_expected_can_nearly_always_be_drawn(sizes: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(len(sizes)))
+    expected = expected_users(np.array(sizes), shares)
+    most = min(size / share for size, share in zip(sizes, shares, strict=True))
+    assert expected <= max(most, 1)
+    if min(sizes) > 10_000:
+        assert expected > 0.97 * most
+    wanted = rng.multinomial(expected, shares, size=200)
+    assert expected < 20 or (wanted <= np.array(sizes)).all(axis=1).mean() > 0.6
 
 
 def test_a_stratum_that_is_rare_in_the_sample_alone_is_allowed_without_its_share_only() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import random
 import shutil
 import subprocess
+import threading
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,18 +21,28 @@ from fpmonitor.export.levels_js import write
 from fpmonitor.policy import Policy
 from fpmonitor.population.levels import Component, LevelMap
 from fpmonitor.store.ingest import LARGE_VALUE_BYTES
+from tests.firefox import firefox, wait
 from tests.stored import stored
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-NODE = shutil.which("node")
-SCRIPT = """
-import { readFileSync } from "node:fs";
-import { show, check } from "./levels.mjs";
-const asked = JSON.parse(readFileSync("asked.json"));
-console.log(JSON.stringify([check(), asked.map(([name, values]) => show(name, values))]));
+NODE, CHROMIUM = shutil.which("node"), shutil.which("chromium")
+COMPARED = """
+const [first, second] = asked;
+const shown = (module, list) => list.map(([name, values]) => module.show(name, values));
+const found = JSON.stringify([[...one.check(), ...two.check()], shown(one, first), shown(two, second)]);
+"""  # noqa: E501
+MODULES = """import * as one from "./levels1.mjs";
+import * as two from "./levels2.mjs";
 """
+SCRIPT = f"""{MODULES}import {{ readFileSync }} from "node:fs";
+const asked = JSON.parse(readFileSync("asked.json"));
+{COMPARED}console.log(found);"""
+PAGE = f"""<!doctype html><meta charset="utf-8"><script type="module">{MODULES}
+const asked = await (await fetch("asked.json")).json();
+{COMPARED}document.title = found;</script>"""
 MAPS: dict[str, tuple[LevelMap, ...]] = {
     "steps": (LevelMap(raw=True), LevelMap(step=(0.1, 50.0))),
     "steps of steps": (LevelMap(step=0.25), LevelMap(step=7.0)),
@@ -88,26 +102,71 @@ def kept(text: str) -> str:
     return f"sha256:{'0' * 32}:{len(text)}" if len(text.encode()) > LARGE_VALUE_BYTES else text
 
 
-@pytest.mark.node
-@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
-def test_javascript_and_python_show_alike(tmp_path: Path) -> None:
-    decision, rng = decided(MAPS), random.Random(0)
+def in_node(folder: Path) -> Any:
+    if NODE is None:
+        pytest.skip("Node.js is not installed")
+    (folder / "script.mjs").write_text(SCRIPT, encoding="utf-8")
+    command = [NODE, "script.mjs"]
+    ran = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return json.loads(ran.stdout)
+
+
+def in_firefox(folder: Path) -> Any:
+    with serving(folder) as address, firefox(folder) as browser:
+        browser.open(address)
+        return json.loads(wait(lambda: browser.run("document.title")))
+
+
+def in_chromium(folder: Path) -> Any:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    with serving(folder) as address, sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(address)
+        found = json.loads(wait(page.title))
+        browser.close()
+        return found
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve a page that puts what it finds into its title."""
+    (folder / "index.html").write_text(PAGE, encoding="utf-8")
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with closing(server.socket):
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "run_in",
+    [
+        pytest.param(in_node, marks=pytest.mark.node),
+        pytest.param(in_chromium, marks=pytest.mark.browser),
+        pytest.param(in_firefox, marks=pytest.mark.browser),
+    ],
+)
+def test_javascript_and_python_show_alike(tmp_path: Path, run_in: Callable[[Path], Any]) -> None:
+    rng, sent = random.Random(0), []
     for level in (1, 2):
         decision = decided({n: m for n, m in MAPS.items() if len(m) >= level}, level=level)
-        (tmp_path / "levels.mjs").write_text(write(decision), encoding="utf-8")
-        asked = [
-            (component, (random_text(rng), random_text(rng)))
-            for component in decision.components
-            for _ in range(1500)
-        ]
-        named = [[component.name, values] for component, values in asked]
-        (tmp_path / "asked.json").write_text(json.dumps(named), encoding="utf-8")
-        (tmp_path / "script.mjs").write_text(SCRIPT, encoding="utf-8")
-        ran = subprocess.run(
-            [str(NODE), "script.mjs"], cwd=tmp_path, check=True, capture_output=True, text=True
+        (tmp_path / f"levels{level}.mjs").write_text(write(decision), encoding="utf-8")
+        sent.append(
+            [
+                (component, (random_text(rng), random_text(rng)))
+                for component in decision.components
+                for _ in range(1500)
+            ]
         )
-        failures, shown = json.loads(ran.stdout)
-        assert not failures
+    named = [[[component.name, values] for component, values in asked] for asked in sent]
+    (tmp_path / "asked.json").write_text(json.dumps(named), encoding="utf-8")
+    failures, *found = run_in(tmp_path)
+    assert not failures
+    for level, asked, shown in zip((1, 2), sent, found, strict=True):
         for (component, values), seen in zip(asked, shown, strict=True):
             raw = all(each.raw for each in component.maps(level))
             told = component.shown(level, values if raw else tuple(map(kept, values)))

@@ -30,6 +30,7 @@ from fpmonitor.cli import run
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
+from fpmonitor.population.views import View
 from fpmonitor.secret_files import make_secret_file
 from fpmonitor.serve import service as service_module
 from fpmonitor.serve.app import create_app
@@ -39,6 +40,7 @@ from fpmonitor.serve.records import observation_lines, split_records, unpacked
 from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
 from fpmonitor.store.snapshot import Window
+from fpmonitor.store.transforms import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -493,6 +495,7 @@ def test_gate_decision_and_exposure_answer_as_the_commands_do(tmp_path: Path) ->
             "verdict": "allow",
             "because": ["Navigator.vendor"],
             "reason": "within the allowed set Navigator.vendor",
+            "users": 200,
         }
         both = client.get("/v1/gate?have=Navigator.vendor&want=Screen.width").json()
         assert both["verdict"] == "block"
@@ -506,6 +509,79 @@ def test_gate_decision_and_exposure_answer_as_the_commands_do(tmp_path: Path) ->
             assert answer[name] == getattr(report, name), name
         assert client.get("/v1/exposure?apis=").status_code == 400
         assert client.get("/v1/openapi.json").json()["openapi"] == "3.1.0"
+
+
+def batches_of_widths() -> Iterator[list[str]]:
+    """Widths of users who come in, batch by batch: some are alone, later ones are not."""
+    yield from ([f"{batch}.{i}" for i in range(4)] for batch in range(3))
+    yield ["1"] * 300
+    yield ["1"] * 5
+
+
+@pytest.mark.parametrize("limit", [None, "5"])
+def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
+    limit: str | None, tmp_path: Path
+) -> None:
+    config = with_decision(tmp_path, query_limit=limit)
+    assert config.decision is not None
+    decided = json.loads(config.decision.read_text(encoding="utf-8"))
+    decided |= {"allow": [["Screen.width"]], "block": [], "undecided": []}
+    decided["policy"]["budget"] = 0.2
+    config.decision.write_text(json.dumps(decided), encoding="utf-8")
+    widths = [str(i) if i < 40 else "1" for i in range(200)]
+    verdicts, over, answers = dict[int, str](), threading.Event(), list[tuple[int, str]]()
+
+    def note_state() -> None:  # k = 10: who shares a width with nobody is exposed
+        exposed = sum(widths.count(width) < 10 for width in widths)
+        verdicts[len(widths)] = "allow" if exposed <= 0.2 * len(widths) else not_allowed
+
+    def ask() -> None:
+        while not over.wait(0.02):
+            answer = client.get("/v1/gate", params={"want": "Screen.width"}).json()
+            answers.append((answer["users"], answer["verdict"]))
+
+    not_allowed = "block" if limit is None else "unknown"
+    widths += ["0", "1"]  # two more than were decided on
+    with client_of(config) as client:
+        asking = threading.Thread(target=ask)
+        for number, batch in enumerate([widths[200:], *batches_of_widths()]):
+            widths += batch if number else []
+            note_state()
+            sent = "".join(
+                json.dumps({"user": f"{number}-{i}", "api": "Screen.width", "value": width}) + "\n"
+                for i, width in enumerate(batch)
+            )
+            assert client.post("/v1/observations", content=sent, headers=TEXT).status_code == 202
+            assert client.portal is not None
+            client.portal.call(service_of(client).move)
+            if not number:
+                asking.start()
+            end = time.monotonic() + 30
+            while (not answers or answers[-1][0] < len(widths)) and time.monotonic() < end:
+                time.sleep(0.01)
+        over.set()
+        asking.join()
+    assert [*dict.fromkeys(users for users, _ in answers)] == sorted(verdicts)
+    assert {(users, verdicts[users]) for users, _ in answers} == {*answers}
+    assert {*verdicts.values()} == {"allow", not_allowed}
+
+
+def test_verdicts_on_users_of_now_see_them_as_the_decision_did(tmp_path: Path) -> None:
+    config = with_decision(tmp_path)
+    assert config.decision is not None
+    view = View(transforms={"Screen.width": Transform(constant="1")})
+    with Monitor(config.db, view=view) as monitor:
+        made = monitor.decide(k=10, budget=0.05, setting="sample")
+    assert made.allow == (("Navigator.vendor", "Screen.width"),)
+    config.decision.write_text(json.dumps(made.to_json()))
+    with client_of(config) as client:
+        assert "decide again" not in client.get("/").text
+        add_user(client)
+        end, answer = time.monotonic() + 30, {"users": 0}
+        while answer["users"] != 201 and time.monotonic() < end:
+            answer = client.get("/v1/gate", params={"want": "Screen.width"}).json()
+        assert (answer["users"], answer["verdict"]) == (201, "allow")
+        assert 'class="verdict allow"' in client.get("/dashboard/explore?api=Screen.width").text
 
 
 def add_user(client: TestClient) -> None:

@@ -585,3 +585,55 @@ def test_a_violation_is_not_hidden_by_a_failed_delivery_or_a_broken_file(
     arguments = ["watch", str(settings.folder), "--decision", str(decision), "--once"]
     arguments += ["--settle", "0", "--db", str(settings.database), "--command", "/no/such/program"]
     assert run(arguments) == 1
+
+
+YEAR = Path(__file__).with_name("year.json")
+
+
+def test_a_year_in_small_is_told_as_recorded(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    """Each event is told on the day on which it can be known, with its cause, and nothing twice.
+
+    FPMONITOR_RECORD=1 writes the messages into `year.json` instead.
+    """
+    folder, told = tmp_path / "in", {}
+    broken = folder / "broken.jsonl"
+    for day in range(10):
+        values: dict[str, Callable[[int], Any]] = {"a": lambda u: u % 3, "b": lambda u: u % 2}
+        if day == 1:
+            broken.write_text("[1, 2]\n", encoding="utf-8")
+        if day == 2:
+            broken.unlink()
+        if day >= 4:
+            values["new"] = lambda user: user % 2
+        if day == 5:  # a wave of bots, each with a value of its own, and a new release
+            day_log(folder, 4, range(40_000, 41_000), **values, **agent(139))  # corrected
+            values["a"] = lambda user: user if user % 2 else user % 3
+        if day == 6:
+            day_log(folder, "2099-01-01", range(900, 910), **values)
+        if day == 7:  # the log of another day comes again
+            text = (folder / "2026-01-07.jsonl").read_text(encoding="utf-8")
+            (folder / "again.jsonl").write_text(text, encoding="utf-8")
+        if day in {7, 8}:  # users move for good
+            values["a"] = lambda user: max(user % 5 - 2, 0)
+        if day == 9:
+            del values["b"]
+        if day != 2:
+            first = 10_000 * day
+            more = agent(141 if day >= 5 else 140)
+            day_log(folder, day, range(first, first + 1000), **values, **more)
+        told[str(day)] = [recorded(notice) for notice in daily(day)[1]]
+    if "FPMONITOR_RECORD" in os.environ:
+        YEAR.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert told == json.loads(YEAR.read_text(encoding="utf-8"))
+
+
+def recorded(told: Any) -> Any:
+    """What is told, but for the clock and the key of the decision, and digits of numbers."""
+    if isinstance(told, dict):
+        untold = {"decision", "made", "age_days", "guarantee", "policy"}
+        return {name: recorded(value) for name, value in told.items() if name not in untold}
+    if isinstance(told, list):
+        return [recorded(value) for value in told]
+    return round(told, 1) if isinstance(told, float) else told

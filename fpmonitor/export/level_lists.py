@@ -1,0 +1,121 @@
+"""Levels of a decision as vendors use them: tiers, a table of limits, sizes of windows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.errors import InputError
+from fpmonitor.population.levels import by_area, number_text
+from fpmonitor.safe_files import untyped
+
+if TYPE_CHECKING:
+    from fpmonitor.decide.level_decision import LevelDecision
+    from fpmonitor.population.levels import Component, Vector
+
+# Firefox shows the size of a window into which no listed size fits as it is.
+_FITS_ALL = "1x1"
+_LETTERBOXING = "privacy.resistFingerprinting.letterboxing"
+
+
+def tiers(decision: LevelDecision) -> str:
+    """Write a tier for each maximal allowed vector as JSON, the recommended one first.
+
+    One of them is for all sites together: who sees two of them sees what no certificate is about.
+    """
+    allowed = sorted(decision.allow, key=lambda vector: (vector != decision.recommended, vector))
+    content = {
+        "guarantee": decision.guarantee,
+        "use": "one of these tiers, for all sites",
+        "tiers": [_tier(decision, vector) for vector in allowed],
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _tier(decision: LevelDecision, vector: Vector) -> dict[str, Any]:
+    chosen = list(zip(decision.components, vector, strict=True))
+    return {
+        "recommended": vector == decision.recommended,
+        "utility": sum(component.utility[level] for component, level in chosen),
+        "components": [
+            {
+                "name": component.name,
+                "apis": component.apis,
+                "level": level,
+                "of": len(component.levels),
+                "shows": component.words(level),
+                "maps": [untyped(each) for each in component.maps(level)] if level else None,
+            }
+            for component, level in chosen
+        ],
+    }
+
+
+def limits(decision: LevelDecision) -> str:
+    """Write the values that numbers may show at the recommended vector as a table in Markdown.
+
+    A device is given the largest tier that it reaches in all limits of its component.
+    """
+    rows, words = [], []
+    for component, level in _recommended(decision):
+        last = component.levels[-level] if level else None
+        if last is not None and last.sizes:
+            sides = zip(*reversed(by_area(last.sizes)), strict=True)
+            pairs = zip(component.apis, sides, strict=True)
+            rows += [(api, [*map(number_text, side)]) for api, side in pairs]
+        elif last is not None and last.edges:
+            rows.append((component.apis[0], [*map(number_text, last.edges)]))
+        else:
+            words.append(f"- {', '.join(component.apis)}: {component.words(level)}")
+    lines = []
+    if rows:
+        most = max(len(values) for _, values in rows)
+        heads = ["limit", *(f"tier {number}" for number in range(1, most + 1))]
+        lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+        for api, values in rows:
+            cells = [api, *values, *[""] * (most - len(values))]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, *([""] if rows and words else []), *words, ""])
+
+
+def letterboxing(decision: LevelDecision) -> str:
+    """Write the recommended list of sizes as Firefox's preferences for sizes of windows.
+
+    Raises
+    ------
+    InputError
+        No list of sizes is recommended, or one of what is rounded before, or not of whole numbers.
+    """
+    found = [
+        component.maps(level)
+        for component, level in _recommended(decision)
+        if level and component.levels[-level].sizes and len(component.apis) == 2
+    ]
+    if len(found) != 1:
+        raise InputError(
+            "firefox-letterboxing: the recommended vector shows no list of sizes, or several",
+            hint="a component of width and height with levels = [{sizes = [[1000, 800]]}]",
+        )
+    *before, last = found[0]
+    if not all(each.raw for each in before):
+        raise InputError(
+            "firefox-letterboxing: Firefox rounds nothing before it looks for a size that fits",
+            hint="only {raw = true} may stand before the sizes",
+        )
+    sizes = [_whole(size) for size in by_area(last.sizes)]
+    if _FITS_ALL not in sizes:
+        sizes.append(_FITS_ALL)
+    values = {_LETTERBOXING: "true", f"{_LETTERBOXING}.dimensions": f'"{", ".join(sizes)}"'}
+    return "".join(f'user_pref("{name}", {value});\n' for name, value in values.items())
+
+
+def _whole(size: tuple[float, ...]) -> str:
+    if any(side != int(side) for side in size):
+        raise InputError(f"firefox-letterboxing: {size} is not of whole numbers")
+    return "x".join(str(int(side)) for side in size)
+
+
+def _recommended(decision: LevelDecision) -> list[tuple[Component, int]]:
+    if decision.recommended is None:
+        raise InputError("export: no level vector is allowed", hint="a larger --budget")
+    return list(zip(decision.components, decision.recommended, strict=True))

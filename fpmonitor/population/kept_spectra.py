@@ -1,0 +1,229 @@
+"""Count spectra of some API sets that follow the users: only rows that changed are counted anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fpmonitor.errors import InputError
+from fpmonitor.population.memory import run_starts, sorted_numbers
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.integer[Any]]
+    _Numbers = NDArray[np.int64]
+    _Flags = NDArray[np.bool_]
+    _Rows = Sequence[_Numbers]
+
+_KEY_BITS = 62  # one more says whether a row came or went
+_RANK_BITS = 31
+_SMALL = 4096  # users; groups of fewer are counted by their size
+_LATE = 4  # times as many groups as there may be late ones
+_CHANGED = 0.25  # share of the rows, from which on all are counted anew
+
+
+class KeptSpectra:
+    """Count spectra of some API sets, exact, while the users change.
+
+    Rows are compared by their position, so that few differ where users keep theirs; whatever the
+    order is, the spectra are those of the rows of now.
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, Codes] = {}
+        self._groups: dict[tuple[str, ...], _Groups] = {}
+
+    def follow(
+        self, columns: Mapping[str, Codes], sets: Iterable[tuple[str, ...]]
+    ) -> dict[tuple[str, ...], CountSpectrum]:
+        """Return the count spectra of some sets, which are kept from now on, and no others.
+
+        Parameters
+        ----------
+        columns
+            API -> code of each user, from 0 to 2^31 - 1, which stands for the same value in every
+            call.
+        sets
+            Not empty, of APIs among them.
+
+        Raises
+        ------
+        InputError
+            A code is too large.
+        """
+        changed = self._changed(columns)
+        self._columns = dict(columns)
+        before, self._groups = self._groups, {}
+        for apis in sets:
+            groups = before.get(apis)
+            if groups is None or changed is None or not groups.change(changed.of(apis)):
+                groups = _Groups([columns[api] for api in apis])
+            self._groups[apis] = groups
+        return {apis: groups.spectrum() for apis, groups in self._groups.items()}
+
+    def _changed(self, columns: Mapping[str, Codes]) -> _Changed | None:
+        """Find the rows that went and those that came; None where they are too many."""
+        if not self._columns or self._columns.keys() != columns.keys():
+            return None
+        lengths = [len(next(iter(held.values()))) for held in (self._columns, columns)]
+        shared = min(lengths)
+        differ = np.zeros(shared, dtype=np.bool_)
+        for api, codes in columns.items():
+            differ |= codes[:shared] != self._columns[api][:shared]
+        went, came = (
+            np.concatenate([np.flatnonzero(differ), np.arange(shared, length)])
+            for length in lengths
+        )
+        if len(went) + len(came) > _CHANGED * max(lengths):
+            return None
+        rows = {
+            api: np.concatenate([self._columns[api][went], codes[came]]).astype(np.int64)
+            for api, codes in columns.items()
+        }
+        return _Changed(rows, np.repeat(np.array([0, 1]), [len(went), len(came)]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Changed:
+    """Rows that went (0 in `came`) and that came (1): API -> codes."""
+
+    rows: Mapping[str, _Numbers]
+    came: _Numbers
+
+    def of(self, apis: Sequence[str]) -> tuple[_Rows, _Numbers]:
+        """Return the codes of some APIs."""
+        return [self.rows[api] for api in apis], self.came
+
+
+class _Groups:
+    """The groups of one set, by exact keys that have room for twice as large codes.
+
+    A key has the codes side by side. Where they have no room in one number, those of the first
+    columns are replaced by a rank, which a group keeps. Groups of late wait in a table of their
+    own, as it costs the length of a table to put keys into it.
+    """
+
+    def __init__(self, columns: Sequence[Codes]) -> None:
+        largest = [int(codes.max()).bit_length() for codes in columns]
+        if max(largest) > _RANK_BITS:
+            raise InputError("kept spectra: codes must be below 2^31")
+        self._widths = [min(bits + 1, _RANK_BITS) for bits in largest]
+        self._ranks: list[_Ranks] = []
+        keys = np.zeros(len(columns[0]), dtype=np.int64)
+        room = _KEY_BITS
+        for codes, width in zip(columns, self._widths, strict=True):
+            if width > room:
+                self._ranks.append(_Ranks(keys))
+                keys, room = self._ranks[-1].of(keys), _KEY_BITS - _RANK_BITS
+            keys <<= width
+            keys |= codes.astype(np.int64)
+            room -= width
+        ordered = sorted_numbers(keys)
+        starts = run_starts(ordered)
+        sizes = np.diff(starts, append=len(ordered)).astype(np.int64)
+        self._tables = [_Table(ordered[starts], sizes), _Table(keys[:0], keys[:0])]
+        self._small = _small_sizes(sizes)
+
+    def change(self, changed: tuple[_Rows, _Numbers]) -> bool:
+        """Take in rows that changed; false where a code is too large for the keys."""
+        rows, came = changed
+        if any(
+            codes.max(initial=0) >> width for codes, width in zip(rows, self._widths, strict=True)
+        ):
+            return False
+        if not came.size:
+            return True
+        packed = sorted_numbers(self._keys_of(rows) << 1 | came)
+        keys, signs = packed >> 1, 2 * (packed & 1) - 1
+        starts = run_starts(keys)
+        changes = np.add.reduceat(signs, starts)
+        keys, changes = keys[starts[changes != 0]], changes[changes != 0]
+        for table in self._tables:
+            before, after, new = table.change(keys, changes)
+            self._small += _small_sizes(after) - _small_sizes(before)
+            keys, changes = keys[new], changes[new]
+        self._small += _small_sizes(changes)
+        held, late = self._tables
+        late.join(keys, changes)
+        if len(late.keys) > len(held.keys) // _LATE:
+            held.join(late.keys, late.sizes)
+            self._tables[1] = _Table(keys[:0], keys[:0])
+        return True
+
+    def _keys_of(self, rows: _Rows) -> _Numbers:
+        keys = np.zeros(len(rows[0]), dtype=np.int64)
+        ranks, room = iter(self._ranks), _KEY_BITS
+        for codes, width in zip(rows, self._widths, strict=True):
+            if width > room:
+                keys, room = next(ranks).of(keys), _KEY_BITS - _RANK_BITS
+            keys <<= width
+            keys |= codes
+            room -= width
+        return keys
+
+    def spectrum(self) -> CountSpectrum:
+        """Count spectrum of the groups."""
+        counts = np.flatnonzero(self._small)
+        sizes = np.concatenate([table.sizes[table.sizes >= _SMALL] for table in self._tables])
+        large, values = np.unique(sizes, return_counts=True)
+        return CountSpectrum(
+            np.concatenate([counts, large]), np.concatenate([self._small[counts], values])
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Table:
+    """Keys in increasing order, and the users of each."""
+
+    keys: _Numbers
+    sizes: _Numbers
+
+    def change(self, keys: _Numbers, changes: _Numbers) -> tuple[_Numbers, _Numbers, _Flags]:
+        """Change the users of keys: how many those had that are here, have now, and who is not."""
+        new = np.ones(len(keys), dtype=np.bool_)
+        places = self.keys.searchsorted(keys)
+        if len(self.keys):
+            new = self.keys.take(places, mode="clip") != keys
+        places = places[~new]
+        before = self.sizes[places]
+        after = self.sizes[places] = before + changes[~new]
+        return before, after, new
+
+    def join(self, keys: _Numbers, sizes: _Numbers) -> None:
+        """Take in other keys, in increasing order."""
+        joint = np.concatenate([self.keys, keys])
+        order = np.argsort(joint, kind="stable")
+        self.keys = joint[order]
+        self.sizes = np.concatenate([self.sizes, sizes])[order]
+
+
+class _Ranks:
+    """Numbers of keys in the order in which they came."""
+
+    def __init__(self, keys: _Numbers) -> None:
+        self._keys = np.unique(keys)
+        self._ranks = np.arange(len(self._keys))
+
+    def of(self, keys: _Numbers) -> _Numbers:
+        """Return the ranks of keys, which are learnt where they are new."""
+        places = self._keys.searchsorted(keys)
+        fresh = np.unique(keys[self._keys.take(places, mode="clip") != keys])
+        if len(fresh):
+            at, known = self._keys.searchsorted(fresh), len(self._keys)
+            self._ranks = np.insert(self._ranks, at, np.arange(known, known + len(fresh)))
+            self._keys = np.insert(self._keys, at, fresh)
+            places = self._keys.searchsorted(keys)
+        return self._ranks[places]
+
+
+def _small_sizes(sizes: _Numbers) -> _Numbers:
+    """Count the groups of 1, 2, ... users below `_SMALL`, in the places of their sizes."""
+    found = np.bincount(sizes[sizes < _SMALL], minlength=_SMALL)
+    found[0] = 0
+    return found

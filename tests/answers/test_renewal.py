@@ -1,0 +1,147 @@
+"""Whether to decide again: what a decision knows, and what the users of now show."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.answers.standing import decide_again
+from fpmonitor.cli import run
+from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.horizon import identity_of
+from fpmonitor.disclosure import Audience
+from fpmonitor.errors import InputError
+from fpmonitor.monitor import Monitor
+from fpmonitor.policy import SampleModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+Values = dict[str, "Callable[[int], Any]"]
+BEFORE: Values = {"a": lambda u: u % 3, "c": lambda u: u % 400}
+AFTER: Values = {"a": lambda u: max(u % 5 - 2, 0), "c": lambda _: 0, "new": lambda _: 1}
+
+
+def stored(path: Path, days: dict[int, tuple[range, Values]]) -> Path:
+    """A database with some users on each day, counted from the first."""
+    log = path.with_suffix(".jsonl")
+    rows = [
+        {"user": f"u{user}", "time": (START + timedelta(days=day)).isoformat()}
+        | {api: value(user) for api, value in values.items()}
+        for day, (users, values) in days.items()
+        for user in users
+    ]
+    log.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    with Monitor(path, create=True) as monitor:
+        monitor.ingest([str(log)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two days before a decision, of which one has 3 visits, and two days after it."""
+    path = tmp_path_factory.mktemp("renewal") / "db"
+    days = {0: (range(3), BEFORE), 1: (range(3, 2000), BEFORE)}
+    later = {2: (range(3000, 4500), BEFORE), 3: (range(5000, 6500), AFTER)}
+    return stored(path, days | later)
+
+
+@pytest.fixture(scope="module")
+def decision(tmp_path_factory: pytest.TempPathFactory) -> Decision:
+    path = tmp_path_factory.mktemp("decided") / "db"
+    stored(path, {0: (range(3), BEFORE), 1: (range(3, 2000), BEFORE)})
+    with Monitor(path) as monitor:
+        decided = monitor.decide(k=10, population=2000, budget=0.05)
+    assert (decided.allow, decided.block) == ((("a",),), (("c",),))
+    return replace(decided, made=date(2026, 1, 3))
+
+
+def test_a_decision_knows_its_day_and_the_days_of_its_users(decision: Decision) -> None:
+    assert decision.days == (date(2026, 1, 2), date(2026, 1, 2))  # 3 users show no day
+    content = decision.to_json()
+    assert content["data"]["days"] == ["2026-01-02", "2026-01-02"]
+    assert Decision.from_json(content) == decision
+    assert identity_of(replace(decision, made=date(2026, 2, 1))) == identity_of(decision)
+    before = content | {"data": {"users": 1, "digest": ""}}
+    before.pop("made")
+    assert (Decision.from_json(before).days, Decision.from_json(before).made) == (None, None)
+    content["data"]["days"] = ["2026-01-03", "2026-01-02"]
+    with pytest.raises(InputError, match="days"):
+        Decision.from_json(content)
+
+
+@pytest.mark.parametrize("audience", Audience)
+def test_a_check_says_what_a_new_decision_would_know(
+    database: Path, decision: Decision, audience: Audience
+) -> None:
+    with Monitor(database, audience=audience) as monitor:
+        found = monitor.check(decision, by="day").renewal
+    assert found is not None
+    assert found.unknown == ("new",)
+    assert found.vanished == ()
+    assert found.moved is not None
+    assert {one.api for one in found.moved} == {"a", "c"}
+    assert found.moved_since == date(2026, 1, 2)
+    assert found.would_allow == (("c",),)
+    assert found.would_block == ()
+    assert found.advised
+
+
+def test_users_who_stay_as_they_were_are_no_reason_to_decide_again(
+    database: Path, decision: Decision
+) -> None:
+    window = {"until": START + timedelta(days=2, hours=12)}
+    with Monitor(database) as monitor:
+        monitor.window = replace(monitor.window, **window)
+        found = monitor.check(decision, by="day").renewal
+        assert found is not None
+        assert (found.moved, found.would_allow, found.advised) == ((), (), False)
+        monitor.window = replace(monitor.window, until=None)
+        found = monitor.check(decision).renewal
+    assert found is not None
+    assert found.moved is None  # looks at all users are not numbered
+
+
+def test_a_second_look_at_a_window_finds_no_set_that_the_first_did_not(
+    decision: Decision, tmp_path: Path
+) -> None:
+    path = stored(tmp_path / "db", {2: (range(5000, 5030), AFTER)})
+    for _ in range(2):
+        with Monitor(path) as monitor:
+            found = monitor.check(decision, by="day", new_users=True)
+        assert found.others == {("c",): "undecided"}
+        stored(path, {2: (range(5000, 6500), AFTER)})
+    with Monitor(stored(tmp_path / "new", {2: (range(5000, 6500), AFTER)})) as monitor:
+        assert monitor.check(decision, by="day", new_users=True).others == {("c",): "allow"}
+
+
+def test_check_prints_what_the_decision_knows(
+    database: Path,
+    decision: Decision,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "decision.json"
+    file.write_text(json.dumps(decision.to_json()), encoding="utf-8")
+    assert run(["check", str(file), "--by", "day", "--db", str(database)]) in {0, 3}
+    said = capsys.readouterr().err
+    days = (datetime.now(UTC).date() - date(2026, 1, 3)).days
+    assert f"decided {days:,} days ago on 2,000 users of 2026-01-02 to 2026-01-02" in said
+    assert "it knows nothing of new" in said
+    assert "users have moved since 2026-01-02 to other values of" in said
+    assert "within the budget: c" in said
+    assert f"to decide again: {decide_again(decision)}" in said
+
+
+def test_the_command_asks_the_same_question(decision: Decision) -> None:
+    asked = decide_again(decision)
+    assert asked == "fpmonitor decide --k 10 --budget 0.05 -n 2000 --delta 0.05 -o new.json"
+    policy = replace(decision.policy, sample=SampleModel(bias=1.25))
+    assert "--bias 1.25" in decide_again(replace(decision, policy=policy, missing="drop"))
+    assert "--missing drop" in decide_again(replace(decision, policy=policy, missing="drop"))

@@ -1,0 +1,150 @@
+"""Levels of a decision as tiers, as a table of limits, and as sizes of windows in Firefox."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.population.levels import LevelMap
+from tests.firefox import firefox, wait
+from tests.stored import stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEVELS = """
+[[component]]
+name = "textures"
+apis = ["limit2d", "limit3d"]
+levels = [{raw = true}, {sizes = [[2048, 512], [8192, 2048], [4096, 512]]}]
+[[component]]
+apis = ["memory"]
+levels = [{raw = true}, {edges = [1, 2.5, 4]}]
+[[component]]
+apis = ["agent"]
+levels = [{raw = true}]
+most = 1
+"""
+WINDOW = """
+[[component]]
+apis = ["w", "h"]
+levels = [{raw = true}, SIZES]
+most = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lists")
+    users = (
+        {
+            "limit2d": 2048 << i % 3 if i % 10 else 2049 + i,
+            "limit3d": 512 << i % 3,
+            "memory": [1, 2, 4][i % 3] if i % 8 else i / 7,
+            "agent": f"agent {i % 900}",
+            "w": 1000 + i % 300,
+            "h": 800,
+        }
+        for i in range(2000)
+    )
+    stored(folder, users)
+    return folder
+
+
+def decided(folder: Path, text: str) -> Path:
+    (folder / "levels.toml").write_text(text)
+    path = folder / "levels.json"
+    levels, db = str(folder / "levels.toml"), str(folder / "d.duckdb")
+    asked = ["decide", "--levels", levels, "--db", db, "--budget", "5%", "-q", "-o", str(path)]
+    assert run(asked) == 0
+    return path
+
+
+def exported(path: Path, to: str, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert run(["export", str(path), "--to", to]) == 0
+    return capsys.readouterr().out
+
+
+def test_tiers_are_the_maximal_vectors_and_limits_the_edges_of_the_recommended(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = decided(folder, LEVELS)
+    decision = json.loads(path.read_text())
+    tiers: list[dict[str, Any]] = json.loads(exported(path, "tiers", capsys))["tiers"]
+    assert [tier["recommended"] for tier in tiers] == [True] + [False] * (len(tiers) - 1)
+    told = [{each["name"]: each["level"] for each in tier["components"]} for tier in tiers]
+    shown = [{name: level for name, level in tier.items() if level} for tier in told]
+    assert sorted(shown, key=str) == sorted(decision["allow"], key=str)
+    assert shown[0] == decision["recommended"] == {"textures": 1, "memory": 1}
+    assert tiers[0]["utility"] == pytest.approx(decision["utility"])
+    assert exported(path, "limits", capsys).splitlines() == [
+        "| limit | tier 1 | tier 2 | tier 3 |",
+        "|---|---|---|---|",
+        "| limit2d | 2048 | 4096 | 8192 |",
+        "| limit3d | 512 | 512 | 2048 |",
+        "| memory | 1 | 2.5 | 4 |",
+        "",
+        "- agent: withheld",
+    ]
+    assert run(["export", str(path), "--to", "firefox-letterboxing"]) == 2
+    capsys.readouterr()
+    assert run(["export", str(path), "--to", "ublock"]) == 2
+    assert "tiers, limits, firefox-letterboxing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ("{sizes = [[900.5, 600]]}", "whole numbers"),
+        ("{step = 10}, {sizes = [[900, 600]]}", "rounds nothing before"),
+        ("{step = 100}", "no list of sizes"),
+    ],
+)
+def test_sizes_that_firefox_would_show_otherwise_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], sizes: str, message: str
+) -> None:
+    path = decided(folder, WINDOW.replace("SIZES", sizes))
+    capsys.readouterr()
+    assert run(["export", str(path), "--to", "firefox-letterboxing"]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.browser
+def test_firefox_shows_a_window_as_the_level_says(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = [[900, 600], [1000, 500], [640, 400]]
+    path = decided(folder, WINDOW.replace("SIZES", f"{{sizes = {sizes}}}"))
+    written = exported(path, "firefox-letterboxing", capsys)
+    assert '"900x600, 1000x500, 640x400, 1x1"' in written
+    level = LevelMap(sizes=tuple((float(wide), float(high)) for wide, high in sizes))
+    windows = [(1300, 900), (1100, 640), (700, 620), (500, 300)]
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def seen(preferences: str, told: list[list[int]] | None) -> list[list[int]]:
+        """What a page sees; with what it is told to see, as soon as it does."""
+        with firefox(tmp_path, preferences) as browser:
+            browser.open(f"http://127.0.0.1:{server.server_port}/")
+            found = []
+            for place, window in enumerate(windows):
+                browser.sized(*window)
+                if told is not None:
+                    wait(lambda: browser.sized(*window) == told[place])  # noqa: B023 -- at once
+                found.append(browser.sized(*window))
+            return found
+
+    with closing(server.socket):
+        plain = seen("", None)
+        shown = [level.shown(tuple(map(str, each))) for each in plain]
+        told = [[1, 1] if "other" in each else [int(side) for side in each] for each in shown]
+        assert seen(written, told) == told
+        assert told == [[900, 600], [1000, 500], [640, 400], [1, 1]]
+        server.shutdown()

@@ -1,0 +1,129 @@
+"""Firefox, driven by a few commands of Mozilla's Marionette protocol."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+FIREFOX = shutil.which("firefox-esr")
+SECONDS = 30
+
+
+class Firefox:
+    """The few commands of Mozilla's Marionette protocol that are needed."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=4 * SECONDS)
+        self._file = self._socket.makefile("rb")
+        self._read()
+        self._call("WebDriver:NewSession", {})
+
+    def open(self, address: str) -> None:
+        self._call("WebDriver:Navigate", {"url": address})
+
+    def run(self, expression: str) -> Any:
+        script = {"script": f"return {expression}", "args": []}
+        return self._call("WebDriver:ExecuteScript", script)["value"]
+
+    @contextmanager
+    def tab(self) -> Iterator[Firefox]:
+        first = self._call("WebDriver:GetWindowHandle", {})["value"]
+        opened = self._call("WebDriver:NewWindow", {"type": "tab"})["handle"]
+        self._call("WebDriver:SwitchToWindow", {"handle": opened})
+        yield self
+        self._call("WebDriver:CloseWindow", {})
+        self._call("WebDriver:SwitchToWindow", {"handle": first})
+
+    @contextmanager
+    def offline(self) -> Iterator[None]:
+        self._set_offline("true")
+        yield
+        self._set_offline("false")
+
+    def _set_offline(self, state: str) -> None:
+        self._call("Marionette:SetContext", {"value": "chrome"})
+        # connections that are open would stay so
+        self.run('Services.obs.notifyObservers(null, "net:cancel-all-connections")')
+        self.run(f"Services.io.offline = {state}")
+        self._call("Marionette:SetContext", {"value": "content"})
+
+    def sized(self, width: int, height: int) -> list[int]:
+        """Width and height that a page sees of a window of this size."""
+        self._call("WebDriver:SetWindowRect", {"width": width, "height": height})
+        return list(self.run("[innerWidth, innerHeight]"))
+
+    def close(self) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def _call(self, name: str, given: dict[str, Any]) -> Any:
+        message = json.dumps([0, 1, name, given]).encode()
+        self._socket.sendall(f"{len(message)}:".encode() + message)
+        _, _, error, result = self._read()
+        assert error is None, error
+        return result
+
+    def _read(self) -> Any:
+        digits = b""
+        while (byte := self._file.read(1)) != b":":
+            digits += byte
+        return json.loads(self._file.read(int(digits)))
+
+
+@contextmanager
+def firefox(folder: Path, preferences: str = "") -> Iterator[Firefox]:
+    if FIREFOX is None:
+        pytest.skip("firefox-esr is not installed")
+    profile = folder / "profile"
+    profile.mkdir(exist_ok=True)
+    (profile / "MarionetteActivePort").unlink(missing_ok=True)  # of an earlier session
+    (profile / "user.js").write_text(
+        'user_pref("marionette.port", 0);\n'
+        'user_pref("network.disable-localhost-when-offline", true);\n' + preferences,
+        encoding="utf-8",
+    )
+    process = subprocess.Popen(
+        [
+            *(FIREFOX, "--headless", "--no-remote", "--profile", str(profile)),
+            *("--marionette", "--remote-allow-system-access"),
+        ],
+        env={"HOME": str(folder), "PATH": "/usr/bin:/bin"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        port = wait(lambda: read_if_there(profile / "MarionetteActivePort"))
+        with closing(Firefox(int(port))) as browser:
+            yield browser
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait(look: Callable[[], Any], seconds: float = SECONDS) -> Any:
+    """Look until there is something."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := look():
+            return found
+        time.sleep(0.1)
+    pytest.fail("it never came")
+
+
+def read_if_there(path: Path) -> str:
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
