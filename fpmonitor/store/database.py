@@ -129,6 +129,8 @@ class Database(Closing):
             key = read_key_file(self._key_file)
             connection = connect_encrypted(path, key, memory_limit=_MEMORY_LIMIT)
         by_hand_only(connection)
+        # To fill its parts of tables, a checkpoint would write half of a new log's rows again.
+        connection.execute("SET max_vacuum_tasks = 0")
         return connection
 
     @contextmanager

@@ -143,6 +143,7 @@ def _forget(database: Database) -> int:
     if number:
         for statement in _DELETIONS:
             database.run(statement)
+        database.run("upkeep/fill_gaps")
         _drop_snapshots(database)
     return number
 

@@ -105,6 +105,25 @@ def test_a_user_is_forgotten_by_an_id_that_is_not_on_the_command_line(
     assert run(["db", "verify", "--db", str(db)]) == 0
 
 
+def test_the_space_of_forgotten_rows_is_used_again_without_compacting(db: Path) -> None:
+    def rows_held(database: Database) -> int:
+        [(rows,)] = database._connection.execute(
+            "SELECT sum(count) FROM pragma_storage_info('observation') "
+            "WHERE column_name = 'visit_id' AND segment_type = 'INTEGER'"
+        ).fetchall()
+        return int(rows)
+
+    with Database(db) as database:
+        with database.transaction():
+            database._connection.execute(
+                "INSERT INTO observation SELECT o.* FROM observation AS o, range(40_000)"
+            )
+        before = rows_held(database)
+        assert forget_user(database, "ann") == 2
+    with Database(db) as database:
+        assert 160_000 < rows_held(database) < before
+
+
 def test_a_log_that_was_forgotten_is_not_stored_again_by_accident(db: Path) -> None:
     assert run(["db", "forget", "--before", "2026-02-01", "--db", str(db), "--quiet"]) == 0
     with Monitor(db) as monitor:
