@@ -324,9 +324,10 @@ class Service:
         return await asyncio.to_thread(answer) | {"users": explorer.users}
 
     def _judge_of(self, decision: Decision, explorer: ExposureIndex) -> Judge:
-        if self._judge is None or self._judge[0] != explorer.users:
-            self._judge = explorer.users, Judge.of(decision, explorer.users)
-        return self._judge[1]
+        users, kept = explorer.users, self._judge  # looked at once: other threads change it
+        if kept is None or kept[0] != users:
+            kept = self._judge = users, Judge.of(decision, users)
+        return kept[1]
 
     def _watch(self, apis: ApiSet) -> None:
         """Count a set anew with each batch from now on, in place of that asked for longest ago."""

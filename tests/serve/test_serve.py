@@ -18,7 +18,7 @@ import time
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx2 as httpx
 import pytest
@@ -580,6 +580,32 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
     assert [*dict.fromkeys(users for users, _ in answers)] == sorted(verdicts)
     assert {(users, verdicts[users]) for users, _ in answers} == {*answers}
     assert {*verdicts.values()} == {"allow", not_allowed}
+
+
+def test_a_verdict_is_by_the_tests_for_its_users_while_other_threads_make_others(
+    tmp_path: Path,
+) -> None:
+    with client_of(with_decision(tmp_path)) as client:
+        service = service_of(client)
+        decision: Any = service.decision
+
+        class Held:
+            """Users who come in while it is looked how many there are."""
+
+            def __init__(self, users: int, then: Held | None = None) -> None:
+                self.held, self.then = users, then
+
+            @property
+            def users(self) -> int:
+                if self.then is not None:
+                    service._judge_of(decision, cast("Any", self.then))
+                return self.held
+
+        def most_exposed(held: Held) -> float:
+            return float(service._judge_of(decision, cast("Any", held)).tests.allow.limits[1])
+
+        assert most_exposed(Held(200)) == 10
+        assert most_exposed(Held(200, then=Held(100_000))) == 10
 
 
 def test_the_file_answers_as_long_as_there_are_no_users_to_judge_on(tmp_path: Path) -> None:
