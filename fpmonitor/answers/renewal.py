@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
     from fpmonitor.population.windows import Windows
-    from fpmonitor.store.windows import Span
 
 FALSE_MOVES = 0.01  # probability that users who keep to one distribution are ever said to move
 _NAMED = 3
@@ -53,8 +52,8 @@ class Renewal:
     vanished, unknown
         Candidates that fewer than k users have now, and other APIs that may be named.
     moved
-        The surest first; null where it was not looked at: without calendar windows, without earlier
-        users in the database to compare with, and where values are made coarser.
+        The surest first; null where it was not looked at: without calendar windows, without k
+        earlier users in the database to compare with, and where values are made coarser.
     moved_since
         First day of the users who were compared with; null where none were.
     would_allow, would_block
@@ -146,15 +145,18 @@ def find_renewal(
         Calendar windows, of which the users are one; null where moves are not looked for. They are
         compared with the users of the days of the decision.
     origin
-        Begin of the first window that was checked: where the database has no visit of the days of
-        the decision, users are compared with its users.
+        Begin of the first window that was checked: where the database has fewer than k users of the
+        days of the decision, users are compared with those of this window.
     now
         UTC.
     """
     decision = called_as(decision, population)
     candidates, undecided = {*decision.policy.candidates}, {*decision.undecided}
     apis = population.askable_apis(question_of(decision))
-    reference = None if windows is None else _reference(windows, decision, origin)
+    compared = None
+    if windows is not None:
+        compared = _compared(windows, decision, origin, sorted(candidates.intersection(apis)))
+    moved_since, moved = compared or (None, None)
     made = decision.made
     return Renewal(
         made=made,
@@ -163,12 +165,8 @@ def find_renewal(
         days=decision.days,
         vanished=vanished,
         unknown=tuple(api for api in apis if api not in candidates),
-        moved=None
-        if windows is None or reference is None
-        else _moved(windows, reference, sorted(candidates.intersection(apis)), k=decision.policy.k),
-        moved_since=None
-        if reference is None or reference.window.since is None
-        else reference.window.since.date(),
+        moved=moved,
+        moved_since=moved_since,
         would_allow=tuple(apis for apis, verdict in others.items() if verdict == "allow"),
         would_block=tuple(
             apis for apis, verdict in others.items() if verdict == "block" and apis in undecided
@@ -178,34 +176,36 @@ def find_renewal(
     )
 
 
-def _reference(windows: Windows, decision: Decision, origin: datetime | None) -> Span | None:
-    """Visits that those of a window are compared with; null where there are none."""
-    limits = []
+def _compared(
+    windows: Windows, decision: Decision, origin: datetime | None, apis: Sequence[str]
+) -> tuple[date, tuple[MovedApi, ...]] | None:
+    """Find the APIs whose values are others now, and since when; None without k users each.
+
+    Fewer users are as good as none, so that they show in no answer. The shares of all windows add
+    up to 1.
+    """
+    begin, limits = windows.window.since, []
+    if begin is None or not apis:
+        return None
     if decision.days is not None:
         first, last = decision.days
         limits.append((datetime.combine(first, time.min), datetime.combine(last, time.max)))
     if origin is not None:
         limits.append((origin, end_of(origin, windows.division)))
-    for since, until in limits:
-        with suppress(UndecidableError):
-            return whole_span(windows.database, Window(since, until, windows.window.source))
-    return None
-
-
-def _moved(
-    windows: Windows, reference: Span, apis: Sequence[str], *, k: int
-) -> tuple[MovedApi, ...]:
-    """Find the APIs whose values are others now; the shares of all windows add up to 1."""
-    begin, end = windows.window.since, reference.window.until
-    if begin is None or end is None:
-        return ()
-    place = position(begin, windows.division) - position(
-        end - timedelta(microseconds=1), windows.division
-    )
-    level = math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0))
     now = whole_span(windows.database, windows.window)
-    alarms = compare_windows(windows, reference, now, apis, k=k, false_alarms=level)
-    return tuple(MovedApi(api=alarm.apis[0], moved=alarm.moved) for alarm in alarms)
+    for since, until in limits:
+        last_place = position(until - timedelta(microseconds=1), windows.division)
+        place = position(begin, windows.division) - last_place
+        level = math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0))
+        with suppress(UndecidableError):
+            before = whole_span(windows.database, Window(since, until, windows.window.source))
+            alarms = compare_windows(
+                windows, before, now, apis, k=decision.policy.k, false_alarms=level
+            )
+            if alarms is not None:
+                moved = (MovedApi(api=alarm.apis[0], moved=alarm.moved) for alarm in alarms)
+                return since.date(), tuple(moved)
+    return None
 
 
 def _some(names: Sequence[str]) -> str:

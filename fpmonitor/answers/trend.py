@@ -340,10 +340,10 @@ def report_trend(
 
 def compare_windows(
     windows: Windows, before: Span, after: Span, apis: Sequence[str], *, k: int, false_alarms: float
-) -> tuple[ChangeAlarm, ...]:
+) -> tuple[ChangeAlarm, ...] | None:
     """Report which of some APIs have other values in a window than in another.
 
-    Nothing is known of windows of fewer than k users.
+    None where one of them has fewer than k users.
 
     Parameters
     ----------
@@ -363,7 +363,7 @@ def compare_windows(
         _read(windows, span, k, sets=(), apis=apis) for span in (before, after)
     )
     if min(first.users, second.users) < k:
-        return ()
+        return None
     tested = list(_compare(first, second, k=k, texts=texts))
     return tuple(_alarms(tested, false_alarms, windows.audience))
 

@@ -112,6 +112,34 @@ def test_users_who_stay_as_they_were_are_no_reason_to_decide_again(
     assert found.moved is None  # looks at all users are not numbered
 
 
+def test_fewer_than_k_users_on_the_days_of_a_decision_are_as_none(
+    decision: Decision, tmp_path: Path
+) -> None:
+    told = []
+    for few in (0, 3):
+        path = tmp_path / f"{few}"
+        for day in (5, 6):  # the first check is what the second is compared with
+            later = range(10_000 * day, 10_000 * day + 200)
+            stored(path, {1: (range(few), BEFORE), day: (later, BEFORE)})
+            with Monitor(path, audience=Audience.OTHERS) as monitor:
+                found = monitor.check(decision, by="day").renewal
+        assert found is not None
+        told.append(found.to_json())
+    assert told[0] == told[1]
+    assert (told[0]["moved"], told[0]["moved_since"]) == ([], "2026-01-06")
+
+
+def test_a_window_in_which_no_candidate_may_be_named_shows_no_moves(
+    decision: Decision, tmp_path: Path
+) -> None:
+    path = stored(tmp_path / "db", {1: (range(100), BEFORE), 2: (range(300, 303), BEFORE)})
+    stored(path, {2: (range(400, 600), {"another": lambda u: u % 2})})
+    with Monitor(path, audience=Audience.OTHERS) as monitor:
+        found = monitor.check(decision, by="day").renewal
+    assert found is not None
+    assert (found.vanished, found.moved, found.moved_since) == (("a", "c"), None, None)
+
+
 def test_a_second_look_at_a_window_finds_no_set_that_the_first_did_not(
     decision: Decision, tmp_path: Path
 ) -> None:
