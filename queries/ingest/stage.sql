@@ -7,6 +7,8 @@ SELECT
             WHEN "user" IS NULL OR "user" = '' THEN 'user is missing'
             WHEN "time" IS NOT NULL AND (parsed_time IS NULL OR NOT isfinite(parsed_time))
                 THEN 'time is neither ISO 8601 nor seconds or milliseconds since 1970'
+            -- Windows of others would not begin or end within the years that dates have.
+            WHEN parsed_time NOT BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9998-12-31' THEN 'time is not of the years 1 to 9998'
         END
     ) AS problem,
     ('0x' || left(sha256($key || "user"), 16))::UBIGINT AS digest,

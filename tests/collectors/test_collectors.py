@@ -470,6 +470,9 @@ TIMES: dict[str, tuple[Any, datetime | None]] = {
     "negative": (-5, None),
     "huge": (10**18, None),
     "empty": ("", None),
+    "before Christ": ("0044-03-15 (BC) 12:00:00", None),
+    "end of all days": ("9999-12-31T12:00:00Z", None),  # no window of it would end
+    "year of six digits": ("290000-01-01T00:00:00Z", None),
 }
 
 
