@@ -31,6 +31,7 @@ from fpmonitor.answers.standing import (
     changes,
     is_news,
     judged,
+    known_again,
     next_steps,
     probable_causes,
 )
@@ -171,7 +172,7 @@ class Watch:
         self._column_map = ColumnMap()
         self._reading = ""
         self._pending = True
-        self._corrected: set[str] = set()  # logs, since the last check
+        self._corrected: set[str] = set()  # logs, of k users or more, since the last check
         self._day: date | None = None
 
     def step(self) -> None:
@@ -273,7 +274,8 @@ class Watch:
             self._note(f"{path}: {report.stored:,} stored, {report.rejected:,} rejected")
             for source, visits in report.corrects.items():
                 self._note(f"{path} corrects {visits:,} visits of {source}")
-                self._corrected.add(Path(source).name)
+                if report.corrected_users[source] >= settings.decision.policy.k:
+                    self._corrected.add(Path(source).name)
         except InputError as error:
             refusal = str(error)
             self._note(f"{path}: not read, until it or how logs are read changes: {error}")
@@ -304,7 +306,7 @@ class Watch:
                 self._checked(report)
         except (UndecidableError, UnknownNameError) as error:
             self._note(f"cannot be checked: {error}")
-            problems.append(_CANNOT_JUDGE)
+            problems += [_CANNOT_JUDGE, *known_again(before)]
         after = replace(after, problems=tuple(problems))
         with settings.open_database() as database:
             record_check(

@@ -145,9 +145,8 @@ def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Pr
 
     Users have moved when two windows in a row show it of one API: a wave of bots goes by.
     """
-    known, lasting = {}, False
+    known, lasting = {found.what: found for found in known_again(before)}, False
     if before is not None:
-        known = {found.what: found for found in before.problems if found.kind == "decide again"}
         lasting = before.until != after.until and bool({*before.moved} & {*after.moved})
     found = {"users": lasting, "sets": bool(renewal.would_allow or renewal.would_block)}
     text = "; ".join(renewal.reasons)
@@ -155,6 +154,12 @@ def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Pr
         what: Problem(kind="decide again", what=what, text=text) for what in found if found[what]
     }
     return [*(known | now).values()]
+
+
+def known_again(before: Standing | None) -> list[Problem]:
+    """Return why to decide again, as far as it was known."""
+    problems = () if before is None else before.problems
+    return [found for found in problems if found.kind == "decide again"]
 
 
 def is_news(before: Standing | None, after: Standing) -> bool:

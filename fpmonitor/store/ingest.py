@@ -60,7 +60,7 @@ class BatchReport:
     Records of users who were forgotten count as duplicates: they bring nothing that is stored.
     `rows_are_visits` where the log names no users, so that each record counts as one; `reason` is
     the commonest one for which records were rejected; `corrects` has the number of visits of each
-    log stored before of which this one tells other values.
+    log stored before of which this one tells other values, `corrected_users` that of their users.
     """
 
     source: str
@@ -75,11 +75,12 @@ class BatchReport:
     rows_are_visits: bool = False
     reason: str = ""
     corrects: Mapping[str, int] = field(default_factory=dict)
+    corrected_users: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
         members = asdict(self)
-        for name in ("rows_are_visits", "reason", "corrects"):
+        for name in ("rows_are_visits", "reason", "corrects", "corrected_users"):
             del members[name]
         return members
 
@@ -289,6 +290,7 @@ def _store(
     staged, problems, stored, users = database.rows("ingest/count_records")[0]
     if rejects and problems == staged:
         raise _all_rejected(log, staged + refused, rejects)
+    corrected = database.rows("ingest/corrected_logs")
     report = BatchReport(
         source=log.label,
         collector=collector.name,
@@ -301,9 +303,10 @@ def _store(
         seconds=_seconds_since(started),
         rows_are_visits=getattr(collector, "rows_are_visits", False),
         reason=_commonest_reason(rejects)[0],
-        corrects=dict(database.rows("ingest/corrected_logs")),
+        corrects={source: visits for source, visits, _ in corrected},
+        corrected_users={source: users for source, _, users in corrected},
     )
-    if report.corrects:
+    if corrected:
         database.run("ingest/take_corrected_visits", batch=batch)
     database.run(
         "ingest/add_batch",

@@ -24,6 +24,7 @@ from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.logs import ColumnMap
 from fpmonitor.monitor import Monitor
+from fpmonitor.store.upkeep import forget_batch
 from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_command
 
 if TYPE_CHECKING:
@@ -91,6 +92,45 @@ def test_a_changed_verdict_is_told_once_over_restarts(settings: WatchSettings) -
     assert told[1]["sets"] == [{"verdict": "block", "apis": ["a"], "lower": 0.25, "upper": 0.25}]
     assert [body["id"] for body in told] == [1, 2]
     assert watch.outcome == "violated"
+
+
+def test_to_decide_again_lasts_while_logs_cannot_be_judged(settings: WatchSettings) -> None:
+    blocked = replace(settings.decision, allow=(), recommended=(), block=(("a",),))
+    settings = replace(settings, decision=blocked, by="day")
+    told: list[dict[str, Any]] = []
+    path = day_log(settings.folder, 0, range(100), a=lambda _: "x")
+    Watch(settings, deliver=[collect(told)]).step()
+    path.unlink()
+    with Monitor(settings.database) as monitor:
+        forget_batch(monitor.database, str(path))
+    day_log(settings.folder, 1, range(2), a=lambda _: "x")
+    Watch(settings, deliver=[collect(told)]).step()
+    kinds = [{problem["kind"] for problem in body["problems"]} for body in told]
+    assert kinds == [{"no logs", "decide again"}, {"cannot judge", "decide again"}]
+
+
+def test_others_are_told_of_no_correction_of_fewer_than_k_users(settings: WatchSettings) -> None:
+    told: list[dict[str, Any]] = []
+    notes: list[str] = []
+    watch = Watch(settings, deliver=[collect(told)], note=notes.append)
+    few, many = range(3), range(100, 120)
+    for name, users, value in (
+        ("many", many, "x"),
+        ("few", few, "x"),
+        ("few again", few, "y"),
+        ("many again", many, "y"),
+    ):
+        rows = [
+            {"user": f"u{user}", "time": f"2026-01-0{day}T12:00:00Z", "a": value}
+            for user in users
+            for day in range(1, 5)
+        ]
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (settings.folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+        (settings.folder / f"news {name}.jsonl").write_text("[1, 2]\n", encoding="utf-8")
+        watch.step()
+    assert [body["corrected"] for body in told] == [[], [], [], ["many.jsonl"]]
+    assert any("few again.jsonl corrects 12 visits of" in note for note in notes)
 
 
 def test_a_notice_that_was_not_delivered_is_kept_and_told_again(settings: WatchSettings) -> None:
