@@ -101,8 +101,9 @@ class Renewal:
     @property
     def known(self) -> str:
         """A sentence on the age of the decision, its users, and the APIs that it does not know."""
-        ages = {None: "", 0: " today", 1: " yesterday"}
-        age = ages.get(self.age_days, f" {self.age_days:,} days ago")
+        ages = {0: " today", 1: " yesterday"}
+        days_ago = self.age_days
+        age = "" if days_ago is None else ages.get(days_ago, f" {days_ago:,} days ago")
         days = "" if self.days is None else f" of {self.days[0]} to {self.days[1]}"
         lacks = f"; it knows nothing of {_some(self.unknown)}" if self.unknown else ""
         return f"decided{age} on {self.decided_on:,} users{days}{lacks}"

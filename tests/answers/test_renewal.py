@@ -171,6 +171,16 @@ def test_check_prints_what_the_decision_knows(
     assert f"to decide again: {decide_again(decision, database)}" in said
 
 
+def test_a_decision_of_an_earlier_version_is_checked_without_its_day(
+    database: Path, decision: Decision, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "decision.json"
+    earlier = replace(decision, made=None, days=None)
+    file.write_text(json.dumps(earlier.to_json()), encoding="utf-8")
+    assert run(["check", str(file), "--db", str(database)]) in {0, 1, 3}
+    assert "decided on 2,000 users; it knows nothing of new" in capsys.readouterr().err
+
+
 def test_the_command_asks_the_same_question(decision: Decision) -> None:
     asked = decide_again(decision, Path("my db"))
     question = "--k 10 --budget 0.05 -n 2000 --delta 0.05"
