@@ -183,7 +183,7 @@ def figure(table: str, found: Mapping[str, Mapping[str, float]]) -> str:
                 f"{name}, {each['sizes']} sizes: {each['exposed']:.1%} exposed, "
                 f"{each['area lost']:.1%} of the area lost"
             ),
-            not name.startswith("list"),
+            "s0" if name.startswith("list") else "far",
         )
         for name, each in found.items()
     ]

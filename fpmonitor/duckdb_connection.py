@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # DuckDB would download an extension that a file or a statement seems to need, or load one that the
 # user has, as for a path that is an address.
-_OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+SETTINGS = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 _HTTPFS_PACKAGE = "duckdb_extension_httpfs"
 HOW_TO_GET_HTTPFS = (
     "pip install 'fpmonitor[encryption]', which takes a DuckDB that it is packed for, or let "
@@ -46,7 +46,7 @@ def connect(database: Path | str, **settings: str | bool) -> duckdb.DuckDBPyConn
     duckdb.Error
         It cannot be opened.
     """
-    return _quiet(duckdb.connect(database, config={**_OFFLINE, **settings}))
+    return _quiet(duckdb.connect(database, config={**SETTINGS, **settings}))
 
 
 def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

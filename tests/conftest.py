@@ -33,6 +33,14 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 -- pytest n
         )
 
 
+def pytest_sessionstart() -> None:
+    """Let DuckDB use as many threads as asked: those of tests beside each other only wait."""
+    from fpmonitor import duckdb_connection  # noqa: PLC0415 -- where it is installed
+
+    if threads := os.environ.get("FPMONITOR_TEST_THREADS"):
+        duckdb_connection.SETTINGS["threads"] = int(threads)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that wait for browsers and Spark: they take longest. Small ones end."""
     waiting = {

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.decide import called_as, question_of, recheck_sets
+from fpmonitor.answers.renewal import Renewal
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
 from fpmonitor.decide.guarantee import draws, who_was_drawn
 from fpmonitor.decide.horizon import (
@@ -49,7 +50,6 @@ from fpmonitor.store.windows import LeftOut, Period, position
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fpmonitor.answers.renewal import Renewal
     from fpmonitor.population.memory import MemorySource
     from fpmonitor.population.snapshot import SpectrumQueries
     from fpmonitor.spectrum import SpectrumSource

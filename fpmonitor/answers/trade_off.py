@@ -41,8 +41,19 @@ class TradeOff:
     exposure: float
 
 
-def trade_offs(population: Population, decision: LevelDecision) -> tuple[TradeOff, ...]:
+def trade_offs(
+    population: Population, decision: LevelDecision, *, practice: Vector | None = None
+) -> tuple[TradeOff, ...]:
     """Return what the recommended and some listed vectors expose of the users of now.
+
+    Parameters
+    ----------
+    population
+        The users.
+    decision
+        Whose vectors are meant.
+    practice
+        What is shown today, named by the user: it comes first.
 
     Raises
     ------
@@ -54,7 +65,7 @@ def trade_offs(population: Population, decision: LevelDecision) -> tuple[TradeOf
     check_users(asked.users, k)
     source = LevelSource(asked, decision.components)
     found = []
-    for vector in _listed(decision):
+    for vector in dict.fromkeys((*filter(None, [practice]), *_listed(decision))):
         told = told_spectra(source.spectrum(vector), k, population.audience)
         chosen = zip(decision.components, vector, strict=True)
         found.append(
@@ -74,4 +85,4 @@ def _listed(decision: LevelDecision) -> Iterator[Vector]:
     for listed in (decision.allow, decision.undecided, decision.block):
         vectors += listed[:_MOST_LISTED]
     vectors.append(tuple(component.most for component in decision.components))
-    yield from dict.fromkeys(vectors)
+    yield from vectors

@@ -10,8 +10,6 @@ import typer
 
 from fpmonitor.cli.output import Shown
 from fpmonitor.decide.level_decision import LevelDecision, read_any_decision
-from fpmonitor.errors import InputError
-from fpmonitor.population.levels import Vector
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names
 
@@ -45,7 +43,7 @@ def gate(
     decided = read_any_decision(decision)
     if db is None:
         if isinstance(decided, LevelDecision):
-            shown.show(decisions.gate(decided.answer(_vector(decided, asked))))
+            shown.show(decisions.gate(decided.answer(decided.vector_of(asked))))
         else:
             shown.show(decisions.gate(decided.answer(asked)))
         return
@@ -56,20 +54,7 @@ def gate(
         if isinstance(decided, LevelDecision):
             window = replace(monitor.window, source=decided.source)
             users = monitor.population(window=window, view=decided.view)
-            answer = answer_gate_of_levels(users, decided, _vector(decided, asked))
+            answer = answer_gate_of_levels(users, decided, decided.vector_of(asked))
         else:
             answer = answer_gate(monitor.population_as(decided), decided, asked)
     shown.show(decisions.gate(answer))
-
-
-def _vector(decided: LevelDecision, asked: list[str]) -> Vector:
-    """Read COMPONENT=LEVEL; of a component that is named twice the finer level."""
-    levels: dict[str, int] = {}
-    for entry in asked:
-        name, equals, level = entry.rpartition("=")
-        if not equals or not level.strip().isdecimal():
-            raise InputError(
-                f"gate: {entry!r} names no level", hint="the decision is about levels: NAME=LEVEL"
-            )
-        levels[name.strip()] = max(int(level), levels.get(name.strip(), 0))
-    return decided.vector(levels)

@@ -35,6 +35,7 @@ _LEVEL_LISTS = {
     "tiers": level_lists.tiers,
     "limits": level_lists.limits,
     "firefox-letterboxing": level_lists.letterboxing,
+    "what-if": level_lists.what_if,
 }
 DECISION = Annotated[Path, typer.Argument(help="Decision file.", metavar="DECISION.json")]
 SITE = Annotated[

@@ -68,6 +68,14 @@ def report(
     output: Annotated[Path, typer.Option("-o", "--output", help="HTML file to write.")] = Path(
         "report.html"
     ),
+    practice: Annotated[
+        str | None,
+        typer.Option(
+            "--practice",
+            help="Of a decision about levels: what is shown today, to be drawn beside it.",
+            metavar="NAME=LEVEL,...",
+        ),
+    ] = None,
     asked: ExposureOfSample,
     budget: BUDGET = 0.05,
     users: UsersOfSource,
@@ -94,8 +102,10 @@ def report(
             if read is None
             else read
         )
+        if practice is not None and not isinstance(decided, LevelDecision):
+            raise InputError("--practice: the decision is about sets", hint="leave it away")
         if isinstance(decided, LevelDecision):
-            page = page_of_levels(monitor, decided)
+            page = page_of_levels(monitor, decided, practice)
         else:
             page = page_of(monitor, decided, progress=progress)
     emit(page, output)
@@ -118,12 +128,14 @@ def page_of(
     return write_html(findings)
 
 
-def page_of_levels(monitor: Monitor, decision: LevelDecision) -> str:
+def page_of_levels(monitor: Monitor, decision: LevelDecision, practice: str | None) -> str:
     """Write the report on a decision about levels, from the current users of a database."""
     window = replace(monitor.window, source=decision.source)
     users = monitor.population(window=window, view=decision.view, audience=Audience.OTHERS)
     data = data_of(monitor.name, users, users=users.users, k=decision.policy.k)
-    return level_page(decision, trade_offs(users, decision), data, made=datetime.now(UTC))
+    today = None if practice is None else decision.vector_of(split_names(practice))
+    points = trade_offs(users, decision, practice=today)
+    return level_page(decision, points, data, made=datetime.now(UTC), practice=today)
 
 
 def plot(

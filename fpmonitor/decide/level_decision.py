@@ -18,7 +18,7 @@ from fpmonitor.results import Result
 from fpmonitor.safe_files import read_json, typed, untyped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 
@@ -127,6 +127,24 @@ class LevelDecision(Result):
             if not 0 <= level <= most:
                 raise InputError(f"{name}: levels are 0 to {most}, got {level}")
         return tuple(levels.get(name, 0) for name in names)
+
+    def vector_of(self, entries: Iterable[str]) -> Vector:
+        """Read COMPONENT=LEVEL; of a component that is named twice the finer level.
+
+        Raises
+        ------
+        InputError
+            An entry without a level, or as of `vector`.
+        """
+        levels: dict[str, int] = {}
+        for entry in entries:
+            name, equals, level = entry.rpartition("=")
+            if not equals or not level.strip().isdecimal():
+                raise InputError(
+                    f"{entry!r} names no level", hint="the decision is about levels: NAME=LEVEL"
+                )
+            levels[name.strip()] = max(int(level), levels.get(name.strip(), 0))
+        return self.vector(levels)
 
     def check_same(self, **asked: object) -> None:
         """Check that the decision answers what is asked, by members of the decision.

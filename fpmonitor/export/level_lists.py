@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
 from fpmonitor.population.levels import by_area, number_text
 from fpmonitor.safe_files import untyped
+from fpmonitor.store.transforms import Transform
 
 if TYPE_CHECKING:
     from fpmonitor.decide.level_decision import LevelDecision
@@ -76,6 +78,46 @@ def limits(decision: LevelDecision) -> str:
             cells = [api, *values, *[""] * (most - len(values))]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, *([""] if rows and words else []), *words, ""])
+
+
+def what_if(decision: LevelDecision) -> str:
+    """Write the recommended vector as a file for `--what-if`.
+
+    Raises
+    ------
+    InputError
+        A level shows what such a file has no words for.
+    """
+    lines = []
+    for component, level in _recommended(decision):
+        for place, api in enumerate(component.apis):
+            told = _transform(component, level, place)
+            if told:
+                pairs = (f"{word} = {json.dumps(value)}" for word, value in told.items())
+                lines += [f"[{json.dumps(api)}]", *pairs, ""]
+    return "\n".join(lines)
+
+
+def _transform(component: Component, level: int, place: int) -> dict[str, Any]:
+    """Words of a transform for one of the APIs of a component."""
+    if not level:
+        return {"constant": "withheld"}
+    maps = [each for each in component.maps(level) if not each.raw]
+    if not maps:
+        return {}
+    steps = [each.step[place] if isinstance(each.step, tuple) else each.step for each in maps]
+    told = {word: value for word, value in untyped(maps[-1]).items() if word != "name"}
+    if set(told) == {"step"} and all(step is not None and step == int(step) for step in steps):
+        whole = [int(step) for step in steps if step is not None]
+        if all(coarse % fine == 0 for fine, coarse in pairwise(whole)):
+            return {"round": whole[-1]}
+    if len(maps) > 1 or not set(told) <= set(Transform.__struct_fields__):
+        raise InputError(
+            f"what-if: {component.name} ({component.words(level)}): its file has no words for that",
+            hint=f"it knows {', '.join(Transform.__struct_fields__)}, and whole steps; "
+            "`report` draws what every level exposes",
+        )
+    return told
 
 
 def letterboxing(decision: LevelDecision) -> str:

@@ -254,16 +254,17 @@ def _short(name: str, letters: int) -> str:
 
 
 def scatter_chart(
-    dots: Sequence[tuple[float, float, str, bool]],
+    dots: Sequence[tuple[float, float, str, str]],
     *,
     title: str,
     x_label: str,
     y_label: str,
     budget: float | None = None,
 ) -> str:
-    """Draw dots `(x, share, name, stands out)`, with their names to hover over.
+    """Draw dots `(x, share, name, class)`, with their names to hover over.
 
-    A budget is the height of a dashed line.
+    Dots of the class `far` stand out from those of series (`s0`, `s1`, ...). A budget is the
+    height of a dashed line.
     """
     base = _TOP + _PLOT
     across = Scale(0, max(*(x for x, *_ in dots), 1e-9) * 1.05, _LEFT, WIDTH - _RIGHT)
@@ -272,9 +273,9 @@ def scatter_chart(
         *_height_axis(down, y_label, percent),
         *_place_axis(across, base, base, x_label, ()),
     ]
-    for x, y, name, stands_out in dots:
+    for x, y, name, class_ in dots:
         drawn = tag("circle", tooltip(name), class_="dot", cx=across(x), cy=down(y), r=4)
-        parts.append(tag("g", drawn, class_="far" if stands_out else "s0"))
+        parts.append(tag("g", drawn, class_=class_))
     if budget is not None:
         parts.append(line(_LEFT, down(budget), WIDTH - _RIGHT, down(budget), class_="budget"))
     return document(title, parts, WIDTH, base + _BOTTOM)

@@ -199,7 +199,7 @@ def of_ranking(ranking: Ranking) -> Figure:
                         f"median user, {line.misleading_factor_worst_5:.3g} for the worst 5 %, "
                         f"{line.misleading_factor_worst_1:.3g} for the worst 1 %"
                     ),
-                    line.misleading_factor_worst_1 >= _FAR,
+                    "far" if line.misleading_factor_worst_1 >= _FAR else "s0",
                 )
                 for line in sets
             ],

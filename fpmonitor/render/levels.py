@@ -53,12 +53,21 @@ def answer(decided: LevelDecision) -> str:
 
 
 def level_page(
-    decided: LevelDecision, points: Sequence[TradeOff], data: str, *, made: datetime
+    decided: LevelDecision,
+    points: Sequence[TradeOff],
+    data: str,
+    *,
+    made: datetime,
+    practice: Vector | None = None,
 ) -> str:
     """Write the report on a decision about levels, an HTML document of its own."""
     sections = [
         ("recommended", "What one site may read together", _html(_recommended(decided))),
-        ("trade-off", "What finer levels cost", figure_html(of_trade_offs(decided, points))),
+        (
+            "trade-off",
+            "What finer levels cost",
+            figure_html(of_trade_offs(decided, points, practice)),
+        ),
         ("border", "All that is allowed", _html([_borders(decided)])),
     ]
     lead = paragraphs(
@@ -68,16 +77,26 @@ def level_page(
     return page(title, lead, sections, made=made, k=decided.policy.k)
 
 
-def of_trade_offs(decided: LevelDecision, points: Sequence[TradeOff]) -> Figure:
+def of_trade_offs(
+    decided: LevelDecision, points: Sequence[TradeOff], practice: Vector | None = None
+) -> Figure:
     """Draw what vectors expose against how useful they are."""
     title = "Exposure against utility"
-    named = [(point, _named(decided, point.vector) or "nothing shown") for point in points]
+    named = [
+        (
+            point,
+            (_named(decided, point.vector) or "nothing shown")
+            + " (today's practice)" * (point.vector == practice),
+        )
+        for point in points
+    ]
     return Figure(
         note=(
             "Each dot is a level vector: the sum of the utilities of its levels, and its exposure "
-            "as estimated from the users of now, at most. Orange: the recommended one. The dashed "
-            "line is the budget; between it and the allowed vectors is what finitely many users "
-            "cannot tell."
+            "as estimated from the users of now, at most. Orange: the recommended one"
+            + ("; green: today's practice" if practice is not None else "")
+            + ". The dashed line is the budget; between it and the allowed vectors is what so many "
+            "users cannot tell."
         ),
         svg=scatter_chart(
             [
@@ -85,7 +104,7 @@ def of_trade_offs(decided: LevelDecision, points: Sequence[TradeOff]) -> Figure:
                     point.utility,
                     point.exposure,
                     f"{name}: {percent(point.exposure)}",
-                    point.vector == decided.recommended,
+                    _class(decided, point, practice),
                 )
                 for point, name in reversed(named)
             ],
@@ -105,6 +124,13 @@ def of_trade_offs(decided: LevelDecision, points: Sequence[TradeOff]) -> Figure:
             rows=[(name, point.utility, point.exposure, point.verdict) for point, name in named],
         ),
     )
+
+
+def _class(decided: LevelDecision, point: TradeOff, practice: Vector | None) -> str:
+    """Class of a dot: the practice, the recommended vector, or any other."""
+    if point.vector == practice:
+        return "s2"
+    return "far" if point.vector == decided.recommended else "s0"
 
 
 def _html(tables: Sequence[Table]) -> str:

@@ -114,6 +114,35 @@ def test_sizes_that_firefox_would_show_otherwise_are_refused(
     assert message in capsys.readouterr().err
 
 
+def test_a_what_if_file_shows_other_commands_the_recommended_levels(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+[[component]]
+apis = ["w", "h"]
+levels = [{raw = true}, {step = [10, 1]}, {step = [100, 10]}]
+most = 1
+[[component]]
+apis = ["agent"]
+levels = [{raw = true}, {major = true}]
+[[component]]
+apis = ["memory"]
+levels = [{raw = true}]
+"""
+    path, coarse = decided(folder, text), folder / "coarse.toml"
+    assert json.loads(path.read_text())["recommended"] == {"w + h": 1}
+    coarse.write_text(exported(path, "what-if", capsys))
+    db = str(folder / "d.duckdb")
+    asked = ["exposure", "--apis", "w,h,agent,memory", "--what-if", str(coarse), "--db", db]
+    assert run([*asked, "--format", "json"]) == 0
+    # 100 to 1,200 in steps of 100; all else is withheld.
+    assert json.loads(capsys.readouterr().out)[0]["values"] == 3
+    path = decided(folder, LEVELS)
+    capsys.readouterr()
+    assert run(["export", str(path), "--to", "what-if"]) == 2
+    assert "textures" in capsys.readouterr().err
+
+
 @pytest.mark.browser
 def test_firefox_shows_a_window_as_the_level_says(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -122,27 +151,17 @@ def test_firefox_shows_a_window_as_the_level_says(
     path = decided(folder, WINDOW.replace("SIZES", f"{{sizes = {sizes}}}"))
     written = exported(path, "firefox-letterboxing", capsys)
     assert '"900x600, 1000x500, 640x400, 1x1"' in written
+    # What fits into the window, less some hundred pixels for the bars of the browser.
+    told = {(1300, 900): [900, 600], (1100, 640): [1000, 500], (700, 620): [640, 400]}
+    told[500, 300] = [1, 1]
     level = LevelMap(sizes=tuple((float(wide), float(high)) for wide, high in sizes))
-    windows = [(1300, 900), (1100, 640), (700, 620), (500, 300)]
+    for (wide, high), size in told.items():
+        shown = level.shown((str(wide), str(high - 90)))
+        assert shown == (("other",) * 2 if size == [1, 1] else tuple(map(str, size)))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-
-    def seen(preferences: str, told: list[list[int]] | None) -> list[list[int]]:
-        """What a page sees; with what it is told to see, as soon as it does."""
-        with firefox(tmp_path, preferences) as browser:
-            browser.open(f"http://127.0.0.1:{server.server_port}/")
-            found = []
-            for place, window in enumerate(windows):
-                browser.sized(*window)
-                if told is not None:
-                    wait(lambda: browser.sized(*window) == told[place])  # noqa: B023 -- at once
-                found.append(browser.sized(*window))
-            return found
-
-    with closing(server.socket):
-        plain = seen("", None)
-        shown = [level.shown(tuple(map(str, each))) for each in plain]
-        told = [[1, 1] if "other" in each else [int(side) for side in each] for each in shown]
-        assert seen(written, told) == told
-        assert told == [[900, 600], [1000, 500], [640, 400], [1, 1]]
+    with closing(server.socket), firefox(tmp_path, written) as browser:
+        browser.open(f"http://127.0.0.1:{server.server_port}/")
+        for window, size in told.items():
+            wait(lambda: browser.sized(*window) == size)  # noqa: B023 -- called at once
         server.shutdown()
