@@ -109,6 +109,21 @@ def test_sizes_of_windows_are_designed_from_some_users_and_tested_on_the_others(
     assert decided(folder, "window.toml") == answer | {"seconds": pytest.approx(0, abs=60)}
 
 
+def test_designs_in_order_go_on_from_no_file_of_another_question(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "steps.toml").write_text(
+        "[[component]]\nname = 'window'\napis = ['w', 'h']\nlevels = [{step = [200, 100]}]\n"
+    )
+    decided(folder, "window.toml")
+    steps = folder / "steps.json"
+    assert run([*asked(folder, "steps.toml"), "-o", str(steps)]) == 0
+    for known, share in ((folder / "answer.json", "0.4"), (steps, "0.3")):
+        again = asked(folder, "window.toml", "--design-share", share, "--resume", str(known))
+        assert run(again) == 2
+        assert "differs in design" in capsys.readouterr().err
+
+
 def test_a_designed_level_is_one_of_a_chain_with_all_that_a_decision_does(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
