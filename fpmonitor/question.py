@@ -11,7 +11,7 @@ import msgspec
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import PLAIN_DRAWS, SampleModel, Strata, check_share, check_threshold
-from fpmonitor.safe_files import read_toml, typed
+from fpmonitor.safe_files import read_toml, toml_string, typed
 
 Missing = Literal["value", "drop", "exposed"]
 
@@ -106,21 +106,14 @@ def read_strata(path: Path) -> Strata:
 
 def strata_file(strata: Strata, about: str) -> str:
     """Write known shares of strata as `read_strata` reads them, below a line about them."""
-    lines = [f"{_quoted(name)} = {_share_text(share)}" for name, share in strata.shares.items()]
-    return "\n".join([f"# {about}", f"by = {_quoted(strata.by)}", "", "[shares]", *lines, ""])
+    lines = [f"{toml_string(name)} = {_share_text(share)}" for name, share in strata.shares.items()]
+    return "\n".join([f"# {about}", f"by = {toml_string(strata.by)}", "", "[shares]", *lines, ""])
 
 
 def _share_text(share: float | tuple[float, float]) -> str:
     if isinstance(share, tuple):
         return f"[{', '.join(map(_share_text, share))}]"
     return str(round(share, 9))
-
-
-def _quoted(text: str) -> str:
-    """Text as a string of TOML, which cannot control a terminal either."""
-    escaped = text.replace("\\", r"\\").replace('"', r"\"")
-    written = (c if c.isprintable() else rf"\U{ord(c):08X}" for c in escaped)
-    return f'"{"".join(written)}"'
 
 
 def _whole(number: int) -> int:

@@ -93,6 +93,13 @@ def read_toml(path: Path, kind: str, *, hint: str = "") -> dict[str, Any]:
     return content
 
 
+def toml_string(text: str) -> str:
+    """Text as a string of TOML, which cannot control a terminal either."""
+    escaped = text.replace("\\", r"\\").replace('"', r"\"")
+    written = (c if c.isprintable() else rf"\U{ord(c):08X}" for c in escaped)
+    return f'"{"".join(written)}"'
+
+
 def _is_deeper(content: Any, most: int) -> bool:
     level = [content]
     for _ in range(most):

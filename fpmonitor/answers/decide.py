@@ -228,8 +228,19 @@ def _decide_designed(
     first that fails: only the first one above the budget can begin an error (certificate.md, 17).
     """
     first, rest = asked.divided(share)
+    known: LevelDecision | None = told.get("known")
     if len(components) == len(components[0].levels) == 1:
+        # a file knows of one design, and all are tested again
         told = {name: value for name, value in told.items() if name != "known"}
+        if known is not None:
+            tried = 1 if known.design is None else known.design.tried
+            known.check_same(
+                policy=policy,
+                setting=told["setting"],
+                missing=told["missing"],
+                digest=told["seal"],
+                design=DesignPart(share, first.users, tried),
+            )
         designs = [[each] for each in alternatives(components[0], first, policy)]
     else:
         designs = [design(components, first, policy)]

@@ -6,6 +6,7 @@ show most. Only the certificate on users that it was not made from promises anyt
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
@@ -18,7 +19,14 @@ import numpy as np
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.population.level_source import kinds_of
-from fpmonitor.population.levels import Component, LevelMap, Value, number_of
+from fpmonitor.population.levels import (
+    LARGEST,
+    LEAST_STEP,
+    Component,
+    LevelMap,
+    Value,
+    number_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
 _PRICES = np.geomspace(10, 0.03, 24)
 _MOST_USERS = 10_000  # more make a design slower, and hardly better
 _DIGITS = 4  # of a number, in steps below the largest
-_MOST_EDGES, _MOST_SIDES, _MOST_PAIRS = 1000, 30, 500  # candidates for a design
+_MOST_EDGES, _MOST_COMBINED, _MOST_TOGETHER = 1000, 900, 500  # candidates for a design
 _ADDITIONS, _REMOVALS = 25, 12  # changes of a list of sizes that are tried, the best ones first
 _LEAST_GAIN = 1e-9
 
@@ -112,7 +120,14 @@ def path(level: LevelMap, held: Mapping[tuple[Value, ...], int], policy: Policy)
             found = _buckets(numbers[:, 0], counts, wanted.buckets, cost)
         else:
             found = _sizes(numbers, counts, wanted.sizes or 1, cost)
-    return [replace(each, level=_named(each.level, level.name)) for each in found]
+    maps = [replace(each, level=_named(each.level, level.name)) for each in found]
+    if not maps:
+        raise InputError(
+            f"levels: {level.words} cannot be designed: nothing that may be shown is common to "
+            f"{cost.k} of the users who were drawn for that",
+            hint="a larger --design-share",
+        )
+    return maps
 
 
 def _finest(component: Component, users: Population, policy: Policy) -> Iterator[LevelMap]:
@@ -137,7 +152,8 @@ def _finest(component: Component, users: Population, policy: Policy) -> Iterator
 def _held(component: Component, users: Population) -> Mapping[tuple[Value, ...], int]:
     """Values of a component, and how many of the users have them; of many users some count."""
     kinds, values = kinds_of(users, component)
-    counts = np.bincount(kinds[:_MOST_USERS], minlength=len(values))
+    every = -(-len(kinds) // _MOST_USERS) or 1  # not the first: rows are in the order of arrival
+    counts = np.bincount(kinds[::every], minlength=len(values))
     return dict(zip(values, counts.tolist(), strict=True))
 
 
@@ -182,13 +198,17 @@ def _tellable(
     """Rows of numbers that a design may show: those of k users, or the round numbers below others.
 
     A design is handed on, so it shows no numbers that are known from fewer than k users: these are
-    taken together, by ever larger steps, until there are k.
+    taken together, by ever larger steps, until there are k. Nor do steps follow from what fewer
+    than k users have.
     """
     left: dict[tuple[float, ...], int] = defaultdict(int)
     for row, count in zip(map(tuple, rows.tolist()), counts.tolist(), strict=True):
         left[row] += count
     found: dict[tuple[float, ...], int] = defaultdict(int)
-    for step in (None, *_steps(float(np.abs(rows).max()))):
+    largest = np.abs(rows).max(axis=1)
+    order = np.argsort(-largest)
+    reached = largest[order][np.searchsorted(np.cumsum(counts[order]), k)]  # by k users
+    for step in (None, *_steps(float(reached))):
         together: dict[tuple[float, ...], list[tuple[float, ...]]] = defaultdict(list)
         for row in left:
             lowest = row if step is None else tuple(_rounded_down(each, step) for each in row)
@@ -237,10 +257,6 @@ def _frequent(
         if number >= len(held):
             return
         number *= 2
-    raise InputError(
-        f"levels: no value is that of {cost.k} of the users who were drawn to design from",
-        hint="a larger --design-share",
-    )
 
 
 def _buckets(
@@ -251,7 +267,10 @@ def _buckets(
     A user loses the share of the number by which the edge below is smaller; who is below all edges
     loses all.
     """
-    edges = np.array(_tellable(values[:, None], counts, _MOST_EDGES, cost.k))[:, 0]
+    tellable = _tellable(values[:, None], counts, _MOST_EDGES, cost.k)
+    edges = np.array([edge for (edge,) in tellable if abs(edge) < LARGEST])
+    if not edges.size:
+        return
     at = np.append(np.searchsorted(values, edges), len(values))
     size = np.where(values == 0, 1.0, np.abs(values))
 
@@ -293,37 +312,51 @@ def _sizes(
 
     A user loses the share of the area, or of the product of all numbers, that the size shown lacks.
     """
+    most_sides = int(_MOST_COMBINED ** (1 / numbers.shape[1]))
     sides = [
-        [side for (side,) in _tellable(column[:, None], counts, _MOST_SIDES, cost.k)]
+        [side for (side,) in _tellable(column[:, None], counts, most_sides, cost.k)]
         for column in numbers.T
     ]
-    whole = _tellable(numbers, counts, _MOST_PAIRS, cost.k)
-    listed = np.array(sorted({*whole, *product(*sides)}))
-    listed = listed[(listed > 0).all(axis=1)]
-    fitting = _Fitting(listed, numbers, counts, cost)
+    whole = {*_tellable(numbers, counts, _MOST_TOGETHER, cost.k)}
+    listed = np.array(
+        sorted(
+            size
+            for size in {*whole, *product(*sides)}
+            if all(LEAST_STEP <= side < LARGEST for side in size)
+        )
+    )
+    if not listed.size:
+        return
+    combined = np.array([size not in whole for size in map(tuple, listed.tolist())])
+    fitting = _Fitting(listed, combined, numbers, counts, cost)
     chosen: list[int] = []
     for price in _PRICES:
         chosen = fitting.improved(chosen, float(price), most)
         sizes = sorted(tuple(size) for size in listed[chosen].tolist())
-        yield Designed(LevelMap(sizes=tuple(sizes)), fitting.exposed(chosen) / cost.users)
+        if sizes:
+            yield Designed(LevelMap(sizes=tuple(sizes)), fitting.exposed(chosen) / cost.users)
 
 
 class _Fitting:
-    """Which of some sizes users see when only a few of them are listed."""
+    """Which of some sizes users see when only a few of them are listed.
+
+    Those that are `combined` of what different users have are listed only where k users see them.
+    """
 
     def __init__(
         self,
         listed: NDArray[np.float64],
+        combined: NDArray[np.bool_],
         numbers: NDArray[np.float64],
         counts: NDArray[np.int64],
         cost: _Cost,
     ) -> None:
-        whole = np.maximum(numbers.prod(axis=1), np.finfo(np.float64).tiny)
+        whole = np.where((numbers > 0).all(axis=1), numbers.prod(axis=1), np.inf)
         shown = listed.prod(axis=1)[:, None] / whole
         fits = np.array([(size <= numbers).all(axis=1) for size in listed])
         self._shown = np.where(fits, shown, 0.0).astype(np.float32)
         self._lacked = np.empty_like(self._shown)  # the one large array, made once
-        self._counts, self._cost = counts, cost
+        self._combined, self._counts, self._cost = combined, counts, cost
 
     def improved(self, chosen: list[int], price: float, most: int) -> list[int]:
         """Add and drop sizes, always the one that pays most, as long as that pays."""
@@ -334,7 +367,7 @@ class _Fitting:
                 (self._total(*self._with(shown, size, other), price), [*chosen, other])
                 for other in (self._additions(shown) if len(chosen) < most else ())
             ]
-            held = np.bincount(size + 1, self._counts, minlength=len(self._shown) + 1)[1:]
+            held = self._held(size)[1:]
             for dropped in sorted(chosen, key=lambda each: held[each])[:_REMOVALS]:
                 rest = [each for each in chosen if each != dropped]
                 changes.append((self._total(*self._seen(rest), price), rest))
@@ -345,7 +378,7 @@ class _Fitting:
 
     def exposed(self, chosen: list[int]) -> float:
         """Return the expected exposed users."""
-        return self._exposed(self._seen(chosen)[1])
+        return self._exposed(self._held(self._seen(chosen)[1]))
 
     def _seen(self, chosen: list[int]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
         """Return what share each user is shown, and which size; -1 where none fits."""
@@ -366,11 +399,20 @@ class _Fitting:
         np.subtract(self._shown, shown, out=self._lacked, casting="same_kind")
         np.maximum(self._lacked, 0, out=self._lacked)
         gains = self._lacked @ self._counts.astype(np.float32)
+        gains[self._combined & ((self._lacked > 0) @ self._counts < self._cost.k)] = 0
         return [int(each) for each in np.argsort(-gains)[:_ADDITIONS] if gains[each] > 0]
 
-    def _total(self, shown: NDArray[np.float64], size: NDArray[np.intp], price: float) -> float:
-        return float((1 - shown) @ self._counts) + price * self._exposed(size)
+    def _held(self, size: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Count the users whom no size fits, and then those who see each."""
+        held = np.bincount(size + 1, self._counts, minlength=len(self._shown) + 1)
+        return held.astype(np.intp)
 
-    def _exposed(self, size: NDArray[np.intp]) -> float:
-        groups = np.bincount(size + 1, self._counts, minlength=1).astype(np.intp)
-        return float(self._cost.exposed[groups].sum())
+    def _total(self, shown: NDArray[np.float64], size: NDArray[np.intp], price: float) -> float:
+        held = self._held(size)
+        rare = (held[1:] > 0) & (held[1:] < self._cost.k) & self._combined
+        if rare.any():
+            return math.inf
+        return float((1 - shown) @ self._counts) + price * self._exposed(held)
+
+    def _exposed(self, held: NDArray[np.intp]) -> float:
+        return float(self._cost.exposed[held].sum())

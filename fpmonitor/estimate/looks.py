@@ -40,10 +40,7 @@ if TYPE_CHECKING:
     from fpmonitor.policy import Departure
 
 DESIGN_SIZES = 2  # that those who add rows can choose from, see `design_size`
-EXPECTED, OTHERWISE = (
-    17 / 16,
-    17,
-)  # of one look: delta by the share of the number expected, and else
+EXPECTED, OTHERWISE = 17 / 16, 17  # of one look: delta by the share of the number expected, or else
 BASES = 42  # equal shares of delta, of which each of the first bases has one
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
 LARGEST_BLOCKED = 3  # APIs of the sets that are found above the budget by themselves

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
 from fpmonitor.population.levels import by_area, number_text
-from fpmonitor.safe_files import untyped
+from fpmonitor.safe_files import toml_string, untyped
 from fpmonitor.store.transforms import Transform
 
 if TYPE_CHECKING:
@@ -93,9 +93,13 @@ def what_if(decision: LevelDecision) -> str:
         for place, api in enumerate(component.apis):
             told = _transform(component, level, place)
             if told:
-                pairs = (f"{word} = {json.dumps(value)}" for word, value in told.items())
-                lines += [f"[{json.dumps(api)}]", *pairs, ""]
+                pairs = (f"{word} = {_toml(value)}" for word, value in told.items())
+                lines += [f"[{toml_string(api)}]", *pairs, ""]
     return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    return toml_string(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _transform(component: Component, level: int, place: int) -> dict[str, Any]:

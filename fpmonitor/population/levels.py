@@ -38,8 +38,9 @@ _MOST_LEVELS = 64
 REGEX_FLAGS = re.ASCII | re.DOTALL  # what JavaScript can do alike
 Value = str | int  # a value, or the code of what is none: absent, undefined, an error, a token
 _Number = Annotated[int, msgspec.Meta(ge=1, le=1000)]
-_Step = Annotated[float, msgspec.Meta(ge=1e-9, lt=1e15)]
-_Edge = Annotated[float, msgspec.Meta(gt=-1e15, lt=1e15)]
+LEAST_STEP, LARGEST = 1e-9, 1e15  # of the numbers that a level is made of
+_Step = Annotated[float, msgspec.Meta(ge=LEAST_STEP, lt=LARGEST)]
+_Edge = Annotated[float, msgspec.Meta(gt=-LARGEST, lt=LARGEST)]
 
 
 class Design(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

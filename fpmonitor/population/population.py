@@ -358,7 +358,16 @@ class Population:
 
         What share a user is in does not follow from values, but the draw follows from the data, so
         nobody can draw again.
+
+        Raises
+        ------
+        UndecidableError
+            The rows are not in memory.
         """
+        if not self.snapshot.in_memory(1):
+            raise UndecidableError(
+                "levels: the users do not fit into memory", hint="ask of a window of fewer users"
+            )
         order = np.random.default_rng(seed_of("divided", self.digest)).permutation(self.users)
         first = int(share * self.users)
         before = PLAIN_DRAWS if self.selected is None else self.selected.sample

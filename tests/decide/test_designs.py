@@ -8,11 +8,13 @@ from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.decide import deciding, designs
+from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import Policy
 from fpmonitor.population.levels import Design, LevelMap
@@ -20,6 +22,7 @@ from fpmonitor.spectrum import CountSpectrum
 from tests.stored import stored
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 USERS = 3000
@@ -106,6 +109,21 @@ def test_sizes_of_windows_are_designed_from_some_users_and_tested_on_the_others(
     assert decided(folder, "window.toml") == answer | {"seconds": pytest.approx(0, abs=60)}
 
 
+def test_designs_in_order_go_on_from_no_file_of_another_question(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "steps.toml").write_text(
+        "[[component]]\nname = 'window'\napis = ['w', 'h']\nlevels = [{step = [200, 100]}]\n"
+    )
+    decided(folder, "window.toml")
+    steps = folder / "steps.json"
+    assert run([*asked(folder, "steps.toml"), "-o", str(steps)]) == 0
+    for known, share in ((folder / "answer.json", "0.4"), (steps, "0.3")):
+        again = asked(folder, "window.toml", "--design-share", share, "--resume", str(known))
+        assert run(again) == 2
+        assert "differs in design" in capsys.readouterr().err
+
+
 def test_a_designed_level_is_one_of_a_chain_with_all_that_a_decision_does(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,9 +188,12 @@ def policy(users: int, k: int = 10, budget: float = 0.05) -> Policy:
     return Policy(k=k, population=users, budget=budget, delta=0.05, candidates=("a",))
 
 
+def path_of(level: Design, held: Mapping[Any, int], asked: Policy) -> list[designs.Designed]:
+    return designs.path(LevelMap(design=level), held, asked)
+
+
 def designed(level: Design, held: dict[str, int], asked: Policy) -> list[designs.Designed]:
-    values = {(value,): count for value, count in held.items()}
-    return designs.path(LevelMap(design=level), values, asked)
+    return path_of(level, {(value,): count for value, count in held.items()}, asked)
 
 
 def test_edges_are_the_best_of_all_lists_of_edges() -> None:
@@ -200,6 +221,97 @@ def test_edges_are_the_best_of_all_lists_of_edges() -> None:
             edges = tuple(map(int, each.level.edges))
             assert len(edges) <= 3
             assert cost(edges, price) == pytest.approx(min(cost(e, price) for e in lists))
+
+
+@pytest.mark.parametrize(
+    ("level", "held"),
+    [
+        (
+            Design(buckets=4),
+            {(str(n),): 1 for n in (*range(100, 700, 100), *range(6000, 6600, 100))},
+        ),
+        (
+            Design(sizes=4),
+            {(str(n), "5"): 1 for n in (*range(100, 700, 100), 6100, 6200, 6300, 6400)},
+        ),
+        (Design(sizes=4), {("0", "0"): 20}),
+        (Design(sizes=4), {("-5", "7"): 20}),
+        (Design(frequent=4), {(f"v{n}",): 9 for n in range(9)}),
+    ],
+)
+def test_what_too_few_users_have_in_common_is_no_design(
+    level: Design, held: dict[tuple[str, ...], int]
+) -> None:
+    with pytest.raises(InputError, match="cannot be designed"):
+        path_of(level, held, policy(40))
+
+
+def test_where_no_size_pays_a_path_begins_with_the_first_that_does() -> None:
+    held = {("1000", "800"): 10, ("900", "700"): 3}
+    found = path_of(Design(sizes=4), held, policy(40))
+    assert 0 < len(found) < 24
+    assert all(each.level.sizes for each in found)
+
+
+def test_a_size_that_one_user_has_is_shown_by_no_design() -> None:
+    """Many have its width, and many others its height; it is of nobody else."""
+    held = {("1920", "1080"): 100, ("1366", "768"): 100, ("1024", "600"): 60, ("1920", "600"): 1}
+    found = path_of(Design(sizes=20), held, policy(870))
+    shown = {size for each in found for size in each.level.sizes}
+    assert shown >= {(1920, 1080), (1366, 768), (1024, 600)}
+    assert (1920, 600) not in shown
+    held["1920", "600"] = 10
+    found = path_of(Design(sizes=20), held, policy(870))
+    assert (1920, 600) in found[-1].level.sizes
+
+
+def test_one_huge_number_does_not_make_a_design_coarse() -> None:
+    held = {str(n): 3 for n in range(1, 40)}
+    found = designed(Design(buckets=8), held | {"1" + "0" * 20: 1}, policy(118))
+    assert found[-1].level.edges == designed(Design(buckets=8), held, policy(118))[-1].level.edges
+    assert len(found[-1].level.edges) > 2
+
+
+def test_a_design_is_read_again_from_its_file_whatever_numbers_users_have() -> None:
+    held = {str(2**53 - 1): 30, "5": 30, "0.00000000001": 30}
+    pairs = {(number, number): users for number, users in held.items()}
+    sized = path_of(Design(sizes=4), pairs, policy(90))
+    for each in (*designed(Design(buckets=4), held, policy(90)), *sized):
+        assert msgspec.convert(msgspec.to_builtins(each.level), LevelMap) == each.level
+
+
+def test_lists_of_many_numbers_are_made_of_few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[int] = []
+    fitting = designs._Fitting
+
+    def counted(rows: Any, *more: Any) -> Any:
+        listed.append(len(rows))
+        return fitting(rows, *more)
+
+    monkeypatch.setattr(designs, "_Fitting", counted)
+    held = {(str(n), str(n % 17), str(n % 13)): 10 for n in range(1, 60)}
+    path_of(Design(sizes=2), held, policy(590))
+    assert listed[0] < 1500
+
+
+def test_of_many_users_some_of_all_times_are_designed_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path, ({"memory": (1 if i < 300 else 8) << i % 2} for i in range(600)))
+    (tmp_path / "memory.toml").write_text(
+        "[[component]]\napis = ['memory']\nlevels = [{design = {buckets = 4}}]\n"
+    )
+    monkeypatch.setattr(designs, "_MOST_USERS", 100)
+    answer = decided(tmp_path, "memory.toml")
+    assert answer["components"][0]["levels"][0]["edges"] == [1, 2, 8, 16]
+
+
+def test_users_who_do_not_fit_into_memory_are_not_divided(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fpmonitor.population.stored.has_room_for", lambda *_: False)
+    assert run(asked(folder, "window.toml", "--design-share", "30%")) == 3
+    assert "do not fit into memory" in capsys.readouterr().err
 
 
 def test_frequent_values_are_wrong_of_their_own_users_and_right_of_others() -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import tomllib
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.population.levels import LevelMap
+from fpmonitor.decide.level_decision import read_level_decision
+from fpmonitor.export.level_lists import what_if
+from fpmonitor.population.levels import Component, LevelMap
 from tests.firefox import firefox, wait
 from tests.stored import stored
 
@@ -141,6 +145,24 @@ levels = [{raw = true}]
     capsys.readouterr()
     assert run(["export", str(path), "--to", "what-if"]) == 2
     assert "textures" in capsys.readouterr().err
+
+
+def test_a_what_if_file_is_toml_whatever_apis_are_called(folder: Path) -> None:
+    decision = read_level_decision(decided(folder, LEVELS))
+    names = ('\N{FOX FACE} "a" \\b', "delete\x7f", "line\nbreak")
+    named = tuple(
+        Component(
+            name=name,
+            apis=(name,),
+            levels=(LevelMap(constant=name),),
+            utility=(0, 1),
+            least=0,
+            most=1,
+        )
+        for name in names
+    )
+    written = what_if(replace(decision, components=named, recommended=(1, 1, 1)))
+    assert tomllib.loads(written) == {name: {"constant": name} for name in names}
 
 
 @pytest.mark.browser
