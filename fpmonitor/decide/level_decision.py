@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -139,7 +140,7 @@ class LevelDecision(Result):
         levels: dict[str, int] = {}
         for entry in entries:
             name, equals, level = entry.rpartition("=")
-            if not equals or not level.strip().isdecimal():
+            if not equals or not re.fullmatch(r"\s*[0-9]{1,9}\s*", level):
                 raise InputError(
                     f"{entry!r} names no level", hint="the decision is about levels: NAME=LEVEL"
                 )

@@ -122,9 +122,9 @@ def test_names_of_ranges_are_whole_where_they_fit() -> None:
 
 
 def test_scattered_dots_stand_out_if_they_should() -> None:
-    dots = [(1.0, 0.1, "a", True), (2.0, 0.2, "b", False), (0.0, 0.0, "c", False)]
-    root = ET.fromstring(scatter_chart(dots, title="t", x_label="x", y_label="y"))
-    assert [len(only(root, kind)) for kind in ("far", "s0")] == [1, 2]
+    dots = [(1.0, 0.1, "a", "far"), (2.0, 0.2, "b", "s0"), (0.0, 0.0, "c", "s0")]
+    root = ET.fromstring(scatter_chart(dots, title="t", x_label="x", y_label="y", budget=0.3))
+    assert [len(only(root, kind)) for kind in ("far", "s0", "budget")] == [1, 2, 1]
 
 
 def test_a_file_brings_its_style() -> None:
