@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,14 @@ def pytest_sessionstart() -> None:
 
     if threads := os.environ.get("FPMONITOR_TEST_THREADS"):
         duckdb_connection.SETTINGS["threads"] = int(threads)
+
+
+@pytest.fixture(autouse=True)
+def _log_level() -> Iterator[None]:
+    """Put back how much is logged: a service that a test runs logs more, also for later tests."""
+    before = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
