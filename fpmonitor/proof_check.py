@@ -47,6 +47,9 @@ WIDEST_CLOCK = 10_000_000  # products
 FAR = 90.0  # nats: what is left out of a sum is that much smaller than all of it
 LEAST_TERM = 1e-12  # of a sum whose terms are all positive
 DEEPEST = 1_000.0  # nats: a score that no sum here is prepared for
+SEARCH_SHARE = 0.2  # of delta, for users who are searched where others confirm
+WORD_BITS = 64
+ROUNDED = 1e-12
 LISTED = 1023  # sets that are not allowed, up to which a search blocks all that it can
 
 
@@ -221,14 +224,14 @@ class _Proof:
         self.points = 0
         self.peak = self._most_exposed() if self.least != self.most else arb(1)
 
-    def of_looks(self, sample: Mapping[str, Any]) -> None:
+    def of_looks(self, sample: Mapping[str, Any], *, once: bool) -> None:
         """Prove that enough of delta is left to the other designs that might have come."""
         fewest: float = BASES if self.users < FINE_FROM else FINE_BASES
         if "fakes" in self.content:
             fewest = DESIGN_SIZES
         elif "value_share" in self.content:
             fewest = 1  # one look at a known number of users
-        elif sample.get("cluster") or (sample.get("strata") or {}).get("expected"):
+        elif once or sample.get("cluster") or (sample.get("strata") or {}).get("expected"):
             fewest = EXPECTED
         _require(holds=bool(self.bases >= fewest), what="form")
 
@@ -550,6 +553,8 @@ def check_proof(
     content: dict[str, Any],
     asked: Mapping[str, Any] | None = None,
     policy: Mapping[str, Any] | None = None,
+    *,
+    once: bool = False,
 ) -> str:
     """Prove one side of a decision; return what is not proved, or the empty string.
 
@@ -561,13 +566,15 @@ def check_proof(
         Members that it must have: those of the question that it should be of.
     policy
         What its budget, and what it says of the sample must be enough for.
+    once
+        Whether users were looked at once.
     """
     with ctx.workprec(PRECISION):
         try:
             for name, value in (asked or {}).items():
                 _require(holds=content.get(name) == value, what=f"another question: {name}")
             proof = _Proof(content)
-            proof.of_looks((policy or {}).get("sample", {}))
+            proof.of_looks((policy or {}).get("sample", {}), once=once)
             if policy is not None:
                 proof.of_policy(policy)
             proof.check()
@@ -638,6 +645,9 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     policy = content["policy"]
     realised = bool(policy.get("realised"))
     level = content.get("level") or policy["delta"]
+    confirmed = content.get("confirmation")
+    rows = content["data"]["users"] if confirmed is None else confirmed["searched"]
+    share = level / policy["delta"] / (1 if confirmed is None else SEARCH_SHARE)
     for side, sign in (("allow", -1), ("block", 1)):
         asked = {
             "sign": sign,
@@ -646,18 +656,47 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             "universe": content.get("universe") or len(policy["candidates"]),
             "delta": level / 2 if realised and sign < 0 else level,
         }
-        proof, rows = content["proof"][side], content["data"]["users"]
+        proof = content["proof"][side]
         if proof.get("fakes", {"rows": proof["users"]}).get("rows") != rows:
             asked["users"] = rows
         few = len(proof["limits"]) <= len(policy["candidates"]) + 1
         reason = check_proof(proof, asked, policy) if few else "limits: number"
-        if not reason and not _is_share(level / policy["delta"], content):
+        if not reason and not _is_share(share, content):
             reason = "another question: level"
         yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)
     if realised:
         reason = check_average(content["proof"]["allow"], policy, level / 2)
         answer: Answer = "not proved" if reason else "proved"
         yield Finding("average of a realised share", (), answer, reason)
+    if confirmed is not None:
+        yield from _confirmed(content, confirmed)
+
+
+def _confirmed(content: dict[str, Any], confirmed: dict[str, Any]) -> Iterator[Finding]:
+    """Prove the tests of chains of sets on users who were not searched."""
+    policy, level = content["policy"], confirmed["level"]
+    users = content["data"]["users"] - confirmed["searched"]
+    # What two kept values may have the same word for, at most.
+    alike = Fraction(users**2, 2 ** (WORD_BITS + 1 + level)) if level else Fraction(0)
+    rest = (1 - Fraction(SEARCH_SHARE)) * Fraction(policy["delta"])
+    most = float(rest / max(len(confirmed["chains"]), 1) - alike) * (1 + ROUNDED)
+    for side, sign in (("allow", -1), ("block", 1)):
+        proof = confirmed["proof"][side]
+        asked = {
+            "sign": sign,
+            "k": policy["k"],
+            "population": policy["population"],
+            "universe": 1,
+            "users": users,
+            **({"value_share": 0.5**level} if level else {}),
+        }
+        reason = check_proof(proof, asked, policy, once=True)
+        if not reason and not proof["delta"] <= most:
+            reason = "another question: level"
+        if not reason and not level and "value_share" in proof:
+            reason = "another question: value_share"
+        answer: Answer = "not proved" if reason else "proved"
+        yield Finding(f"proof of {side} by the others", (), answer, reason)
 
 
 def _is_share(share: float, content: dict[str, Any]) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
+from fpmonitor.decide.confirming import CHAINS, SEARCH_SHARE, confirm
 from fpmonitor.decide.deciding import Judge, decide, recheck
 from fpmonitor.decide.decision import Setting
 from fpmonitor.decide.designs import alternatives, design
@@ -15,7 +16,8 @@ from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
-from fpmonitor.policy import Policy
+from fpmonitor.policy import PLAIN_DRAWS, Policy
+from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.population.levels import check_components
 from fpmonitor.population.memory import MemorySource
@@ -31,7 +33,11 @@ if TYPE_CHECKING:
     from fpmonitor.decide.level_decision import LevelDecision
     from fpmonitor.population.levels import Component, Vector
     from fpmonitor.population.population import Population
+    from fpmonitor.population.snapshot import ValueSource
     from fpmonitor.question import Missing
+    from fpmonitor.spectrum import SpectrumSource
+
+_OF_ONE_SEARCH = ("time_limit", "max_size", "max_sets", "forecast", "tolerance", "known")
 
 
 def decide_sets(
@@ -49,6 +55,8 @@ def decide_sets(
     must: Iterable[str] = (),
     never: Iterable[str] = (),
     weights: Mapping[str, float] | None = None,
+    search_users: int | None = None,
+    confirm_chains: int = CHAINS,
     **options: Any,
 ) -> Decision:
     """Decide all subsets of the candidates.
@@ -78,6 +86,11 @@ def decide_sets(
         What was registered before the first user was stored.
     must, never, weights
         See `decide.utility.recommend`; APIs as in `candidates`.
+    search_users
+        Search among so many of the users, and confirm on all others: see `decide.confirming`. The
+        question is taken to have been fixed before the users were seen.
+    confirm_chains
+        How many chains of sets are tested on the others.
     options
         `time_limit`, `max_size`, `max_sets`, `forecast`, `tolerance`, `progress`, `known`: see
         `decide.deciding.decide`.
@@ -109,6 +122,9 @@ def decide_sets(
         realised=realised,
         sample=question.sample,
     )
+    if search_users is not None:
+        _check_confirmed(question, setting, realised=realised, must=must, never=never, **options)
+        fixed_question = True
     universe = None if fixed_question or exact else universe_of(len(population.apis))
     level = level_of(
         asked_question(population, policy, setting=setting, missing=question.missing),
@@ -116,8 +132,15 @@ def decide_sets(
         universe=universe,
     )
     policy = replace(policy, sample=asked.model(question.sample))  # after what may be registered
-    source = asked.source(policy.candidates, engine)
-    in_memory = isinstance(source, MemorySource)
+    source: SpectrumSource
+    rest: ValueSource | None = None
+    if search_users is None:
+        source = asked.source(policy.candidates, engine)
+    else:
+        source, rest = asked.searched_and_rest(search_users, policy.candidates)
+        level = replace(level, level=(level.level or 0.0) * SEARCH_SHARE)
+    in_memory = isinstance(rest or source, MemorySource | HeldValues)
+    utilities = _weights_of(population, weights or {})
     decision = decide(
         source,
         policy,
@@ -132,7 +155,7 @@ def decide_sets(
         log_source=population.window.source,
         must=population.named(must),
         never=population.named(never),
-        weights=_weights_of(population, weights or {}),
+        weights=utilities,
         engine="memory" if in_memory else engine_name,
         **options,
     )
@@ -142,6 +165,15 @@ def decide_sets(
         days=population.snapshot.days(question.k),
         made=datetime.now(UTC).date(),
     )
+    if rest is not None:
+        return confirm(
+            decision,
+            source,
+            rest,
+            chains=confirm_chains,
+            weights=utilities,
+            progress=options.get("progress"),
+        )
     drawn = asked.drawn
     if drawn is None:
         return decision
@@ -151,6 +183,33 @@ def decide_sets(
         binding_stratum=drawn.binding,
         unobserved_share=drawn.unobserved,
     )
+
+
+def _check_confirmed(
+    question: Question,
+    setting: Setting,
+    *,
+    realised: bool,
+    must: Iterable[str],
+    never: Iterable[str],
+    **options: Any,
+) -> None:
+    """Refuse what says nothing of a search among some users."""
+    given = {
+        "setting sample": setting == "sample",
+        "realised": realised,
+        "must": must,
+        "never": never,
+        **{name: options.get(name) for name in _OF_ONE_SEARCH},
+    }
+    refused = [name.replace("_", "-") for name, value in given.items() if value]
+    if refused:
+        raise InputError(
+            f"search-users: not with --{refused[0]}", hint=f"leave --{refused[0]} away"
+        )
+    question.sample.check_plain_draws("search-users")
+    if question.sample != PLAIN_DRAWS:
+        raise InputError("search-users: is for users who all count", hint="leave --cluster away")
 
 
 def decide_by_levels(

@@ -81,6 +81,11 @@ def certificate(
             hint="exact decisions, and files of before, hold none: decide again",
         )
     counted = None
+    if decided.confirmation is not None and (spectra or db or snapshot):
+        raise InputError(
+            f"{decision}: its verdicts came from parts of the users",
+            hint="leave --db, --snapshot and --spectra away: the tests are proved",
+        )
     if spectra is not None:
         counted = read_spectra(spectra, decided)
     elif db is not None or snapshot is not None:

@@ -28,6 +28,7 @@ from fpmonitor.cli.options import (
 from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_line
 from fpmonitor.cli.readers import Reader
 from fpmonitor.cli.users import TransformedUsers, note_coverage, note_view
+from fpmonitor.decide.confirming import CHAINS
 from fpmonitor.decide.decision import Decision, Setting, read_decision
 from fpmonitor.decide.level_decision import read_level_decision
 from fpmonitor.decide.questions import BASE_WEIGHT, read_policy
@@ -220,6 +221,22 @@ def decide(
             metavar="DECISION.json",
         ),
     ] = None,
+    search_users: Annotated[
+        int | None,
+        typer.Option(
+            "--search-users",
+            help="Search among so many of the users, and confirm what these leave open on all "
+            "others, by few of their values: for more users than can be counted set by set.",
+        ),
+    ] = None,
+    confirm: Annotated[
+        int,
+        typer.Option(
+            "--confirm",
+            help="With --search-users: how many chains of sets are tested on the others.",
+            min=1,
+        ),
+    ] = CHAINS,
     levels: Annotated[
         Path | None,
         typer.Option(
@@ -256,6 +273,7 @@ def decide(
             tolerance=tolerance,
             max_size=max_size,
             max_sets=max_sets,
+            search_users=search_users,
             engine=users.engine if users.engine != "auto" else None,
         )
         _decide_by_levels(
@@ -305,6 +323,8 @@ def decide(
             max_sets=max_sets,
             forecast=forecast,
             tolerance=tolerance,
+            search_users=search_users,
+            confirm_chains=confirm,
             progress=progress,
             known=known,
             note=lambda text: note(text, quiet=quiet),

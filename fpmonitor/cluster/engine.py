@@ -144,6 +144,28 @@ def count_spectra(
         An answer does not count every user once.
     """
     spectra: list[CountSpectrum] = []
+    for spectrum in count_parts(engine, relations):
+        counted = 0 if spectrum is None else spectrum.users
+        if spectrum is None or counted != users:
+            raise StoreError(
+                f"the engine at {engine.address} counted {counted:,} of {users:,} users",
+                hint="were files of the snapshot changed? take it again in a new folder",
+            )
+        spectra.append(spectrum)
+    return spectra
+
+
+def count_parts(
+    engine: Engine, relations: Sequence[tuple[str, Sequence[str]]]
+) -> list[CountSpectrum | None]:
+    """Count the groups of some users of many sets of columns; None where a relation has no row.
+
+    Raises
+    ------
+    EngineLostError
+        The server does not answer.
+    """
+    spectra: list[CountSpectrum | None] = []
     for start in range(0, len(relations), SETS_A_STATEMENT):
         part = relations[start : start + SETS_A_STATEMENT]
         texts = [
@@ -159,11 +181,5 @@ def count_spectra(
         for number in range(len(part)):
             inside = np.flatnonzero(place == number)
             order = inside[np.argsort(counts[inside])]
-            counted = int(counts[order] @ tuples[order])
-            if counted != users:
-                raise StoreError(
-                    f"the engine at {engine.address} counted {counted:,} of {users:,} users",
-                    hint="were files of the snapshot changed? take it again in a new folder",
-                )
-            spectra.append(CountSpectrum(counts[order], tuples[order]))
+            spectra.append(CountSpectrum(counts[order], tuples[order]) if order.size else None)
     return spectra

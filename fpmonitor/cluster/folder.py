@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from fpmonitor.cluster.engine import count_spectra, rows
+from fpmonitor.cluster.engine import count_parts, count_spectra, rows
 from fpmonitor.cluster.portable import transpile
 from fpmonitor.cluster.snapshot import (
     NO_TEXT,
@@ -35,8 +35,8 @@ from fpmonitor.population.browsers import (
     group_rows,
     telling_columns,
 )
-from fpmonitor.population.memory import has_room_for
-from fpmonitor.population.recoding import ABSENT
+from fpmonitor.population.memory import MemorySource, has_room_for
+from fpmonitor.population.recoding import ABSENT, own_codes_of_absent
 from fpmonitor.population.snapshot import CohortSpectra, Returned
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.sql import statement
@@ -360,6 +360,30 @@ class _FirstUsers:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FolderValues:
+    """Users of a snapshot, of whose values some are kept: see `population.snapshot.ValueSource`.
+
+    Attributes
+    ----------
+    queries
+        All users.
+    users
+        Those that are counted.
+    first
+        Who is not.
+    """
+
+    queries: FolderQueries
+    users: int
+    first: _FirstUsers
+
+    def kept_spectra(self, sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
+        """Count spectra of the values kept, with probability `2^-level`; None where none is."""
+        relations = [self.queries.kept_relation(apis, level, self.first) for apis in sets]
+        return count_parts(self.queries.engine, relations)
+
+
 class FolderQueries:
     """Spectra by query of a snapshot: see `population.snapshot.SpectrumQueries`."""
 
@@ -377,6 +401,11 @@ class FolderQueries:
                 snapshot.engine, "cluster/count", counts="count(*) AS users", relation=relation
             )
             self.users = int(found.item())
+
+    @property
+    def engine(self) -> Engine:
+        """What counts."""
+        return self._snapshot.engine
 
     def _define_changes(self) -> None:
         """Send what the view changes: one row per browser group, and one per code that changes."""
@@ -503,6 +532,48 @@ class FolderQueries:
         other._known, other._absent_alone = {}, True  # noqa: SLF001 -- its own class
         return other
 
+    def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, FolderValues]:
+        """Divide the users into some to search among, which are read, and all others."""
+        engine = self._snapshot.engine
+        relation = f"({self._rows([])}) AS u"
+        first = _FirstUsers.of(engine, relation, users, seed)
+        names = [self._snapshot.column(api) for api in self.apis]
+        shown = f"({self._rows(self.apis)}) AS u"
+        frame = engine.frame(transpile(first.users(shown, names), engine.dialect))
+        columns = (frame[name].to_numpy().astype(np.int64) for name in names)
+        codes = [own_codes_of_absent(each) if self._absent_alone else each for each in columns]
+        return MemorySource(self.apis, codes), FolderValues(self, self.users - users, first)
+
+    def kept_relation(
+        self, apis: Sequence[str], level: int, first: _FirstUsers
+    ) -> tuple[str, list[str]]:
+        """Return users who do not come first and whose values are kept, and what tells these.
+
+        The words of their codes are chained as those of a sketch: mixed after each xor.
+        """
+        shown, names = self._relation(apis)
+        others = statement(
+            "cluster/select",
+            columns=", ".join(names),
+            relation=f"({first.keys(f'{shown} AS u', names)}) AS keyed",
+            joins=f"WHERE NOT {first.condition}",
+        )
+        high, low = divmod(seed_of("values", str(first.seed)), WORD_HALF)
+        words = _words(names, f"CAST({high} AS BIGINT)", f"CAST({low} AS BIGINT)", others)
+        for name in names:
+            # a code is below 2^32, as is half of the hash of a user who is alone
+            code = f"COALESCE({name}, 0)"
+            words = mixed(names, _words(names, "high", f"xor(low, {code})", words))
+        bits = max(32 - level, 0)
+        kept = f"high < {1 << bits}" + f" AND low < {1 << (64 - level)}" * (level > 32)
+        relation = statement(
+            "cluster/select",
+            columns="high, low",
+            relation=f"({words}) AS words",
+            joins=f"WHERE {kept}",
+        )
+        return f"({relation})", ["high", "low"]
+
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the users with an observation of it."""
         counts = [
@@ -536,6 +607,12 @@ class FolderQueries:
             )
             for codes, part in parts
         ]
+
+
+def _words(names: Sequence[str], high: str, low: str, relation: str) -> str:
+    """Statement of some columns and a word in two halves."""
+    columns = ", ".join([*names, f"{high} AS high", f"{low} AS low"])
+    return statement("cluster/select", columns=columns, relation=f"({relation}) AS words", joins="")
 
 
 def _status_and_text(cell: str) -> tuple[str, str | None]:

@@ -442,6 +442,7 @@ def recheck(
     PolicyError
         The policy asks more than the current data can carry.
     """
+    _check_all_searched(decision)
     # never by the tests that the file holds: those of another delta, or of others' making
     judge = Judge(_designed(decision, source.users))
     return {
@@ -470,6 +471,7 @@ class Judge(NamedTuple):
         PolicyError
             The policy asks more than so many users can carry.
         """
+        _check_all_searched(decision)
         proof, most = decision.proof, len(decision.policy.candidates)
         if proof and users == decision.users and len(proof["allow"]["limits"]) > most:
             return cls(tests_of(proof))
@@ -587,6 +589,15 @@ def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
         "of the certificate",
         hint="a larger --population, a smaller --k or a window of fewer users decides",
     )
+
+
+def _check_all_searched(decision: Decision) -> None:
+    """Refuse to judge by a decision whose tests are of parts of the users."""
+    if decision.confirmation is not None:
+        raise InputError(
+            "the decision was searched among some users and confirmed on the others, once",
+            hint="decide anew with --search-users; the lists of the decision hold as they are",
+        )
 
 
 def _designed(decision: Decision, users: int) -> Tests:

@@ -83,6 +83,32 @@ class BestSearch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """What was tested on users of whom the search saw none.
+
+    Attributes
+    ----------
+    searched
+        Users that were searched; all others were tested on.
+    level
+        A value counted with probability `2^-level`, then with all of its users.
+    chains
+        Nested sets, increasing, that were tested.
+    confirmed, refuted
+        Maximal sets that were found within the budget; minimal ones that were found above it.
+    proof
+        As of `Decision`, for the tests of one set on the other users.
+    """
+
+    searched: _Count
+    level: Annotated[int, msgspec.Meta(ge=0, le=62)]
+    chains: tuple[tuple[ApiSet, ...], ...]
+    confirmed: tuple[ApiSet, ...]
+    refuted: tuple[ApiSet, ...]
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Result):
     """The answer to a policy, as it stands in a decision file.
 
@@ -156,6 +182,8 @@ class Decision(Result):
         For `allow` and `block` all that a stranger needs to prove the limits again and to find each
         verdict from a count spectrum: docs/formats.md. Null for observed users alone, and in files
         of before; empty where too few users prove nothing.
+    confirmation
+        What was tested on other users than those that were searched; null where all were searched.
     names
         Candidate -> the API of the vocabulary that it is, where it is called otherwise; empty where
         the user said that it is none.
@@ -200,6 +228,7 @@ class Decision(Result):
     registered: bool = False
     view_weight: _Share | None = None
     proof: Proof | None = None
+    confirmation: Confirmation | None = None
 
     # What the words of a guarantee ask of a decision.
     promised: ClassVar = "every set on the allow list"
@@ -366,6 +395,7 @@ class Decision(Result):
             "coverage",
             "utility_possible",
             "search",
+            "confirmation",
             "days",
             "made",
         ):
@@ -402,6 +432,9 @@ class Decision(Result):
             raise InputError(f"not {_NAME}: `days` end before they begin")
         lists = (decision.allow, decision.block, decision.undecided)
         sets = [*chain(*lists), decision.recommended, decision.masked or ()]
+        if decision.confirmation is not None:
+            tested = decision.confirmation
+            sets += [*chain(*tested.chains), *tested.confirmed, *tested.refuted]
         if decision.search is not None:
             reached = (decision.search.allow, decision.search.possible)
             sets += [part.order for part in reached if part is not None]

@@ -129,7 +129,7 @@ def _choice(decision: Decision | LevelDecision) -> str:
     """Say what may be chosen after looking, up to the assumption."""
     looks = "however often this question is decided anew while users are added, provided that"
     sample = decision.policy.sample
-    if sample.looked_at_once or decision.design:
+    if sample.looked_at_once or decision.design or decision.confirmation:
         drawn = ", of users drawn by the shares of strata" * bool(sample.strata)
         looks = f"decided once{drawn}, provided that"
     if decision.registered:
@@ -191,6 +191,19 @@ def _masked(decision: Decision | LevelDecision) -> str:
     return f"Values that browsers randomise by design ({', '.join(decision.masked)}) {counts}."
 
 
+def _confirmed(decision: Decision | LevelDecision) -> str:
+    """Say what was tested on users of whom the search saw none."""
+    tested = decision.confirmation
+    if tested is None:
+        return ""
+    share = "all values" if not tested.level else f"1 in {2**tested.level:,} values"
+    secret = ", chosen by a secret hash, with all of their users" if tested.level else ""
+    return (
+        f"{tested.searched:,} users were searched; what they left open was tested on the other "
+        f"{decision.users - tested.searched:,}, by {share}{secret}."
+    )
+
+
 def _blocked(decision: Decision | LevelDecision) -> str:
     """Say what blocking is about where it is not about the same as allowing."""
     return "Sets are blocked by the average over such populations." * decision.policy.realised
@@ -201,4 +214,4 @@ def _unobserved(decision: Decision | LevelDecision) -> str:
     return unobserved(decision.policy.sample)
 
 
-_CLAUSES = (_promise, _unobserved, _blocked, _absent, _coverage, _masked)
+_CLAUSES = (_promise, _confirmed, _unobserved, _blocked, _absent, _coverage, _masked)

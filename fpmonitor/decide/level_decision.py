@@ -100,6 +100,7 @@ class LevelDecision(Result):
     promised = "every level vector on the allow list, like every coarser one,"
     registered = False
     universe = None
+    confirmation = None
 
     @property
     def fixed(self) -> str:

@@ -153,6 +153,7 @@ def value_limits(
         k=k,
         population=population,
         delta=_delta_of_test(delta, users, level, planned, tests),
+        expected=users,
         value_share=0.5**level,
     )
     return ValueLimits(limits=limits, k=k, population=population, level=level)
@@ -185,6 +186,7 @@ def value_criteria(
         budget=budget,
         delta=_delta_of_test(delta, users, level, planned, tests),
         universe=1,
+        expected=users,
         value_share=0.5**level,
     )
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.population.recoding import ABSENT
+from fpmonitor.estimate.mixing import seed_of
+from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.recoding import ABSENT, own_codes_of_absent
 from fpmonitor.population.snapshot import CohortSpectra
 from fpmonitor.spectrum import CountSpectrum
 
@@ -16,6 +19,31 @@ if TYPE_CHECKING:
 
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Snapshot
+
+_WORD_BITS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredValues:
+    """Users in a snapshot, of whose values some are kept: see `population.snapshot.ValueSource`.
+
+    Attributes
+    ----------
+    source
+        All users.
+    users
+        Those that are counted.
+    fragments
+        Of the query: which users these are, and what the hash of values is made of.
+    """
+
+    source: DuckDBSource
+    users: int
+    fragments: Mapping[str, str]
+
+    def kept_spectra(self, sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
+        """Count spectra of the values kept, with probability `2^-level`; None where none is."""
+        return [self.source.kept_spectrum(apis, level, self.fragments) for apis in sets]
 
 
 class DuckDBSource:
@@ -72,20 +100,60 @@ class DuckDBSource:
         UnknownNameError
             The snapshot lacks one of them.
         """
-        columns = [self._snapshot.column(api) for api in sorted(set(apis))]
-        if self._absent_alone and columns:
-            lacking = " OR ".join(f"{column} = {ABSENT}" for column in columns)
-            columns.append(f"CASE WHEN {lacking} THEN {self._snapshot.table}.rowid END")
-        fragments = {"snapshot": self._snapshot.table, "columns": ", ".join(columns) or "()"}
+        columns = ", ".join(self._columns(apis)) or "()"
+        fragments = {"snapshot": self._snapshot.table, "columns": columns}
         arrays = self._database.arrays("spectrum/of_set", fragments=fragments)
         return CountSpectrum(
             np.asarray(arrays["users"], dtype=np.int64),
             np.asarray(arrays["tuples"], dtype=np.int64),
         )
 
+    def _columns(self, apis: Sequence[str]) -> list[str]:
+        columns = [self._snapshot.column(api) for api in sorted(set(apis))]
+        if self._absent_alone and columns:
+            lacking = " OR ".join(f"{column} = {ABSENT}" for column in columns)
+            columns.append(f"CASE WHEN {lacking} THEN {self._snapshot.table}.rowid END")
+        return columns
+
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
         """Count spectra of the sets, in their order."""
         return [self.spectrum(apis) for apis in sets]
+
+    def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, StoredValues]:
+        """Divide the users: about so many to search among, and all others."""
+        fragments = {
+            "snapshot": self._snapshot.table,
+            "seed": f"{seed}::UBIGINT",
+            "first": f"{(users << _WORD_BITS) // self.users}::UBIGINT",
+        }
+        columns = [self._snapshot.column(api) for api in self._apis]
+        arrays = self._database.arrays(
+            "spectrum/searched", fragments=fragments | {"columns": ", ".join(columns)}
+        )
+        codes = [np.asarray(arrays[column]) for column in columns]
+        if self._absent_alone:
+            codes = [own_codes_of_absent(column) for column in codes]
+        searched = MemorySource(self._apis, codes)
+        secret = f"{seed_of('values', str(seed))}::UBIGINT"
+        rest = StoredValues(self, self.users - searched.users, fragments | {"secret": secret})
+        return searched, rest
+
+    def kept_spectrum(
+        self, apis: Sequence[str], level: int, fragments: Mapping[str, str]
+    ) -> CountSpectrum | None:
+        """Count spectrum of the values kept, as `fragments` of the query have it."""
+        most = (1 << (_WORD_BITS - level)) - 1
+        arrays = self._database.arrays(
+            "spectrum/of_kept",
+            fragments=dict(fragments)
+            | {"columns": ", ".join(self._columns(apis)), "most": f"{most}::UBIGINT"},
+        )
+        if not len(arrays["users"]):
+            return None
+        return CountSpectrum(
+            np.asarray(arrays["users"], dtype=np.int64),
+            np.asarray(arrays["tuples"], dtype=np.int64),
+        )
 
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the users with an observation of it."""

@@ -42,15 +42,22 @@ from fpmonitor.population.browsers import (
 )
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.exposure_index import ExposureIndex
+from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
 from fpmonitor.population.sample import CertifiedSample, HeldUsers, UserSource
-from fpmonitor.population.snapshot import Days, Snapshot, SpectrumQueries, check_values
+from fpmonitor.population.snapshot import (
+    Days,
+    Snapshot,
+    SpectrumQueries,
+    ValueSource,
+    check_values,
+)
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import Volatility, may_be_masked, returned_with, volatility_of
 from fpmonitor.question import Question
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 from fpmonitor.store.digests import keyed_digest
 from fpmonitor.store.snapshot import Window
 from fpmonitor.vocabulary import FAMILIES, columns_of, meaning, split_names
@@ -374,6 +381,39 @@ class Population:
         return (
             self._only(np.sort(order[:first]), before),
             self._only(np.sort(order[first:]), before),
+        )
+
+    def searched_and_rest(
+        self, users: int, apis: Sequence[str]
+    ) -> tuple[SpectrumSource, ValueSource]:
+        """Divide the users, in no order, into some to search among and all others.
+
+        The draw follows from the data, as the hash by which values of the others are kept, so
+        nobody can draw again.
+
+        Raises
+        ------
+        InputError
+            Fewer than two users are asked for, or not fewer than there are.
+        UnknownNameError
+            An API that was never observed.
+        """
+        if not 2 <= users < self.users:
+            raise InputError(
+                f"search-users: must be 2 to {self.users - 1:,}, got {users:,}",
+                hint="all others are tested on",
+            )
+        self.check_names(apis)
+        if not self.snapshot.in_memory(len(apis)):
+            seed = seed_of("searched", self.seal)
+            return self._queries.selected(apis).searched_and_rest(users, seed)
+        first, rest = self.divided(users / self.users)
+        return (
+            MemorySource(apis, [first.column(api) for api in apis]),
+            HeldValues(
+                source=MemorySource(apis, [rest.column(api) for api in apis]),
+                secret=f"values {self.seal}",
+            ),
         )
 
     def _only(

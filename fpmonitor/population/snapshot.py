@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.recoding import Recoding
-    from fpmonitor.spectrum import CountSpectrum
+    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 Days = tuple[date, date]
 
@@ -73,6 +73,21 @@ class Returned:
 Repeats = Mapping[str, Mapping[tuple[int, int], Returned]]
 
 
+class ValueSource(Protocol):
+    """Users whose values are counted by few of them."""
+
+    @property
+    def users(self) -> int:
+        """Number of all users, `m`."""
+
+    def kept_spectra(self, sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
+        """Count spectra of the values of each set that are kept, with probability `2^-level` each.
+
+        All users of a kept value are counted; None where no value is kept. Which values are kept
+        depends on nothing that sets were chosen by.
+        """
+
+
 class SpectrumQueries(Protocol):
     """Spectra by query, of rows that do not fit into memory.
 
@@ -104,6 +119,9 @@ class SpectrumQueries(Protocol):
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
+
+    def searched_and_rest(self, users: int, seed: int) -> tuple[SpectrumSource, ValueSource]:
+        """Divide the users into some to search among, and all others; as the seed has it."""
 
 
 class Snapshot(UserRows, Protocol):

@@ -14,7 +14,7 @@ from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.search import Borders, Family, mask, search
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.criterion import Criterion, Refutation
-from fpmonitor.estimate.looks import LARGEST_BLOCKED
+from fpmonitor.estimate.looks import LARGEST_BLOCKED, decision_criteria
 from fpmonitor.population.memory import MemorySource
 
 if TYPE_CHECKING:
@@ -433,3 +433,17 @@ def test_few_apis_are_blocked_by_search_and_single_sets_by_refutation(
         borders = search(users, allow=allow, block=block, refute=refute)
         assert borders.complete
         assert [borders.block, borders.undecided] == expected
+
+
+def test_what_another_test_blocked_blocks_nothing_more_when_a_search_goes_on() -> None:
+    """Sets blocked one by one by a refutation, where the test of the search always holds."""
+    rng, users = np.random.default_rng(0), 20_000
+    columns = [np.minimum(rng.geometric(0.5 / place, users), 9 * place) for place in range(1, 7)]
+    source = MemorySource(list("abcdef"), columns)
+    criteria = decision_criteria(
+        users=users, k=10, population=20 * users, budget=0.05, delta=0.05, universe=6
+    )
+    tests = {"allow": criteria.allow, "block": criteria.block, "refute": criteria.refute}
+    assert not criteria.refute.monotone
+    whole = search(source, **tests)
+    assert triple(search(source, **tests, known=whole)) == triple(whole)

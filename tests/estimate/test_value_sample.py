@@ -154,7 +154,7 @@ def test_all_values_have_the_limits_of_before() -> None:
     users = spectrum.users
     all_values = value_limits(users=users, k=K, population=10**6, delta=DELTA, level=0)
     assert all_values.of(spectrum) == exposure_limits(
-        users=users, k=K, population=10**6, delta=DELTA
+        users=users, k=K, population=10**6, delta=DELTA, expected=users
     ).of(spectrum)
 
 

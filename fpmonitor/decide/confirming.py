@@ -1,0 +1,216 @@
+"""Confirming on other users what a search among some of them could not certify.
+
+A few users are searched as always. Sets that these leave open are then tested on all the others, by
+few of the values and all of their users; as the others had no part in choosing the sets, only those
+that are tested cost anything. Theorem and proof: docs/certificate.md, section 19.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import chain, takewhile
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import poisson
+
+from fpmonitor.decide.deciding import tests_of
+from fpmonitor.decide.decision import Confirmation
+from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.guarantee import guarantee
+from fpmonitor.decide.search import Borders, search
+from fpmonitor.decide.utility import recommend
+from fpmonitor.errors import UndecidableError
+from fpmonitor.estimate.criterion import score
+from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.estimate.value_sample import planned_level, value_criteria
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.policy import Policy
+    from fpmonitor.population.snapshot import ValueSource
+    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
+
+SEARCH_SHARE = 0.2  # of delta, for the users who are searched
+ENTRIES = 1_000_000
+CHAINS = 12
+_LONGEST = 6  # sets of a chain
+_HOPELESS = 1.5  # times the budget, as the users searched have it: not tested
+_LIKELY = 0.8  # of the budget: what is within such a set needs no chain of its own
+_RAREST = 0.1  # users of the population: the law that scores are compared with begins there
+_VALUES = 1000  # of that law
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A set that is open, and about how much of the budget it uses."""
+
+    apis: ApiSet
+    share: float
+
+
+def confirm(
+    found: Decision,
+    searched: SpectrumSource,
+    rest: ValueSource,
+    *,
+    chains: int = CHAINS,
+    weights: Mapping[str, float] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Decision:
+    """Return what a search and tests of what it left open decide together.
+
+    Parameters
+    ----------
+    found
+        What was decided of the users searched, with `SEARCH_SHARE` of delta.
+    searched, rest
+        These users, and all others.
+    chains
+        Number of chains of nested sets that are tested.
+    weights
+        As of `decide`.
+    progress
+        Told now and then in words how far it is.
+
+    Raises
+    ------
+    UndecidableError
+        One set is certified both within and above the budget.
+    """
+    progress = progress or (lambda _text: None)
+    progress("choosing the sets to confirm")
+    nested = _chains(found, searched, chains)
+    sets = sorted(set(chain.from_iterable(nested)))
+    delta = (found.policy.delta or 0.0) * (1 - SEARCH_SHARE)
+    level = planned_level(rest.users, ENTRIES)
+    criteria = value_criteria(
+        users=rest.users,
+        k=found.policy.k,
+        population=found.policy.population,
+        budget=found.policy.budget,
+        delta=delta,
+        level=level,
+        tests=max(len(nested), 1),
+    )
+    progress(f"confirming {len(sets)} sets on {rest.users:,} users")
+    spectra = dict(zip(sets, rest.kept_spectra(sets, level), strict=True))
+    weights_within, most = criteria.allow.weights, float(criteria.allow.limits[1])
+    weights_above, least = criteria.refute.weights, float(criteria.refute.limits[1])
+    within = {apis for apis in sets if _points(weights_within, spectra[apis]) <= most}
+    above = {apis for apis in sets if _points(weights_above, spectra[apis]) > least}
+    # A test counts only where all before it in its chain came out alike: an error needs that the
+    # first set that is otherwise comes out wrongly.
+    confirmed = [apis for sets in nested for apis in _leading(sets, within)]
+    refuted = [apis for sets in nested for apis in _leading(sets[::-1], above)]
+    if any({*b} <= {*a} for a in (*found.allow, *confirmed) for b in (*found.block, *refuted)):
+        raise UndecidableError("one set is certified both within and above the budget")
+    tests = tests_of(found.proof or {})
+    known = Borders(
+        allow=_maximal([*found.allow, *confirmed]),
+        block=_minimal([*found.block, *refuted]),
+        undecided=[],
+        complete=False,
+        evaluated=found.evaluated,
+    )
+    borders = search(
+        searched,
+        allow=tests.allow,
+        block=tests.block,
+        refute=tests.refute,
+        known=known,
+        effort=Effort.of(None, progress),
+    )
+    best = recommend(borders.allow, weights=weights or {})
+    decided = replace(
+        found,
+        users=searched.users + rest.users,
+        allow=tuple(filter(None, borders.allow)),
+        block=tuple(filter(None, borders.block)),
+        undecided=tuple(filter(None, borders.undecided)),
+        recommended=best.apis,
+        utility=best.weight,
+        utility_bound=best.weight,
+        complete=borders.complete,
+        evaluated=borders.evaluated + len(sets),
+        confirmation=Confirmation(
+            searched=searched.users,
+            level=level,
+            chains=tuple(map(tuple, nested)),
+            confirmed=tuple(_maximal(confirmed)),
+            refuted=tuple(_minimal(refuted)),
+            proof=criteria.proofs(1),
+        ),
+    )
+    return replace(decided, guarantee=guarantee(decided))
+
+
+def _chains(found: Decision, searched: SpectrumSource, number: int) -> list[list[ApiSet]]:
+    """Nested sets to test, increasing: from the sets that were nearly allowed upwards."""
+    weights = tests_of(found.proof or {}).allow.weights
+    at_budget = _score_at_budget(weights, searched.users, found.policy)
+
+    def open_set(apis: Collection[str]) -> _Open:
+        ordered = tuple(sorted(apis))
+        return _Open(ordered, score(weights, searched.spectrum(ordered)) / at_budget)
+
+    first = sorted(map(open_set, found.undecided), key=lambda each: (each.share, each.apis))
+    made: list[list[_Open]] = []
+    for least in first:
+        hoped = [each for sets in made for each in sets if each.share <= _LIKELY]
+        covered = any({*least.apis} <= {*each.apis} for each in hoped)
+        if len(made) == number:
+            break
+        if covered or least.share > _HOPELESS:
+            continue
+        sets = [least]
+        blocked = [{*apis} for apis in found.block]
+        while len(sets) < _LONGEST:
+            last = {*sets[-1].apis}
+            larger = [
+                last | {api}
+                for api in sorted({*found.policy.candidates} - last)
+                if not any(apis <= last | {api} for apis in blocked)
+            ]
+            if not larger:
+                break
+            nearest = min(map(open_set, larger), key=lambda each: (each.share, each.apis))
+            if nearest.share > _HOPELESS:
+                break
+            sets.append(nearest)
+        made.append(sets)
+    return [[each.apis for each in sets] for sets in made]
+
+
+def _score_at_budget(weights: NDArray[np.float64], users: int, policy: Policy) -> float:
+    """Mean score of sets whose exposure is the budget, where values are of all frequencies alike.
+
+    Nothing rests on it: it tells which sets are worth a test.
+    """
+    p = np.geomspace(_RAREST / policy.population, 1, _VALUES)
+    exposed = exposure_probability(p, k=policy.k, population=policy.population).mean()
+    chances = poisson.pmf(np.arange(weights.size - 1), users * p[:, np.newaxis])
+    others = 1 - chances.sum(axis=1)  # in the group of a user
+    by_user = chances @ weights[1:] + others * weights[-1]
+    return max(users * float(by_user.mean()) * policy.budget / float(exposed), 1e-9)
+
+
+def _points(weights: NDArray[np.float64], spectrum: CountSpectrum | None) -> float:
+    return 0.0 if spectrum is None else score(weights, spectrum)
+
+
+def _leading(sets: Sequence[ApiSet], passed: Collection[ApiSet]) -> list[ApiSet]:
+    """Return the sets up to the first that did not pass."""
+    return [*takewhile(passed.__contains__, sets)]
+
+
+def _maximal(sets: Sequence[ApiSet]) -> list[ApiSet]:
+    return sorted({a for a in sets if not any({*a} < {*b} for b in sets)})
+
+
+def _minimal(sets: Sequence[ApiSet]) -> list[ApiSet]:
+    return sorted({a for a in sets if not any({*b} < {*a} for b in sets)})

@@ -1,0 +1,142 @@
+"""`decide --search-users`: searched among some users, confirmed on all others."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from fpmonitor.answers.decide import decide_sets
+from fpmonitor.cli import run
+from fpmonitor.decide import confirming
+from fpmonitor.decide.decision import Decision, read_decision
+from fpmonitor.errors import InputError
+from fpmonitor.population.held_values import HeldValues
+from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.population import Population
+from fpmonitor.population.snapshot import MemorySnapshot
+from fpmonitor.question import Question
+from tests.stored import stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+APIS = ("a", "b", "c", "d", "e")
+USERS = 60_000
+
+
+def population(seed: int, users: int = USERS) -> Population:
+    """Independent values, more of each API than of the one before."""
+    rng = np.random.default_rng(seed)
+    columns = {
+        api: 1 + np.minimum(rng.geometric(0.3 / place, users), 40 * place)
+        for place, api in enumerate(APIS, 1)
+    }
+    return Population(MemorySnapshot(columns=columns, texts=lambda _api: {}, digest=str(seed)))
+
+
+def sets_of(decision: Decision) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
+    """All sets that a decision allows, and that it blocks."""
+    every = [apis for size in range(1, 6) for apis in combinations(APIS, size)]
+    return tuple(  # type: ignore[return-value]
+        {apis for apis in every if decision.verdict(apis)[0] == verdict}
+        for verdict in ("allow", "block")
+    )
+
+
+def test_others_confirm_what_few_users_leave_open_and_every_proof_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(confirming, "ENTRIES", 15_000)  # so that few values are kept
+    users, question = population(1), Question(10, USERS)
+    few = decide_sets(
+        Population(
+            MemorySnapshot(
+                columns={api: users.column(api)[:6000] for api in APIS}, texts=lambda _api: {}
+            )
+        ),
+        question,
+        budget=0.05,
+        fixed_question=True,
+    )
+    confirmed = decide_sets(users, question, budget=0.05, search_users=6000)
+    whole = decide_sets(users, question, budget=0.05, fixed_question=True)
+    allowed, blocked = sets_of(confirmed)
+    assert len(allowed) > len(sets_of(few)[0])
+    assert allowed <= sets_of(whole)[0]
+    assert not blocked & sets_of(whole)[0]
+    tested = confirmed.confirmation
+    assert tested is not None
+    assert (confirmed.users, tested.searched, tested.level) == (USERS, 6000, 2)
+    assert "6,000 users were searched" in confirmed.guarantee
+    assert "decided once, provided that this question" in confirmed.guarantee
+    path = tmp_path / "decision.json"
+    path.write_text(json.dumps(confirmed.to_json()))
+    assert read_decision(path) == confirmed
+    assert run(["audit", "certificate", str(path), "--format", "json"]) == 0
+    content = confirmed.to_json()
+    content["confirmation"]["proof"]["allow"]["delta"] *= 1.1
+    path.write_text(json.dumps(content))
+    assert run(["audit", "certificate", str(path), "--format", "json"]) == 1
+    assert "proof of allow by the others" in capsys.readouterr().out
+
+
+def test_such_a_decision_is_no_test_of_other_users(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = stored(tmp_path, ({"Screen.width": i % 7, "Screen.height": i % 211} for i in range(3000)))
+    decided = str(tmp_path / "decision.json")
+    asked = ["decide", "--db", db, "--budget", "0.2", "--k", "5", "--quiet", "-o", decided]
+    assert run([*asked, "--search-users", "1000"]) == 0
+    assert run(["gate", decided, "--want", "Screen.width"]) == 0
+    assert run(["check", decided, "--db", db]) == 2
+    assert "confirmed on the others, once" in capsys.readouterr().err
+    for option in ("--realised", "--forecast", "--tolerance"):
+        assert run([*asked, "--search-users", "1000", option]) == 2
+        assert f"not with {option}" in capsys.readouterr().err
+    assert run([*asked, "--search-users", "3000"]) == 2
+    assert "must be 2 to 2,999" in capsys.readouterr().err
+
+
+def test_an_allowed_set_above_the_budget_is_rarer_than_delta() -> None:
+    """Chosen by the users searched, among sets all of which are just above the budget."""
+    rng = np.random.default_rng(2)
+    rare = 6_000  # values of equally many users each, k/n or less: nearly all of these are exposed
+    wrong = 0
+    for seed in range(12):
+        columns = {
+            api: np.where(rng.random(20_000) < 0.055, 2 + rng.integers(0, rare, 20_000), 1)
+            for api in APIS
+        }
+        users = Population(
+            MemorySnapshot(columns=columns, texts=lambda _api: {}, digest=f"s{seed}")
+        )
+        decision = decide_sets(users, Question(10, 20_000), budget=0.05, search_users=2000)
+        wrong += bool(decision.allow)
+    assert wrong <= 1
+
+
+def test_chains_stop_at_the_first_set_that_does_not_pass() -> None:
+    sets = [("a",), ("a", "b"), ("a", "b", "c")]
+    assert confirming._leading(sets, {sets[0], sets[2]}) == [sets[0]]
+
+
+@pytest.mark.parametrize("level", [0, 3, 6])
+def test_values_are_kept_whole_and_as_many_as_the_level_says(level: int) -> None:
+    rng = np.random.default_rng(3)
+    source = MemorySource(["a", "b"], [rng.integers(0, 300, 50_000), rng.integers(0, 90, 50_000)])
+    [kept] = HeldValues(source=source, secret="x").kept_spectra([("a", "b")], level)
+    whole = source.spectrum(("a", "b"))
+    assert kept is not None
+    expected = whole.support / 2**level
+    assert abs(kept.support - expected) <= 5 * np.sqrt(expected) * (level > 0)
+    mean = kept.users / kept.support  # all users of each
+    assert mean == pytest.approx(whole.users / whole.support, rel=0.1 * (level > 0))
+
+
+def test_a_search_of_all_users_is_refused() -> None:
+    with pytest.raises(InputError, match="search-users"):
+        population(1, 100).searched_and_rest(100, APIS)
