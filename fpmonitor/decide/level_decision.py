@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotations
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -14,13 +15,9 @@ from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, Policy
 from fpmonitor.population.levels import Component, Vector, check_components, is_below
 from fpmonitor.population.views import View
-from fpmonitor.question import Missing  # noqa: TC001 -- as above
+from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import read_json, typed, untyped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
