@@ -29,7 +29,7 @@ from fpmonitor.render.svg import standalone
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 K, DELTA, BUDGET, SHARE, SIZES = 10, 0.05, 0.05, 0.3, 200
 Window = tuple[int, int]
@@ -70,17 +70,17 @@ def area_lost(shown: Shown, held: Mapping[Window, float]) -> float:
     return lost / sum(held.values())
 
 
-def exposed(shown: Shown, held: Mapping[Window, float], seen: Callable[[Any], float]) -> float:
-    """Exposure by the groups of a map."""
-    groups = Counter[tuple[Any, ...]]()
+def groups_of(shown: Shown, held: Mapping[Window, float]) -> Any:
+    """Users, or their share, of each group that sees the same."""
+    groups: dict[tuple[Any, ...], float] = {}
     for window, users in held.items():
-        groups[shown[window]] += users  # type: ignore[assignment]
-    return seen(np.array(list(groups.values())))
+        groups[shown[window]] = groups.get(shown[window], 0) + users
+    return np.array(list(groups.values()))
 
 
-def observed(counts: Any) -> float:
+def observed(counts: Any, k: int = K) -> float:
     """Share of the users in groups below k."""
-    return float(counts[counts < K].sum() / counts.sum())
+    return float(counts[counts < k].sum() / counts.sum())
 
 
 def policy(users: int) -> Policy:
@@ -91,8 +91,9 @@ def policy(users: int) -> Policy:
 def path_of(held: Mapping[Window, int], users: int) -> list[LevelMap]:
     """Lists designed from counted windows, from coarse to fine."""
     level = LevelMap(design=Design(sizes=SIZES))
-    texts = {tuple(map(str, window)): count for window, count in held.items()}
-    found = designs.path(level, texts, policy(users))
+    found = designs.path(
+        level, {tuple(map(str, window)): count for window, count in held.items()}, policy(users)
+    )
     return list(dict.fromkeys(each.level for each in found))
 
 
@@ -101,15 +102,12 @@ def halves(windows: list[Window]) -> dict[str, Any]:
     order = np.random.default_rng(0).permutation(len(windows))
     first, second = np.array_split(order, 2)
     design, other = (Counter(windows[at] for at in part.tolist()) for part in (first, second))
-    level = LevelMap(design=Design(sizes=SIZES))
-    texts = {tuple(map(str, window)): count for window, count in design.items()}
-    found = designs.path(level, texts, policy(len(second)))
-    told = {"Firefox's steps": {window: stepped(window) for window in other}}
-    for number, each in enumerate(found, start=1):
-        told[f"list {number}"] = by_list(each.level, set(other))
+    told: dict[str, Shown] = {"Firefox's steps": {window: stepped(window) for window in other}}
+    for number, level in enumerate(path_of(design, len(second)), start=1):
+        told[f"list {number}"] = by_list(level, set(other))
     return {
         name: {
-            "exposed": exposed(shown, other, observed),
+            "exposed": observed(groups_of(shown, other)),
             "area lost": area_lost(shown, other),
             "sizes": len(set(shown.values())),
         }
@@ -121,7 +119,7 @@ def certified(windows: list[Window], runs: int) -> dict[str, Any]:
     """Design, test and judge lists on samples from the rows."""
     rng, users = np.random.default_rng(1), len(windows)
     law = Counter(windows)
-    distinct, every = list(law), set(law)
+    every = set(law)
     shares = {window: count / users for window, count in law.items()}
 
     def true(counts: Any) -> float:
@@ -140,26 +138,19 @@ def certified(windows: list[Window], runs: int) -> dict[str, Any]:
         failed = False
         for level in path_of(design, users):
             shown = by_list(level, every)
-            groups = Counter[Any]()
-            for window, count in rest.items():
-                groups[shown[window]] += count
-            spectrum = CountSpectrum.from_counts(np.array(list(groups.values())))
+            spectrum = CountSpectrum.from_counts(groups_of(shown, rest))
             failed = failed or not tests.allow.holds(spectrum, 1)
             best = best if failed else shown
             scaled = max(1, round(K * part / users))
-            held = Counter[Any]()
-            for window, count in design.items():
-                held[shown[window]] += count
-            exposure = sum(count for count in held.values() if count < scaled) / part
-            own = shown if exposure <= BUDGET else own
+            own = shown if observed(groups_of(shown, design), scaled) <= BUDGET else own
         if best is not None:
-            kept.append((exposed(best, shares, true), area_lost(best, shares)))
+            kept.append((true(groups_of(best, shares)), area_lost(best, shares)))
         if own is not None:
-            trusted.append(exposed(own, shares, true))
-    steps = {window: stepped(window) for window in distinct}
+            trusted.append(true(groups_of(own, shares)))
+    steps: Shown = {window: stepped(window) for window in law}
     return {
         "Firefox's steps": {
-            "true exposure": exposed(steps, shares, true),
+            "true exposure": true(groups_of(steps, shares)),
             "area lost": area_lost(steps, shares),
         },
         "runs": runs,

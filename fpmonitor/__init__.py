@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.rank import Ranking
     from fpmonitor.answers.trend import TrendReport
     from fpmonitor.decide.decision import Decision, read_decision
+    from fpmonitor.decide.level_decision import LevelDecision, read_level_decision
     from fpmonitor.disclosure import Audience
     from fpmonitor.errors import (
         BusyError,
@@ -73,6 +74,7 @@ __all__ = [
     "InputError",
     "LazyFrame",
     "LeftOut",
+    "LevelDecision",
     "Monitor",
     "Patience",
     "Policy",
@@ -95,6 +97,7 @@ __all__ = [
     "Windows",
     "exposure",
     "read_decision",
+    "read_level_decision",
 ]
 __version__ = "0.1.0"
 
@@ -109,6 +112,7 @@ _HOMES = {
     "answers.rank": ("Ranking",),
     "answers.trend": ("TrendReport",),
     "decide.decision": ("Decision", "read_decision"),
+    "decide.level_decision": ("LevelDecision", "read_level_decision"),
     "disclosure": ("Audience",),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "export.coverage": ("Coverage",),

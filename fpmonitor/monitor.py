@@ -28,6 +28,7 @@ from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.closing import Closing
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.horizon import share_delta
+from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import UndecidableError
 from fpmonitor.export.coverage import Coverage
@@ -253,7 +254,7 @@ class Monitor(Closing):
 
     def population_as(
         self,
-        decision: Decision,
+        decision: Decision | LevelDecision,
         *,
         window: Window | None = None,
         audience: Audience | None = None,

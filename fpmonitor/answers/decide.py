@@ -16,7 +16,7 @@ from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.looks import universe_of
-from fpmonitor.policy import PLAIN_DRAWS, Policy
+from fpmonitor.policy import PLAIN_DRAWS, Policy, check_share
 from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.population.levels import check_components
@@ -102,30 +102,16 @@ def decide_sets(
     InputError
         A setting or an engine that does not exist.
     """
-    for name, word, words in (
-        ("setting", setting, get_args(Setting)),
-        ("engine", engine, get_args(Engine)),
-    ):
-        if word not in words:
-            raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
+    _check_word("engine", engine, Engine)
     chosen = population.named(
         population.askable_apis(question) if candidates is None else candidates
     )
     asked = population.asked(question, chosen)
-    exact = setting == "sample"
-    policy = Policy(
-        k=question.k,
-        population=asked.users if exact else asked.question(question).users,
-        budget=budget,
-        delta=None if exact else question.delta,
-        candidates=chosen,
-        realised=realised,
-        sample=question.sample,
-    )
+    policy = _policy_of(asked, question, chosen, budget=budget, setting=setting, realised=realised)
     if search_users is not None:
         _check_confirmed(question, setting, realised=realised, must=must, never=never, **options)
         fixed_question = True
-    universe = None if fixed_question or exact else universe_of(len(population.apis))
+    universe = None if fixed_question or setting == "sample" else universe_of(len(population.apis))
     level = level_of(
         asked_question(population, policy, setting=setting, missing=question.missing),
         _registered_in_log(population, registered),
@@ -249,15 +235,8 @@ def decide_by_levels(
     chosen = [api for component in called for api in component.apis]
     check_components(called)
     asked = population.asked(question, chosen)
-    exact = setting == "sample"
-    policy = Policy(
-        k=question.k,
-        population=asked.users if exact else asked.question(question).users,
-        budget=budget,
-        delta=None if exact else question.delta,
-        candidates=tuple(chosen),
-        sample=asked.model(question.sample),
-    )
+    policy = _policy_of(asked, question, chosen, budget=budget, setting=setting)
+    policy = replace(policy, sample=asked.model(question.sample))
     told: dict[str, Any] = options | {
         "seal": asked.seal,
         "setting": setting,
@@ -272,6 +251,35 @@ def decide_by_levels(
     if design_share is None:
         return decide_levels(LevelSource(asked, called), called, policy, **told)
     return _decide_designed(asked, called, policy, design_share, told)
+
+
+def _policy_of(
+    asked: Population,
+    question: Question,
+    candidates: Iterable[str],
+    *,
+    budget: float,
+    setting: Setting,
+    realised: bool = False,
+) -> Policy:
+    """Return the policy of a decision on the users that a question means, the sample as asked."""
+    _check_word("setting", setting, Setting)
+    exact = setting == "sample"
+    return Policy(
+        k=question.k,
+        population=asked.users if exact else asked.question(question).users,
+        budget=budget,
+        delta=None if exact else question.delta,
+        candidates=tuple(candidates),
+        realised=realised,
+        sample=question.sample,
+    )
+
+
+def _check_word(name: str, word: str, kind: Any) -> None:
+    words = get_args(kind)
+    if word not in words:
+        raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
 
 
 def _decide_designed(
@@ -298,14 +306,15 @@ def _decide_designed(
                 setting=told["setting"],
                 missing=told["missing"],
                 digest=told["seal"],
-                design=DesignPart(share, first.users, tried),
+                design=DesignPart(share, first.users, tried, "values"),
             )
         designs = [[each] for each in alternatives(components[0], first, policy)]
     else:
         designs = [design(components, first, policy)]
 
     def decided(tried: int) -> LevelDecision:
-        designed, part = designs[tried - 1], DesignPart(share, first.users, tried)
+        part = DesignPart(share, first.users, tried, "values")
+        designed = designs[tried - 1]
         return decide_levels(LevelSource(rest, designed), designed, policy, design=part, **told)
 
     now = decided(1)
@@ -338,8 +347,7 @@ def _check_design(
         return
     if not designed:
         raise InputError("design-share: no level is to design", hint="levels: design = {...}")
-    if not 0 < share < 1:
-        raise InputError(f"design-share: must lie between 0 and 1, got {share:g}")
+    check_share("design_share", share)
     sample = question.sample
     if setting == "sample" or sample.strata or sample.cluster or sample.fake_share:
         raise InputError(
@@ -428,7 +436,7 @@ def question_of(decision: Decision | LevelDecision) -> Question:
     )
 
 
-def with_all_candidates(population: Population, decision: Decision) -> Population:
+def with_all_candidates(population: Population, decision: Decision | LevelDecision) -> Population:
     """Return users of whom nobody has a value of those candidates that their log lacks.
 
     A browser that takes an API away leaves no trace of it. Where the log holds no candidate at all,
@@ -437,7 +445,8 @@ def with_all_candidates(population: Population, decision: Decision) -> Populatio
     lacked = [
         api
         for api in decision.policy.candidates
-        if api not in population.apis and not columns_of(decision.means(api), population.means)
+        if api not in population.apis
+        and not columns_of(meaning(api, decision.names) or api, population.means)
     ]
     if not lacked or len(lacked) == len(decision.policy.candidates):
         return population
@@ -531,7 +540,14 @@ def answer_gate_of_levels(
     asked = _users_decided_on(population, decision)
 
     def judge(unknown: Vector) -> Verdict:
-        tested = asked if decision.design is None else asked.divided(decision.design.share)[1]
+        tested, part = asked, decision.design
+        if part is not None:
+            if part.by != "values":
+                raise InputError(
+                    "its levels were designed from users who were drawn by the order of their rows",
+                    hint="decide anew: this version draws by values, and tests on other users",
+                )
+            tested = asked.divided(part.share)[1]
         return judge_levels(decision, LevelSource(tested, decision.components), unknown)
 
     return decision.answer(vector, judge)

@@ -120,7 +120,7 @@ class Renewal:
 
     def to_json(self) -> dict[str, Any]:
         """Return the members of a notice."""
-        told = {name: untyped(getattr(self, name)) for name in self.__dataclass_fields__}
+        told: dict[str, Any] = untyped(self)
         return told | {"advised": self.advised, "reasons": self.reasons, "wrong_by": self.wrong_by}
 
 

@@ -67,12 +67,11 @@ def trade_offs(
     found = []
     for vector in dict.fromkeys((*filter(None, [practice]), *_listed(decision))):
         told = told_spectra(source.spectrum(vector), k, population.audience)
-        chosen = zip(decision.components, vector, strict=True)
         found.append(
             TradeOff(
                 vector=vector,
                 verdict=decision.verdict(vector),
-                utility=sum(component.utility[level] for component, level in chosen),
+                utility=decision.utility_of(vector),
                 exposure=plug_in_exposure(told.most, k=k, population=population_size),
             )
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -51,10 +50,9 @@ def gate(
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
 
     with open_monitor(db) as monitor:
+        users = monitor.population_as(decided)
         if isinstance(decided, LevelDecision):
-            window = replace(monitor.window, source=decided.source)
-            users = monitor.population(window=window, view=decided.view)
             answer = answer_gate_of_levels(users, decided, decided.vector_of(asked))
         else:
-            answer = answer_gate(monitor.population_as(decided), decided, asked)
+            answer = answer_gate(users, decided, asked)
     shown.show(decisions.gate(answer))

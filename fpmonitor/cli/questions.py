@@ -385,8 +385,7 @@ def _decide_by_levels(
             known=known,
             progress=progress,
         )
-        number = decided.users if decided.drawn is None else decided.drawn.observed
-        data = decisions.data_of(monitor.name, population, users=number, k=asked.k)
+        data = decisions.data_of(monitor.name, population, users=decided.observed, k=asked.k)
         note_coverage(decided.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
     _show_decision(level_decision(decided, data), shown, quiet=quiet)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -130,8 +129,7 @@ def page_of(
 
 def page_of_levels(monitor: Monitor, decision: LevelDecision, practice: str | None) -> str:
     """Write the report on a decision about levels, from the current users of a database."""
-    window = replace(monitor.window, source=decision.source)
-    users = monitor.population(window=window, view=decision.view, audience=Audience.OTHERS)
+    users = monitor.population_as(decision, audience=Audience.OTHERS)
     data = data_of(monitor.name, users, users=users.users, k=decision.policy.k)
     today = None if practice is None else decision.vector_of(split_names(practice))
     points = trade_offs(users, decision, practice=today)

@@ -152,8 +152,8 @@ def _finest(component: Component, users: Population, policy: Policy) -> Iterator
 def _held(component: Component, users: Population) -> Mapping[tuple[Value, ...], int]:
     """Values of a component, and how many of the users have them; of many users some count."""
     kinds, values = kinds_of(users, component)
-    every = -(-len(kinds) // _MOST_USERS) or 1  # not the first: rows are in the order of arrival
-    counts = np.bincount(kinds[::every], minlength=len(values))
+    some = kinds[users.by_values[:: -(-len(kinds) // _MOST_USERS) or 1]]
+    counts = np.bincount(some, minlength=len(values))
     return dict(zip(values, counts.tolist(), strict=True))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotations
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -14,13 +15,9 @@ from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, Policy
 from fpmonitor.population.levels import Component, Vector, check_components, is_below
 from fpmonitor.population.views import View
-from fpmonitor.question import Missing  # noqa: TC001 -- as above
+from fpmonitor.question import Missing
 from fpmonitor.results import Result
 from fpmonitor.safe_files import read_json, typed, untyped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +30,14 @@ class DesignPart:
         Share of the users who were observed, and how many these are.
     tried
         Designs that were tested, from coarse to fine, until one failed.
+    by
+        What the draw of these users follows: their values; in files of before the order of rows.
     """
 
     share: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     users: int
     tried: int
+    by: Literal["values", "rows"] = "rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +108,34 @@ class LevelDecision(Result):
         designed = ", how others are designed" if self.design else ""
         return f"this question, its levels{designed} and its view of the users"
 
+    @property
+    def observed(self) -> int:
+        """Users who were observed, with those from whom levels were designed or who were left."""
+        if self.drawn is not None:
+            return self.drawn.observed
+        return self.users + (0 if self.design is None else self.design.users)
+
     def shown(self, vector: Vector) -> dict[str, int]:
         """Level of each component that is not withheld."""
         pairs = zip(self.components, vector, strict=True)
         return {component.name: level for component, level in pairs if level}
+
+    def utility_of(self, vector: Vector) -> float:
+        """Sum of the utilities of the levels of a vector."""
+        chosen = zip(self.components, vector, strict=True)
+        return sum(component.utility[level] for component, level in chosen)
+
+    def recommended_levels(self) -> list[tuple[Component, int]]:
+        """Return each component with its recommended level.
+
+        Raises
+        ------
+        InputError
+            No vector is allowed.
+        """
+        if self.recommended is None:
+            raise InputError("no level vector is allowed", hint="a larger --budget")
+        return list(zip(self.components, self.recommended, strict=True))
 
     def vector(self, levels: Mapping[str, int]) -> Vector:
         """Return the vector of some components at levels, and all others withheld.

@@ -231,8 +231,8 @@ def design_base(
     largest = np.abs(weights * (laws.starts[1:] - 1)).max()
     weights = weights * min(_LARGEST_EXPONENT / largest, 1.0)
     exposure, bounds = cells.exposure[sign], laws.mean * cells.bounds(weights, sign)
-    slope, intercept = best_line(exposure, bounds, sign, budget)
-    corners, values = envelope(exposure, bounds, sign)
+    corners = envelope(exposure, bounds, sign)
+    slope, intercept = best_line(corners, exposure, bounds, sign, budget)
     return Base(
         sign=sign,
         monotone=monotone,
@@ -244,8 +244,8 @@ def design_base(
         mean=laws.mean,
         starts=laws.starts,
         weights=weights,
-        exposures=corners,
-        bounds=values,
+        exposures=corners[0],
+        bounds=corners[1],
         slope=slope,
         intercept=intercept + _LINE_ROUNDING * (abs(intercept) + abs(slope)),
     )

@@ -186,14 +186,14 @@ class _Programme:
 
     def _level(self, bounds: NDArray[np.float64]) -> float:
         """Least `a Q* + b` over the lines above all grid points, nats per user."""
-        slope, intercept = best_line(self.exposure, bounds, self.sign, self.budget)
-        return slope * self.budget + intercept
+        return least_level(self.sign * self.exposure, bounds, self.sign * self.budget)
 
     def _with_line(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Take the best line for the weights of `x`, strictly above all grid points."""
         points, size = self.means.size, x.size - self.prices.size
         bounds = -self.state(x).left[:points]
-        slope, _ = best_line(self.exposure, bounds, self.sign, self.budget)
+        corners = envelope(self.exposure, bounds, self.sign)
+        slope, _ = best_line(corners, self.exposure, bounds, self.sign, self.budget)
         x[size] = self.sign * max(self.sign * slope, 1e-6)
         x[size + 1] = float((bounds - x[size] * self.exposure).max()) + 0.1
         return x
@@ -313,10 +313,17 @@ def _solved(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[
 
 
 def best_line(
-    exposure: NDArray[np.float64], bounds: NDArray[np.float64], sign: Sign, budget: float
+    corners: tuple[NDArray[np.float64], NDArray[np.float64]],
+    exposure: NDArray[np.float64],
+    bounds: NDArray[np.float64],
+    sign: Sign,
+    budget: float,
 ) -> tuple[float, float]:
-    """Line `a F + b` above all points that is least at the budget, with `a` of the sign `sign`."""
-    x, y = envelope(exposure, bounds, sign)
+    """Line `a F + b` above all points that is least at the budget, with `a` of the sign `sign`.
+
+    `corners` are the points' `envelope`.
+    """
+    x, y = corners
     right = int(np.searchsorted(x, budget, side="right"))
     if x.size == 1 or not 0 < right < x.size:
         return 0.0, float(y.max())
@@ -325,23 +332,46 @@ def best_line(
     return slope, float((bounds - slope * exposure).max())
 
 
+def least_level(x: NDArray[np.float64], y: NDArray[np.float64], place: float) -> float:
+    """Least value at a place of the lines above all points that do not fall, as `best_line`'s.
+
+    The edge of the envelope above the place is found from two points by the point that is highest
+    above their line, which takes the place of one: a few steps, where all vertices take hundreds.
+    """
+    left, right = int(np.lexsort((-y, x))[0]), int(np.argmax(y))
+    if not x[left] <= place < x[right]:
+        return float(y[right])
+    level = -np.inf
+    for _ in range(x.size):  # every step passes a point
+        slope = (y[right] - y[left]) / (x[right] - x[left])
+        above = y - slope * x
+        highest = int(np.argmax(above))
+        level = float(above[highest] + slope * place)
+        if not above[highest] > max(above[left], above[right]):
+            break
+        left, right = (highest, right) if x[highest] <= place else (left, highest)
+    return level
+
+
 def envelope(
     exposure: NDArray[np.float64], bound: NDArray[np.float64], sign: Sign
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Vertices of the least concave function above the points, on one side of its maximum."""
-    corners: list[tuple[float, float]] = []
     order = np.lexsort((bound, exposure))
+    xs: list[float] = []
+    ys: list[float] = []
     for x, y in zip(exposure[order].tolist(), bound[order].tolist(), strict=True):
-        while corners and (corners[-1][0] == x or (len(corners) > 1 and _below(corners, x, y))):
-            corners.pop()
-        corners.append((x, y))
-    vertices = np.array(corners)
-    top = int(np.argmax(vertices[:, 1]))
-    side = vertices[top:] if sign < 0 else vertices[: top + 1]
-    return side[:, 0], side[:, 1]
-
-
-def _below(corners: list[tuple[float, float]], x: float, y: float) -> bool:
-    """Whether the last corner lies on or below the line from the one before it to (x, y)."""
-    (x0, y0), (x1, y1) = corners[-2:]
-    return (y1 - y0) * (x - x0) <= (y - y0) * (x1 - x0)
+        # The last corner goes where it is on or below the line from the one before it.
+        while xs and (
+            xs[-1] == x
+            or (
+                len(xs) > 1 and (ys[-1] - ys[-2]) * (x - xs[-2]) <= (y - ys[-2]) * (xs[-1] - xs[-2])
+            )
+        ):
+            xs.pop()
+            ys.pop()
+        xs.append(x)
+        ys.append(y)
+    top = int(np.argmax(ys))
+    side = slice(top, None) if sign < 0 else slice(top + 1)
+    return np.array(xs)[side], np.array(ys)[side]

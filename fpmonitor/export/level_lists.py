@@ -35,10 +35,9 @@ def tiers(decision: LevelDecision) -> str:
 
 
 def _tier(decision: LevelDecision, vector: Vector) -> dict[str, Any]:
-    chosen = list(zip(decision.components, vector, strict=True))
     return {
         "recommended": vector == decision.recommended,
-        "utility": sum(component.utility[level] for component, level in chosen),
+        "utility": decision.utility_of(vector),
         "components": [
             {
                 "name": component.name,
@@ -48,7 +47,7 @@ def _tier(decision: LevelDecision, vector: Vector) -> dict[str, Any]:
                 "shows": component.words(level),
                 "maps": [untyped(each) for each in component.maps(level)] if level else None,
             }
-            for component, level in chosen
+            for component, level in zip(decision.components, vector, strict=True)
         ],
     }
 
@@ -59,7 +58,7 @@ def limits(decision: LevelDecision) -> str:
     A device is given the largest tier that it reaches in all limits of its component.
     """
     rows, words = [], []
-    for component, level in _recommended(decision):
+    for component, level in decision.recommended_levels():
         last = component.levels[-level] if level else None
         if last is not None and last.sizes:
             sides = zip(*reversed(by_area(last.sizes)), strict=True)
@@ -89,7 +88,7 @@ def what_if(decision: LevelDecision) -> str:
         A level shows what such a file has no words for.
     """
     lines = []
-    for component, level in _recommended(decision):
+    for component, level in decision.recommended_levels():
         for place, api in enumerate(component.apis):
             told = _transform(component, level, place)
             if told:
@@ -134,7 +133,7 @@ def letterboxing(decision: LevelDecision) -> str:
     """
     found = [
         component.maps(level)
-        for component, level in _recommended(decision)
+        for component, level in decision.recommended_levels()
         if level and component.levels[-level].sizes and len(component.apis) == 2
     ]
     if len(found) != 1:
@@ -159,9 +158,3 @@ def _whole(size: tuple[float, ...]) -> str:
     if any(side != int(side) for side in size):
         raise InputError(f"firefox-letterboxing: {size} is not of whole numbers")
     return "x".join(str(int(side)) for side in size)
-
-
-def _recommended(decision: LevelDecision) -> list[tuple[Component, int]]:
-    if decision.recommended is None:
-        raise InputError("export: no level vector is allowed", hint="a larger --budget")
-    return list(zip(decision.components, decision.recommended, strict=True))

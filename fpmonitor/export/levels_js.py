@@ -35,9 +35,7 @@ def write(decision: LevelDecision) -> str:
     InputError
         No vector is allowed, or a level shows what JavaScript cannot show alike.
     """
-    if decision.recommended is None:
-        raise InputError("levels-js: no level vector is allowed", hint="a larger --budget")
-    chosen = list(zip(decision.components, decision.recommended, strict=True))
+    chosen = decision.recommended_levels()
     levels = [
         {"name": component.name, "apis": component.apis, "maps": _maps(component, level)}
         for component, level in chosen

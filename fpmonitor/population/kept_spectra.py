@@ -115,15 +115,7 @@ class _Groups:
             raise InputError("kept spectra: codes must be below 2^31")
         self._widths = [min(bits + 1, _RANK_BITS) for bits in largest]
         self._ranks: list[_Ranks] = []
-        keys = np.zeros(len(columns[0]), dtype=np.int64)
-        room = _KEY_BITS
-        for codes, width in zip(columns, self._widths, strict=True):
-            if width > room:
-                self._ranks.append(_Ranks(keys))
-                keys, room = self._ranks[-1].of(keys), _KEY_BITS - _RANK_BITS
-            keys <<= width
-            keys |= codes.astype(np.int64)
-            room -= width
+        keys = self._keys_of(columns)
         ordered = sorted_numbers(keys)
         starts = run_starts(ordered)
         sizes = np.diff(starts, append=len(ordered)).astype(np.int64)
@@ -156,14 +148,17 @@ class _Groups:
             self._tables[1] = _Table(keys[:0], keys[:0])
         return True
 
-    def _keys_of(self, rows: _Rows) -> _Numbers:
+    def _keys_of(self, rows: Sequence[Codes]) -> _Numbers:
         keys = np.zeros(len(rows[0]), dtype=np.int64)
-        ranks, room = iter(self._ranks), _KEY_BITS
+        ranked, room = 0, _KEY_BITS
         for codes, width in zip(rows, self._widths, strict=True):
             if width > room:
-                keys, room = next(ranks).of(keys), _KEY_BITS - _RANK_BITS
+                if ranked == len(self._ranks):
+                    self._ranks.append(_Ranks(keys))
+                keys, room = self._ranks[ranked].of(keys), _KEY_BITS - _RANK_BITS
+                ranked += 1
             keys <<= width
-            keys |= codes
+            keys |= codes.astype(np.int64, copy=False)
             room -= width
         return keys
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.population.levels import WITHHELD
-from fpmonitor.population.memory import CodeTable
+from fpmonitor.population.memory import CodeTable, joined_kinds
 from fpmonitor.population.snapshot import check_values
 from fpmonitor.spectrum import CountSpectrum
 
@@ -85,16 +85,12 @@ def kinds_of(
     users: Population, component: Component
 ) -> tuple[NDArray[np.intp], list[tuple[Value, ...]]]:
     """Position of the values of each user of a component among all there are, and these."""
-    kinds = np.zeros(users.users, dtype=np.intp)
-    values: list[tuple[Value, ...]] = [()]
-    for api in component.apis:
-        texts = users.values(api)
-        found, position = np.unique(users.column(api), return_inverse=True)
-        pairs, kinds = np.unique(kinds * len(found) + position, return_inverse=True)
-        told = [texts.get(code, code) for code in found.tolist()]
-        places = zip(*np.divmod(pairs, len(found)), strict=True)
-        values = [(*values[before], told[at]) for before, at in places]
-    return kinds, values
+    kinds, codes = joined_kinds([users.column(api) for api in component.apis])
+    texts = [users.values(api) for api in component.apis]
+    return kinds, [
+        tuple(told.get(code, code) for told, code in zip(texts, each, strict=True))
+        for each in codes
+    ]
 
 
 class _Shown(NamedTuple):

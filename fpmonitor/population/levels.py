@@ -133,12 +133,11 @@ class LevelMap(
         """Refuse a map that does not fit a group of so many APIs, with a ValueError."""
         if isinstance(self.step, tuple) and len(self.step) != apis:
             raise ValueError(f"step has {len(self.step)} numbers for {apis} APIs")
-        sizes = {len(size) for size in self.sizes} or {apis}
-        if self.design is not None:
-            if self.design.sizes is None and apis != 1:
-                raise ValueError("buckets and frequent values are of one API")
-            sizes = {apis, 2} if self.design.sizes is not None and apis == 1 else sizes
-        if sizes != {apis} or (self.sizes and apis == 1):
+        design = self.design
+        if design is not None and design.sizes is None and apis != 1:
+            raise ValueError("buckets and frequent values are of one API")
+        shows_sizes = self.sizes or (design is not None and design.sizes is not None)
+        if shows_sizes and (apis == 1 or any(len(size) != apis for size in self.sizes)):
             raise ValueError(f"sizes are of two APIs or more, with a number each, not of {apis}")
 
     def _steps(self) -> dict[str, Any]:

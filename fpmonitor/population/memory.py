@@ -106,6 +106,26 @@ def count_keys(
     return distinct, np.bincount(ranks, weights)
 
 
+def joined_kinds(
+    columns: Sequence[Codes],
+) -> tuple[NDArray[np.intp], list[tuple[int, ...]]]:
+    """Tell rows apart by columns: position of each row's codes among all there are, and these.
+
+    Parameters
+    ----------
+    columns
+        At least one, all of the same length.
+    """
+    kinds = np.zeros(len(columns[0]), dtype=np.intp)
+    told: list[tuple[int, ...]] = [()]
+    for codes in columns:
+        found, position = np.unique(codes, return_inverse=True)
+        pairs, kinds = np.unique(kinds * len(found) + position, return_inverse=True)
+        places = zip(*np.divmod(pairs, len(found)), strict=True)
+        told = [(*told[before], int(found[at])) for before, at in places]
+    return kinds, told
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeTable:
     """Rows of integer codes, each standing for a number of users.

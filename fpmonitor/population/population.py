@@ -44,7 +44,7 @@ from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.kept_spectra import KeptSpectra
-from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.memory import MemorySource, joined_kinds
 from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
 from fpmonitor.population.sample import CertifiedSample, HeldUsers, UserSource
 from fpmonitor.population.snapshot import (
@@ -53,6 +53,7 @@ from fpmonitor.population.snapshot import (
     SpectrumQueries,
     ValueSource,
     check_values,
+    words_of_rows,
 )
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import Volatility, may_be_masked, returned_with, volatility_of
@@ -188,7 +189,7 @@ class Population:
         if self._absent_alone:
             parts.append("absent:alone")
         if self.selected is not None:
-            parts.append(f"drawn:{self.selected.sample!r}")
+            parts.append(f"drawn by values:{self.selected.sample!r}")
         return "/".join(parts)
 
     @property
@@ -314,7 +315,7 @@ class Population:
             What tells clusters was never observed.
         """
         position, called = self.kinds(cluster, "cluster")
-        order = np.random.default_rng(seed_of("cluster", self.digest)).permutation(position.size)
+        order = self.by_values[self._generator("cluster").permutation(self.users)]
         _, first = np.unique(position[order], return_index=True)
         alone = np.array([name is None for name in called])[position]
         kept = np.union1d(order[first], np.flatnonzero(alone))
@@ -355,10 +356,10 @@ class Population:
         strata = strata.without(few)
         shares = np.array(list(strata.drawn().values()))
         strata = replace(strata, expected=expected_users(sizes, shares))
-        generator = np.random.default_rng(seed_of("strata", self.digest))
-        kept, binding = draw_by_shares(position, shares, generator)
+        order = self.by_values
+        kept, binding = draw_by_shares(position[order], shares, self._generator("strata"))
         before = PLAIN_DRAWS if self.selected is None else self.selected.sample
-        return self._only(kept, replace(before, strata=strata), names[binding])
+        return self._only(np.sort(order[kept]), replace(before, strata=strata), names[binding])
 
     def divided(self, share: float) -> tuple[Self, Self]:
         """Divide the users, in no order, into a share of them and the rest.
@@ -375,7 +376,7 @@ class Population:
             raise UndecidableError(
                 "levels: the users do not fit into memory", hint="ask of a window of fewer users"
             )
-        order = np.random.default_rng(seed_of("divided", self.digest)).permutation(self.users)
+        order = self.by_values[self._generator("divided").permutation(self.users)]
         first = int(share * self.users)
         before = PLAIN_DRAWS if self.selected is None else self.selected.sample
         return (
@@ -415,6 +416,19 @@ class Population:
                 secret=f"values {self.seal}",
             ),
         )
+
+    def _generator(self, purpose: str) -> np.random.Generator:
+        return np.random.default_rng(seed_of(purpose, self.digest))
+
+    @cached_property
+    def by_values(self) -> NDArray[np.intp]:
+        """Positions of the users in an order that is none of time, nor follows from their rows.
+
+        It follows from their values alone, so the same users are drawn whoever keeps the rows. Who
+        stands where among those of equal values makes no difference.
+        """
+        words = self._words if self._rows is None else self._words[self._rows]
+        return np.argsort(words, kind="stable")
 
     def _only(
         self, kept: NDArray[np.intp], sample: SampleModel, binding: str | None = None
@@ -481,15 +495,12 @@ class Population:
                 f"{what}: the users do not fit into memory", hint="ask of a window of fewer users"
             )
         check_values(self.snapshot, what)
-        kind = np.zeros(self.users, dtype=np.intp)
-        told: list[tuple[str | None, ...]] = [()]
-        for column in columns:
-            codes, texts = self._values_by(column, told_brave=told_brave)
-            found, position = np.unique(codes, return_inverse=True)
-            pairs, kind = np.unique(kind * len(found) + position, return_inverse=True)
-            places = zip(*np.divmod(pairs, len(found)), strict=True)
-            told = [(*told[before], texts.get(int(found[at]))) for before, at in places]
-        return kind, [joined_kind(texts) for texts in told]
+        found = [self._values_by(column, told_brave=told_brave) for column in columns]
+        kinds, told = joined_kinds([codes for codes, _ in found])
+        return kinds, [
+            joined_kind([texts.get(code) for (_, texts), code in zip(found, codes, strict=True)])
+            for codes in told
+        ]
 
     def _values_by(
         self, column: str, *, told_brave: bool
@@ -522,7 +533,7 @@ class Population:
     def _copied(self) -> Self:
         """Copy without what was found out about these users."""
         other = copy.copy(self)
-        for name in ("users", "digest", "_rows", "_queries"):
+        for name in ("users", "digest", "by_values", "_rows", "_queries"):
             other.__dict__.pop(name, None)
         return other
 
@@ -663,6 +674,8 @@ class Population:
 
     def values(self, api: str) -> Mapping[int, str]:
         """Return the values that codes of `column` stand for, where they stand for one."""
+        if api in self._unobserved:
+            return {}
         seen = set(np.unique(self._shown(api)).tolist())
         return {
             code: text
@@ -809,6 +822,10 @@ class Population:
     @cached_property
     def _groups(self) -> BrowserGroups:
         return self.snapshot.browser_groups()
+
+    @cached_property
+    def _words(self) -> NDArray[np.uint64]:
+        return words_of_rows(self.snapshot)
 
     @cached_property
     def _recoding(self) -> Recoding:

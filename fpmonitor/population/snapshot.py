@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.browsers import UserRows, group_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.recoding import Recoding
@@ -189,6 +192,23 @@ def check_values(snapshot: Snapshot, what: str) -> None:
             f"{what} looks into values, and the database keeps only digests of them",
             hint="use a database that was made without --digest-values",
         )
+
+
+def words_of_rows(snapshot: Snapshot) -> NDArray[np.uint64]:
+    """Return a pseudo-random word of each row that follows from its values alone, uint64.
+
+    The same values have the same word, whoever keeps the rows and in which order. It reads all
+    columns into memory, one after the other.
+    """
+    words = np.zeros(snapshot.users, dtype=np.uint64)
+    for api in snapshot.apis:
+        [codes] = snapshot.codes([api])
+        word_of = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.uint64)
+        for code, (status, text) in snapshot.values(api).items():
+            if code < len(word_of):
+                word_of[code] = seed_of(api, status, *([] if text is None else [text]))
+        words += word_of[codes]
+    return words
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

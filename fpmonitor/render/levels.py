@@ -43,7 +43,7 @@ def answer(decided: LevelDecision) -> str:
         return f"No level vector is certified to expose at most {budget} of the users."
     shown = [
         f"{component.name} ({component.words(level)})"
-        for component, level in zip(decided.components, decided.recommended, strict=True)
+        for component, level in decided.recommended_levels()
         if level
     ]
     said = f"A site may read {', '.join(shown) or 'nothing'}: a utility of {decided.utility:.6g}"
@@ -144,15 +144,14 @@ def _designed(decided: LevelDecision) -> str:
         return ""
     tested = f", {part.tried:,} designs from coarse to fine" if part.tried > 1 else ""
     return (
-        f"Levels were designed from {part.users:,} users, {percent(part.share, 2)} drawn blindly, "
-        f"and tested on the other {decided.users:,}{tested}."
+        f"Levels were designed from {part.users:,} users, who were drawn blindly "
+        f"({100 * part.share:.6g} %), and tested on the other {decided.users:,}{tested}."
     )
 
 
 def _recommended(decided: LevelDecision) -> list[Table]:
     if decided.recommended is None:
         return []
-    pairs = list(zip(decided.components, decided.recommended, strict=True))
     return [
         Table(
             title="What one site may read together",
@@ -169,7 +168,7 @@ def _recommended(decided: LevelDecision) -> list[Table]:
                     component.words(level),
                     component.words(level + 1) if level < component.most else None,
                 )
-                for component, level in pairs
+                for component, level in decided.recommended_levels()
             ],
         )
     ]

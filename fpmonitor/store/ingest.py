@@ -170,10 +170,9 @@ def ingest(
         with ThreadPoolExecutor(max_workers=1) as beside:
             hashing = beside.submit(_digest, log, collector, column_map, before.st_size)
             if database.rows("ingest/batch_of_source", source=log.label)[0][0]:
-                hashing.result()
-            repeated = hashing.done() and _repeated(database, log, hashing.result(), started)
-            if repeated:
-                return repeated
+                repeated = _repeated(database, log, hashing.result(), started)
+                if repeated:
+                    return repeated
             log.check_expansion()
             if hasattr(collector, "check_columns"):  # what is an API of the database stays one
                 apis = {name for _, name in database.rows("snapshot/apis")}
@@ -286,11 +285,11 @@ def _store(
     _number_values(database, scan, apis)
     progress("storing")
     batch = database.rows("ingest/next_batch_id")[0][0]
-    _store_observations(database, scan, apis, batch)
+    any_known = _store_observations(database, scan, apis, batch)
     staged, problems, stored, users = database.rows("ingest/count_records")[0]
     if rejects and problems == staged:
         raise _all_rejected(log, staged + refused, rejects)
-    corrected = database.rows("ingest/corrected_logs")
+    corrected = database.rows("ingest/corrected_logs") if any_known else []
     report = BatchReport(
         source=log.label,
         collector=collector.name,
@@ -315,7 +314,8 @@ def _store(
         ingested_at=datetime.now(UTC).replace(tzinfo=None),
         **report.to_json(),
     )
-    _store_rejects(database, batch, rejects)
+    if rejects:
+        _store_rejects(database, batch, rejects)
     return report
 
 
@@ -494,7 +494,8 @@ def canonical_json(text: str) -> str:
 
 def _store_observations(
     database: Database, scan: Scan, apis: Mapping[str, int], batch: int
-) -> None:
+) -> bool:
+    """Store what each visit shows; whether any of the visits was stored before."""
     wide = scan.apis is not None
     last = database.rows("ingest/last_visit_id")[0][0]
     database.run("ingest/stage_visits")
@@ -505,12 +506,13 @@ def _store_observations(
     database.run("ingest/add_visits", batch=batch)
     database.run("ingest/find_repeats", wide=wide)
     database.run("ingest/create_kept")
-    database.run("ingest/create_corrected_visit")
     repeats, known = database.rows("ingest/count_repeats")[0]
+    if known:
+        database.run("ingest/create_corrected_visit")
     if scan.apis is None:
         database.run("ingest/contest_long")
-        _store_contested(database, any_known=known > 0)
-        return
+        _store_contested(database, any_known=bool(known))
+        return bool(known)
     # API by API: neighbouring rows then differ in the visit alone, which packs ten times better.
     form = "raw" if scan.coded is None else "code"
     for name, column in zip(scan.apis, _value_columns(scan), strict=True):
@@ -518,7 +520,8 @@ def _store_observations(
         database.run("ingest/add_fresh_observations", fragments=value, api=apis[name], last=last)
         if repeats:
             database.run("ingest/contest_wide", fragments=value, api=apis[name])
-            _store_contested(database, any_known=known > 0)
+            _store_contested(database, any_known=bool(known))
+    return bool(known)
 
 
 def _store_contested(database: Database, *, any_known: bool) -> None:

@@ -78,7 +78,8 @@ def test_sizes_of_windows_are_designed_from_some_users_and_tested_on_the_others(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = decided(folder, "window.toml")
-    assert answer["design"] == {"share": 0.3, "users": 900, "tried": answer["design"]["tried"]}
+    tried = answer["design"]["tried"]
+    assert answer["design"] == {"share": 0.3, "users": 900, "tried": tried, "by": "values"}
     assert answer["users"] == 2100
     assert answer["policy"]["population"] == 3000
     assert "2,100 observed users from whom no level was designed" in answer["guarantee"]
@@ -163,7 +164,7 @@ def test_what_nothing_is_proved_of_is_refused(
     for message, arguments in (
         ("from whom", asked(folder, "window.toml")),
         ("no level is to design", asked(folder, "plain.toml", *share)),
-        ("between 0 and 1", asked(folder, "window.toml", "--design-share", "1")),
+        ("strictly between 0 and 1", asked(folder, "window.toml", "--design-share", "1")),
         ("one by one", asked(folder, "window.toml", *share, "--setting", "sample")),
         ("one by one", asked(folder, "window.toml", *share, "--fake-share", "0.01")),
         ("one by one", asked(folder, "window.toml", *share, "--cluster", "memory")),

@@ -25,6 +25,7 @@ from fpmonitor.estimate.looks import (
 )
 from fpmonitor.estimate.margins import Cells
 from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, useful_mean
+from fpmonitor.estimate.programme import best_line, envelope, least_level
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -479,3 +480,14 @@ def test_the_documented_share_of_the_budget_is_refuted(
     assert serving is not None
     _, log_terms = level_terms(DELTA / serving.bases, 1000)
     assert certified_share(criteria.blocking, float(log_terms[1])) <= most
+
+
+def test_the_level_that_chooses_a_tilt_is_that_of_the_best_line() -> None:
+    rng = np.random.default_rng(4)
+    for points in (1, 2, 3, 40, 300):
+        for sign in (-1, 1):
+            x, y = np.round(rng.random(points), 2), rng.normal(size=points)
+            for place in (-0.1, 0.025, 0.225, float(np.median(x)) + 0.005, 0.955, 1.1):
+                slope, intercept = best_line(envelope(x, y, sign), x, y, sign, place)
+                found = least_level(sign * x, y, sign * place)
+                assert found == pytest.approx(slope * place + intercept, abs=1e-9)

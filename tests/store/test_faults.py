@@ -14,7 +14,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -24,6 +24,9 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import StoreError
 from fpmonitor.store.database import Database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 USERS = 40_000
 KILLS = 3
@@ -134,17 +137,25 @@ def test_kill_in_a_second_ingest_leaves_the_first(log_path: Path, tmp_path: Path
 KINDS = ("cut", "damage", "damage-log")  # kills and full disks have tests of their own here
 
 
-def test_a_few_rounds_of_the_benchmark_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def faults() -> Iterator[Any]:
+    """The benchmark itself, whose commands begin in one server of processes for all tests here."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+        yield importlib.import_module("faults")
+
+
+def test_a_few_rounds_of_the_benchmark_lose_nothing_and_double_nothing(
+    faults: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Hundreds of rounds of more kinds are run by hand: see docs/store.md."""
-    program = Path(__file__).parents[2] / "benchmarks" / "faults.py"
     options = ["--rounds", "1", "--users", "200", "--seed", "7", "--folder", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, program, *options, "--kinds", *KINDS],
-        stdout=subprocess.PIPE,
-        check=True,
-        cwd=tmp_path,
-    )
-    found = json.loads(done.stdout)
+    monkeypatch.setattr(sys, "argv", ["faults.py", *options, "--kinds", *KINDS])
+    faults.main()
+    found = json.loads(capsys.readouterr().out)
     assert found["rounds"] == len(KINDS)
     for kind, counts in found["kinds"].items():
         told = f"{kind}: {counts}"
@@ -153,26 +164,20 @@ def test_a_few_rounds_of_the_benchmark_lose_nothing_and_double_nothing(tmp_path:
         assert counts.get("unnoticed", 0) == cut_off, told
 
 
-def test_the_benchmark_sees_a_loss(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_benchmark_sees_a_loss(faults: Any, tmp_path: Path) -> None:
     """Its judgement is tried on a database that a careless ingest has left."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    faults = importlib.import_module("faults")
-    world = faults.World(tmp_path, 100)
-    judge = faults.Faults(world)
+    judge = faults.Faults(faults.World(tmp_path, 100))
     known = judge.undisturbed("ingest")
-    careless = {
-        "lost": "DELETE FROM observation WHERE visit_id = 7",
-        "twice": "INSERT INTO observation FROM observation LIMIT 1",
-    }
-    for outcome, change in careless.items():
-        with judge.fresh("ingest") as folder:
-            with duckdb.connect(folder / "d.duckdb") as connection:
-                connection.execute(change)
-            counts: Counter[str] = Counter()
-            ending = faults.Ending(code=-9, seconds=0, out="", err="", peak_bytes=0)
-            judge.judge("ingest", folder, known, ending, counts)
-            assert counts[outcome], outcome
-            assert counts["stuck"], "the second run does not mend it"
+    with judge.fresh("ingest") as folder:
+        with duckdb.connect(folder / "d.duckdb") as connection:
+            connection.execute("DELETE FROM observation WHERE visit_id = 7")
+            connection.execute("INSERT INTO observation FROM observation LIMIT 1")
+        counts: Counter[str] = Counter()
+        ending = faults.Ending(code=-9, seconds=0, out="", err="", peak_bytes=0)
+        judge.judge("ingest", folder, known, ending, counts)
+    assert counts["lost"]
+    assert counts["twice"]
+    assert counts["stuck"], "the second run does not mend it"
 
 
 def test_a_folder_that_may_not_be_looked_into_is_an_error_in_one_line(
