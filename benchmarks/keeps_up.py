@@ -56,10 +56,11 @@ def main() -> None:
     asked = parser.parse_args()
     half = int(asked.users * asked.share / 2)
     table = many_users("users", asked.users + 2 * half)
-    before: dict[str, NDArray[np.uint32]] = {}
-    after: dict[str, NDArray[np.uint32]] = {}
+    before: dict[str, NDArray[Any]] = {}
+    after: dict[str, NDArray[Any]] = {}
     changing = np.random.default_rng(SEED).choice(asked.users, half, replace=False)
-    for api, codes in zip(table.apis, table.codes, strict=True):
+    for api, column in zip(table.apis, table.codes, strict=True):
+        codes = column.astype(np.min_scalar_type(int(column.max())))  # as snapshots have them
         before[api] = codes[: asked.users]
         after[api] = codes[: asked.users + half].copy()
         after[api][changing] = codes[asked.users + half :]
