@@ -33,9 +33,15 @@ class KeptSpectra:
 
     Rows are compared by their position, so that few differ where users keep theirs; whatever the
     order is, the spectra are those of the rows of now.
+
+    Parameters
+    ----------
+    most
+        Groups that are kept, of all sets together, 16 bytes each; other sets are counted each time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 1 << 26) -> None:
+        self._most = most
         self._columns: dict[str, Codes] = {}
         self._groups: dict[tuple[str, ...], _Groups] = {}
 
@@ -60,12 +66,16 @@ class KeptSpectra:
         changed = self._changed(columns)
         self._columns = dict(columns)
         before, self._groups = self._groups, {}
+        found, room = dict[tuple[str, ...], CountSpectrum](), self._most
         for apis in sets:
             groups = before.get(apis)
             if groups is None or changed is None or not groups.change(changed, apis):
                 groups = _Groups([columns[api] for api in apis])
-            self._groups[apis] = groups
-        return {apis: groups.spectrum() for apis, groups in self._groups.items()}
+            found[apis] = groups.spectrum()
+            room -= groups.number
+            if room >= 0:
+                self._groups[apis] = groups
+        return found
 
     def _changed(self, columns: Mapping[str, Codes]) -> _Changed | None:
         """Find the rows that went and those that came; None where they are too many."""
@@ -170,6 +180,11 @@ class _Groups:
             keys |= codes
             room -= width
         return keys
+
+    @property
+    def number(self) -> int:
+        """Groups, also those that nobody is in any more."""
+        return sum(len(table.keys) for table in self._tables)
 
     def spectrum(self) -> CountSpectrum:
         """Count spectrum of the groups."""
