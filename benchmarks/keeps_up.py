@@ -1,34 +1,47 @@
-"""What a batch costs that changes one user in a hundred: verdicts on watched sets, and the borders.
+"""What a batch costs that changes one user in a hundred: reading users, and verdicts on sets.
 
-    python benchmarks/keeps_up.py [--users 1000000] [--sets 50] [--share 0.01]
+    python benchmarks/keeps_up.py [--part reading] [--users 1000000] [--sets 50] [--share 0.01]
 
-prints JSON. The users are those of the table 20x1M of `search_data.py`; the batch changes half of
-the share, and as many come in. The sets are random ones; each is counted by what changed
-(`KeptSpectra`) and judged, and counted from nothing and judged. All spectra are compared.
-Milliseconds are CPU time. `tests_ms` is what the tests for the new number of users cost, once a
-batch and not of the ratio.
+prints a line of JSON for each part. The users are those of the table 20x1M of `search_data.py`; the
+batch changes half of the share, and as many come in. Times are CPU time.
+
+* `reading`: the users are stored in a database and held in memory, and the batch is stored; then
+  what it changed is read (`Follower`), and everything, each until sets can be asked for. The
+  digests are compared.
+* `sets`: random sets are counted by what changed (`KeptSpectra`) and judged, and counted from
+  nothing and judged. All spectra are compared. `tests_ms` is what the tests for the new number of
+  users cost, once a batch and not of the ratio.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from search_data import many_users
 
 from fpmonitor.decide.deciding import Judge, decide
+from fpmonitor.disclosure import Audience
 from fpmonitor.estimate.looks import UNIVERSE
+from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.question import Question
+from fpmonitor.store.followed import Follower
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
+
+    Codes = NDArray[np.unsignedinteger[Any]]
 
 SEED, K, BUDGET, DELTA = 20261123, 10, 0.05, 0.05
 
@@ -48,25 +61,73 @@ def random_sets(apis: list[str], number: int) -> list[tuple[str, ...]]:
     return list(found)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--users", type=int, default=1_000_000)
-    parser.add_argument("--sets", type=int, default=50)
-    parser.add_argument("--share", type=float, default=0.01)
-    asked = parser.parse_args()
+def batch_of(asked: argparse.Namespace) -> tuple[dict[str, Codes], dict[str, Codes], list[int]]:
+    """Codes of all users before and after the batch, and the places of those who changed."""
     half = int(asked.users * asked.share / 2)
     table = many_users("users", asked.users + 2 * half)
-    before: dict[str, NDArray[np.uint32]] = {}
-    after: dict[str, NDArray[np.uint32]] = {}
     changing = np.random.default_rng(SEED).choice(asked.users, half, replace=False)
-    for api, codes in zip(table.apis, table.codes, strict=True):
+    before: dict[str, Codes] = {}
+    after: dict[str, Codes] = {}
+    for api, column in zip(table.apis, table.codes, strict=True):
+        codes = column.astype(np.min_scalar_type(int(column.max())))  # as snapshots have them
         before[api] = codes[: asked.users]
         after[api] = codes[: asked.users + half].copy()
         after[api][changing] = codes[asked.users + half :]
-    sets = random_sets(table.apis, asked.sets)
+    return before, after, [*changing.tolist(), *range(asked.users, asked.users + half)]
+
+
+def reading(asked: argparse.Namespace) -> dict[str, Any]:
+    """Read users after a batch: what it changed, and everything."""
+    before, after, changed = batch_of(asked)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        log_of(before, range(asked.users)).write_parquet(folder / "users.parquet")
+        log_of(after, changed, time="2026-05-01T12:00:00Z").write_parquet(folder / "batch.parquet")
+        path, follower, kept = folder / "users.duckdb", Follower(), KeptSpectra()
+
+        def index(follower: Follower | None) -> str:
+            with Monitor(path, audience=Audience.OTHERS) as monitor:
+                monitor.follower = follower
+                users = monitor.population()
+                return users.index(Question(K, 10 * asked.users), users.apis, kept=kept).seal
+
+        def store(log: str) -> None:
+            with Monitor(path, create=True) as monitor:
+                monitor.ingest([str(folder / f"{log}.parquet")])
+
+        store("users")
+        index(follower)
+        store("batch")
+        followed, following = milliseconds(lambda: index(follower))
+        everything, from_nothing = milliseconds(lambda: index(None))
+        assert followed == everything
+    return {
+        "users": len(after["api00"]),
+        "apis": len(after),
+        "users_changed": len(changed),
+        "changes_ms": following,
+        "everything_ms": from_nothing,
+        "ratio": round(following / from_nothing, 3),
+    }
+
+
+def log_of(codes: dict[str, Codes], users: Iterable[int], **more: str) -> pl.DataFrame:
+    places = [*users]
+    columns = {f"Api.{api}": pl.Series(held[places]).cast(pl.String) for api, held in codes.items()}
+    literals = {name: pl.lit(text) for name, text in more.items()}
+    return pl.DataFrame({"user": [f"u{place}" for place in places]} | columns).with_columns(
+        **literals
+    )
+
+
+def watched_sets(asked: argparse.Namespace) -> dict[str, Any]:
+    """Judge sets anew: by what changed, and by counting from nothing."""
+    before, after, changed = batch_of(asked)
+    apis = [*after]
+    sets = random_sets(apis, asked.sets)
     kept = KeptSpectra()
     _, build = milliseconds(lambda: kept.follow(before, sets))
-    users, first = asked.users + half, table.apis[0]
+    users, first = len(after[apis[0]]), apis[0]
     policy = Policy(
         k=K, population=10 * asked.users, budget=BUDGET, delta=DELTA, candidates=(first,)
     )
@@ -79,29 +140,42 @@ def main() -> None:
 
     followed, follow = milliseconds(lambda: kept.follow(after, sets))
     verdicts, judging = milliseconds(lambda: judged(followed))
-    source = MemorySource(table.apis, list(after.values()))
+    source = MemorySource(apis, list(after.values()))
     anew, counting = milliseconds(lambda: {apis: source.spectrum(apis) for apis in sets})
-    for apis, spectrum in anew.items():
-        same = followed[apis]
-        assert np.array_equal(spectrum.counts, same.counts), apis
-        assert np.array_equal(spectrum.values, same.values), apis
-    print(
-        json.dumps(
-            {
-                "users": users,
-                "apis": len(table.apis),
-                "sets": len(sets),
-                "rows_changed": 2 * half,
-                "verdicts": {verdict: verdicts.count(verdict) for verdict in sorted({*verdicts})},
-                "first_count_ms": build,
-                "follow_ms": follow,
-                "judge_ms": judging,
-                "tests_ms": tests,
-                "from_nothing_ms": round(counting + judging, 1),
-                "ratio": round((follow + judging) / (counting + judging), 3),
-            }
-        )
-    )
+    for members, spectrum in anew.items():
+        same = followed[members]
+        assert np.array_equal(spectrum.counts, same.counts), members
+        assert np.array_equal(spectrum.values, same.values), members
+    return {
+        "users": users,
+        "apis": len(apis),
+        "sets": len(sets),
+        "users_changed": len(changed),
+        "verdicts": {verdict: verdicts.count(verdict) for verdict in sorted({*verdicts})},
+        "first_count_ms": build,
+        "follow_ms": follow,
+        "judge_ms": judging,
+        "tests_ms": tests,
+        "from_nothing_ms": round(counting + judging, 1),
+        "ratio": round((follow + judging) / (counting + judging), 3),
+    }
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+    "reading": reading,
+    "sets": watched_sets,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", choices=PARTS, help="default: all")
+    parser.add_argument("--users", type=int, default=1_000_000)
+    parser.add_argument("--sets", type=int, default=50)
+    parser.add_argument("--share", type=float, default=0.01)
+    asked = parser.parse_args()
+    for part in [asked.part] if asked.part else PARTS:
+        print(json.dumps({"part": part, **PARTS[part](asked)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ from fpmonitor.store.demand import (
 )
 from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.files import NO_PATIENCE, Patience
+from fpmonitor.store.followed import Follower
 from fpmonitor.store.ingest import BatchReport, choose_collector, ingest, list_batches
 from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window
@@ -94,6 +95,9 @@ class Monitor(Closing):
     ----------
     database
         The open file, for what is no question: `store` and `release` take it.
+    follower
+        Null; or what holds the users in memory from one monitor of the file to the next, as long as
+        nobody else changes it: see `store.followed`.
 
     Raises
     ------
@@ -116,6 +120,7 @@ class Monitor(Closing):
         self.window = window or Window()
         self.view = view or View()
         self.audience = audience
+        self.follower: Follower | None = None
 
     def close(self) -> None:
         """Close the database."""
@@ -246,7 +251,7 @@ class Monitor(Closing):
         """
         window = window or self.window
         return Population(
-            stored_snapshot(self.database, window),
+            stored_snapshot(self.database, window, self.follower),
             window=window,
             view=view or self.view,
             audience=audience or self.audience,

@@ -33,9 +33,15 @@ class KeptSpectra:
 
     Rows are compared by their position, so that few differ where users keep theirs; whatever the
     order is, the spectra are those of the rows of now.
+
+    Parameters
+    ----------
+    most
+        Groups that are kept, of all sets together, 16 bytes each; other sets are counted each time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 1 << 26) -> None:
+        self._most = most
         self._columns: dict[str, Codes] = {}
         self._groups: dict[tuple[str, ...], _Groups] = {}
 
@@ -60,12 +66,16 @@ class KeptSpectra:
         changed = self._changed(columns)
         self._columns = dict(columns)
         before, self._groups = self._groups, {}
+        found, room = dict[tuple[str, ...], CountSpectrum](), self._most
         for apis in sets:
             groups = before.get(apis)
-            if groups is None or changed is None or not groups.change(changed.of(apis)):
+            if groups is None or changed is None or not groups.change(changed, apis):
                 groups = _Groups([columns[api] for api in apis])
-            self._groups[apis] = groups
-        return {apis: groups.spectrum() for apis, groups in self._groups.items()}
+            found[apis] = groups.spectrum()
+            room -= groups.number
+            if room >= 0:
+                self._groups[apis] = groups
+        return found
 
     def _changed(self, columns: Mapping[str, Codes]) -> _Changed | None:
         """Find the rows that went and those that came; None where they are too many."""
@@ -73,9 +83,10 @@ class KeptSpectra:
             return None
         lengths = [len(next(iter(held.values()))) for held in (self._columns, columns)]
         shared = min(lengths)
-        differ = np.zeros(shared, dtype=np.bool_)
+        differ, other = np.zeros((2, shared), dtype=np.bool_)
         for api, codes in columns.items():
-            differ |= codes[:shared] != self._columns[api][:shared]
+            np.not_equal(codes[:shared], self._columns[api][:shared], out=other)
+            differ |= other
         went, came = (
             np.concatenate([np.flatnonzero(differ), np.arange(shared, length)])
             for length in lengths
@@ -86,23 +97,21 @@ class KeptSpectra:
             api: np.concatenate([self._columns[api][went], codes[came]]).astype(np.int64)
             for api, codes in columns.items()
         }
-        return _Changed(rows, np.repeat(np.array([0, 1]), [len(went), len(came)]))
+        bits = {api: int(codes.max(initial=0)).bit_length() for api, codes in rows.items()}
+        return _Changed(rows, bits, np.repeat(np.array([0, 1]), [len(went), len(came)]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Changed:
-    """Rows that went (0 in `came`) and that came (1): API -> codes."""
+    """Rows that went (0 in `came`) and that came (1): API -> codes, and bits of the largest."""
 
     rows: Mapping[str, _Numbers]
+    bits: Mapping[str, int]
     came: _Numbers
-
-    def of(self, apis: Sequence[str]) -> tuple[_Rows, _Numbers]:
-        """Return the codes of some APIs."""
-        return [self.rows[api] for api in apis], self.came
 
 
 class _Groups:
-    """The groups of one set, by exact keys that have room for twice as large codes.
+    """The groups of one set, by exact keys that have room for twice as large codes if it is there.
 
     A key has the codes side by side. Where they have no room in one number, those of the first
     columns are replaced by a rank, which a group keeps. Groups of late wait in a table of their
@@ -113,39 +122,44 @@ class _Groups:
         largest = [int(codes.max()).bit_length() for codes in columns]
         if max(largest) > _RANK_BITS:
             raise InputError("kept spectra: codes must be below 2^31")
-        self._widths = [min(bits + 1, _RANK_BITS) for bits in largest]
+        # Ranks cost more than to count anew when a code has outgrown its place.
+        spare = int(not sum(largest) <= _KEY_BITS < sum(largest) + len(largest))
+        self._widths = [min(bits + spare, _RANK_BITS) for bits in largest]
         self._ranks: list[_Ranks] = []
         keys = self._keys_of(columns)
         ordered = sorted_numbers(keys)
         starts = run_starts(ordered)
         sizes = np.diff(starts, append=len(ordered)).astype(np.int64)
-        self._tables = [_Table(ordered[starts], sizes), _Table(keys[:0], keys[:0])]
+        self._tables = [_Table.of(ordered[starts], sizes), _Table.of(keys[:0], keys[:0])]
         self._small = _small_sizes(sizes)
 
-    def change(self, changed: tuple[_Rows, _Numbers]) -> bool:
+    def change(self, changed: _Changed, apis: Sequence[str]) -> bool:
         """Take in rows that changed; false where a code is too large for the keys."""
-        rows, came = changed
-        if any(
-            codes.max(initial=0) >> width for codes, width in zip(rows, self._widths, strict=True)
-        ):
+        if any(changed.bits[api] > width for api, width in zip(apis, self._widths, strict=True)):
             return False
-        if not came.size:
+        if not changed.came.size:
             return True
-        packed = sorted_numbers(self._keys_of(rows) << 1 | came)
+        packed = sorted_numbers(
+            self._keys_of([changed.rows[api] for api in apis]) << 1 | changed.came
+        )
         keys, signs = packed >> 1, 2 * (packed & 1) - 1
         starts = run_starts(keys)
         changes = np.add.reduceat(signs, starts)
-        keys, changes = keys[starts[changes != 0]], changes[changes != 0]
+        differing = np.flatnonzero(changes)
+        keys, changes = keys[starts[differing]], changes[differing]
         for table in self._tables:
-            before, after, new = table.change(keys, changes)
-            self._small += _small_sizes(after) - _small_sizes(before)
-            keys, changes = keys[new], changes[new]
+            if len(table.keys):
+                before, after, new = table.change(keys, changes)
+                self._small += _small_sizes(after) - _small_sizes(before)
+                keys, changes = keys[new], changes[new]
+        if not keys.size:
+            return True
         self._small += _small_sizes(changes)
         held, late = self._tables
         late.join(keys, changes)
         if len(late.keys) > len(held.keys) // _LATE:
             held.join(late.keys, late.sizes)
-            self._tables[1] = _Table(keys[:0], keys[:0])
+            self._tables[1] = _Table.of(keys[:0], keys[:0])
         return True
 
     def _keys_of(self, rows: Sequence[Codes]) -> _Numbers:
@@ -162,10 +176,15 @@ class _Groups:
             room -= width
         return keys
 
+    @property
+    def number(self) -> int:
+        """Groups, also those that nobody is in any more."""
+        return sum(len(table.keys) for table in self._tables)
+
     def spectrum(self) -> CountSpectrum:
         """Count spectrum of the groups."""
         counts = np.flatnonzero(self._small)
-        sizes = np.concatenate([table.sizes[table.sizes >= _SMALL] for table in self._tables])
+        sizes = np.concatenate([table.large_sizes() for table in self._tables])
         large, values = np.unique(sizes, return_counts=True)
         return CountSpectrum(
             np.concatenate([counts, large]), np.concatenate([self._small[counts], values])
@@ -174,20 +193,28 @@ class _Groups:
 
 @dataclass(slots=True, eq=False)
 class _Table:
-    """Keys in increasing order, and the users of each."""
+    """Keys in increasing order, the users of each, and where large groups stand or once stood."""
 
     keys: _Numbers
     sizes: _Numbers
+    large: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, keys: _Numbers, sizes: _Numbers) -> _Table:
+        """Hold keys in increasing order."""
+        return cls(keys, sizes, np.flatnonzero(sizes >= _SMALL))
 
     def change(self, keys: _Numbers, changes: _Numbers) -> tuple[_Numbers, _Numbers, _Flags]:
         """Change the users of keys: how many those had that are here, have now, and who is not."""
-        new = np.ones(len(keys), dtype=np.bool_)
         places = self.keys.searchsorted(keys)
-        if len(self.keys):
-            new = self.keys.take(places, mode="clip") != keys
-        places = places[~new]
+        new = self.keys.take(places, mode="clip") != keys
+        known = ~new
+        places = places[known]
         before = self.sizes[places]
-        after = self.sizes[places] = before + changes[~new]
+        after = self.sizes[places] = before + changes[known]
+        grown = places[(after >= _SMALL) & (before < _SMALL)]
+        if grown.size:
+            self.large = np.union1d(self.large, grown)
         return before, after, new
 
     def join(self, keys: _Numbers, sizes: _Numbers) -> None:
@@ -196,6 +223,12 @@ class _Table:
         order = np.argsort(joint, kind="stable")
         self.keys = joint[order]
         self.sizes = np.concatenate([self.sizes, sizes])[order]
+        self.large = np.flatnonzero(self.sizes >= _SMALL)
+
+    def large_sizes(self) -> _Numbers:
+        """Users of each large group."""
+        sizes = self.sizes[self.large]
+        return sizes[sizes >= _SMALL]
 
 
 class _Ranks:

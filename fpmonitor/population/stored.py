@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -16,18 +16,17 @@ from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import MemorySnapshot, Returned
 from fpmonitor.store.digests import data_key, values_are_digested
 from fpmonitor.store.names import said_names
-from fpmonitor.store.snapshot import Window, read_codes, take_snapshot
+from fpmonitor.store.snapshot import Window, api_columns, read_codes, take_snapshot
 from fpmonitor.store.windows import read_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from fpmonitor.population.browsers import BrowserGroups
+    from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.population.snapshot import Days, Repeats
     from fpmonitor.store.database import Database
+    from fpmonitor.store.followed import Follower
     from fpmonitor.store.snapshot import Snapshot as Table
     from fpmonitor.store.windows import Span
 
@@ -89,7 +88,7 @@ class StoredSnapshot:
         """Whether the machine has room for so many columns."""
         return has_room_for(self.users, apis)
 
-    def codes(self, apis: Sequence[str]) -> list[NDArray[np.unsignedinteger[Any]]]:
+    def codes(self, apis: Sequence[str]) -> list[Codes]:
         """Codes of some APIs."""
         return read_codes(self.database, self.table, apis)
 
@@ -158,8 +157,46 @@ class StoredSnapshot:
         return None if first is None else (first, last)
 
 
-def stored_snapshot(database: Database, window: Window) -> StoredSnapshot:
-    """Take a snapshot of a window; errors as of `store.snapshot.take_snapshot`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class FollowedSnapshot(StoredSnapshot):
+    """A snapshot whose rows are in memory and in no table.
+
+    Attributes
+    ----------
+    rows
+        Column -> codes.
+    """
+
+    rows: Mapping[str, Codes]
+
+    def codes(self, apis: Sequence[str]) -> list[Codes]:
+        """Codes of some APIs."""
+        return [self.rows[self.table.column_of(api)] for api in apis]
+
+    def users_of_apis(self) -> Mapping[str, int]:
+        """Count for each API the rows in which it is not absent."""
+        return {
+            api: int(np.count_nonzero(self.rows[column]))
+            for api, column in self.table.columns.items()
+        }
+
+    def queries(self, recoding: Recoding, present: Sequence[str]) -> DuckDBSource:
+        """Refuse: rows in memory are counted there."""
+        raise NotImplementedError
+
+
+def stored_snapshot(
+    database: Database, window: Window, follower: Follower | None = None
+) -> StoredSnapshot:
+    """Take a snapshot of a window; errors as of `store.snapshot.take_snapshot`.
+
+    With a follower, and where the users fit into memory, it is in no table of the database.
+    """
+    if follower is not None:
+        [(users,)] = database.rows("snapshot/size", fragments={"snapshot": "user"})
+        if has_room_for(users, len(api_columns(database))):
+            table, rows = follower.read(database, window)
+            return FollowedSnapshot(database, table, window, rows)
     return StoredSnapshot(database, take_snapshot(database, window), window)
 
 

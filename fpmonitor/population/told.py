@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from fpmonitor.disclosure import Audience, told_spectra
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from fpmonitor.population.memory import MemorySource
-    from fpmonitor.population.snapshot import SpectrumQueries
-    from fpmonitor.spectrum import CountSpectrum
+    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 Which = Literal["most", "least"]
 
@@ -29,11 +27,14 @@ class ToldSource:
         Anonymity threshold, users.
     which
         The most or the least exposing case.
+    known
+        Spectra of some sets, sorted, that were counted elsewhere.
     """
 
-    source: MemorySource | SpectrumQueries
+    source: SpectrumSource
     k: int
     which: Which
+    known: Mapping[tuple[str, ...], CountSpectrum] = field(default_factory=dict)
 
     @property
     def apis(self) -> tuple[str, ...]:
@@ -47,5 +48,6 @@ class ToldSource:
 
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the tuples of the values of `apis`, as it is told."""
-        told = told_spectra(self.source.spectrum(apis), self.k, Audience.OTHERS)
+        spectrum = self.known.get(tuple(sorted(set(apis)))) or self.source.spectrum(apis)
+        told = told_spectra(spectrum, self.k, Audience.OTHERS)
         return told.most if self.which == "most" else told.least

@@ -35,6 +35,7 @@ from fpmonitor.serve.names import ApiNames
 from fpmonitor.serve.overview import DEFAULT_K
 from fpmonitor.serve.spool import Spool, kind_of
 from fpmonitor.store.files import NO_PATIENCE, Patience
+from fpmonitor.store.followed import Follower
 from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class Service:
             self._names = ApiNames(config.max_names, _names_in(monitor))
         self._seen = self._state()
         self._is_held, self._others = False, 0
+        self._follower = Follower()
         self.spool = Spool(config.spool_folder)
         self.metrics = Metrics(self.spool)
 
@@ -215,8 +217,10 @@ class Service:
         with self._lock:
             try:
                 with self._opened() as monitor:
-                    self._others = self.changes_of_others()
-                    self._is_held = True
+                    others = self.changes_of_others()
+                    if others != self._others:
+                        self._others, self._follower = others, Follower()
+                    self._is_held, monitor.follower = True, self._follower
                     return question(monitor)
             finally:
                 if self._is_held:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class Snapshot:
     Attributes
     ----------
     table
-        Name of the table in the database.
+        Name of the table in the database; empty where the rows are in memory alone.
     columns
         API -> its column; the code 0 is absent, others are the numbers of the API's values.
     users
@@ -91,10 +92,14 @@ class Snapshot:
         UnknownNameError
             No observation of such an API; the message lists the nearest names.
         """
+        return quote_name(self.column_of(api))
+
+    def column_of(self, api: str) -> str:
+        """Column of an API, not quoted; errors as of `column`."""
         if api not in self.columns:
             # Other names are told by those who know how many users have them.
             raise UnknownNameError("API", api, self.columns.keys() & known_apis().keys())
-        return quote_name(self.columns[api])
+        return self.columns[api]
 
 
 def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
@@ -107,12 +112,15 @@ def take_snapshot(database: Database, window: Window | None = None) -> Snapshot:
     """
     window = window or Window()
     bounds = window.bounds
-    columns = {name: f"a{api_id}" for api_id, name in database.rows("snapshot/apis")}
+    columns = api_columns(database)
     found = database.rows("snapshot/find", **bounds)
     if found:
         snapshot_id, users, visits, digest = found[0]
         return Snapshot(f"snapshot_{snapshot_id}", columns, users, visits, digest)
-    frame, visits, digest = _coded_users(database, window, columns)
+    coded, visits = read_coded_users(
+        database, window, columns.values(), partial(value_words, database)
+    )
+    frame, digest = pl.DataFrame(coded.codes), coded.digest
     with database.transaction():
         for (stale,) in database.rows("snapshot/others"):
             database.run("snapshot/drop", fragments={"snapshot": f"snapshot_{stale}"})
@@ -145,29 +153,90 @@ def read_codes(
     return [np.asarray(arrays[f"c{i}"]) for i in range(len(columns))]
 
 
-def _coded_users(
-    database: Database, window: Window, columns: Mapping[str, str]
-) -> tuple[pl.DataFrame, int, str]:
-    """Codes of every user with an observation in the window; visits; digest."""
-    visits = _visits(database, window)
+@dataclass(frozen=True, slots=True, eq=False)
+class CodedUsers:
+    """Users with an observation, in the order of their numbers; arrays have an entry for each.
+
+    Attributes
+    ----------
+    users
+        int64, their numbers.
+    codes
+        Column -> codes of the latest values.
+    content
+        uint64, sum of the words of each user's values.
+    """
+
+    users: NDArray[np.int64]
+    codes: Mapping[str, NDArray[np.unsignedinteger[Any]]]
+    content: NDArray[np.uint64]
+
+    @classmethod
+    def of(
+        cls,
+        users: NDArray[np.int64],
+        values: Iterable[tuple[str, NDArray[np.int64], NDArray[np.uint64]]],
+    ) -> CodedUsers:
+        """Code users by columns, with the latest values of all and the words of values by number.
+
+        Users without any observation are left out.
+        """
+        codes: dict[str, NDArray[np.unsignedinteger[Any]]] = {}
+        content = np.zeros(len(users), dtype=np.uint64)
+        seen = np.zeros(len(users), dtype=np.bool_)
+        for column, latest, words in values:
+            codes[column] = latest.astype(np.min_scalar_type(int(latest.max(initial=0))))
+            content += words[latest]
+            seen |= latest != ABSENT
+        return cls(
+            users[seen], {column: held[seen] for column, held in codes.items()}, content[seen]
+        )
+
+    @property
+    def digest(self) -> str:
+        """Digest of the multiset of their values."""
+        return digest_of_sums(len(self.content), multiset_sums(self.content))
+
+
+def api_columns(database: Database) -> dict[str, str]:
+    """Return API -> its column in snapshots."""
+    return {name: f"a{api_id}" for api_id, name in database.rows("snapshot/apis")}
+
+
+def read_coded_users(
+    database: Database,
+    window: Window,
+    columns: Iterable[str],
+    words_of: Callable[[int], NDArray[np.uint64]],
+) -> tuple[CodedUsers, int]:
+    """Read all users of a window, and count its visits.
+
+    Parameters
+    ----------
+    database, window
+        What is read.
+    columns
+        Of all its APIs.
+    words_of
+        Number of an API -> words of its values, by their numbers.
+
+    Raises
+    ------
+    UndecidableError
+        The database, or the window, holds no observation.
+    """
+    visits, users = visits_of_users(database, "snapshot/visits", **window.bounds)
     if not len(visits.ids):
         raise UndecidableError(
             "no observation to estimate from",
             hint="ingest logs, or widen the window",
         )
-    codes: dict[str, NDArray[np.unsignedinteger[Any]]] = {}
-    content = np.zeros(visits.users, dtype=np.uint64)
-    for column in columns.values():
-        api_id = int(column.removeprefix("a"))
-        values = latest_values(database, visits, api_id)
-        codes[column] = values.astype(np.min_scalar_type(int(values.max())))
-        content += value_words(database, api_id)[values]
-    seen = np.zeros(visits.users, dtype=np.bool_)
-    for column_codes in codes.values():
-        seen |= column_codes != ABSENT
-    content = content[seen]
-    frame = pl.DataFrame({column: column_codes[seen] for column, column_codes in codes.items()})
-    return frame, len(visits.ids), digest_of_sums(len(content), multiset_sums(content))
+    numbered = ((column, int(column.removeprefix("a"))) for column in columns)
+    values = (
+        (column, latest_values(database, visits, api_id), words_of(api_id))
+        for column, api_id in numbered
+    )
+    return CodedUsers.of(users, values), len(visits.ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,6 +282,16 @@ def latest_values(database: Database, visits: Visits, api_id: int) -> NDArray[np
     )
     places = np.asarray(arrays["visit_id"], dtype=np.int64) - visits.first
     values = np.asarray(arrays["value_id"], dtype=np.int64)
+    return latest_of(visits, places, values)
+
+
+def latest_of(
+    visits: Visits, places: NDArray[np.int64], values: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Latest of some values, in the order in which they were stored, of every user.
+
+    Each is of the visit with the number `places` beyond the lowest; others may be of other visits.
+    """
     rows = visits.row_of[places]
     if len(visits.ids) < len(visits.row_of):
         inside = rows >= 0
@@ -226,25 +305,30 @@ def latest_values(database: Database, visits: Visits, api_id: int) -> NDArray[np
     return latest
 
 
-def _visits(database: Database, window: Window) -> Visits:
-    arrays = database.arrays("snapshot/visits", **window.bounds)
+def visits_of_users(
+    database: Database, statement: str, **bounds: Any
+) -> tuple[Visits, NDArray[np.int64]]:
+    """Visits that a statement selects, in the order of their numbers, and the users of the rows."""
+    arrays = database.arrays(statement, **bounds)
     ids = np.asarray(arrays["visit_id"], dtype=np.int64)
     if not len(ids):
-        return Visits(ids, 0, 0, ids, None)
+        return Visits(ids, 0, 0, ids, None), ids
     user_ids, rows = np.unique(np.asarray(arrays["user_id"]), return_inverse=True)
+    user_ids = user_ids.astype(np.int64)
     first, size = int(ids[0]), int(ids[-1] - ids[0]) + 1
     row_of = np.full(size, -1, dtype=np.int64)
     row_of[ids - first] = rows
     if len(user_ids) == len(ids):
-        return Visits(ids, len(user_ids), first, row_of, None)
+        return Visits(ids, len(user_ids), first, row_of, None), user_ids
     time = np.ma.filled(np.ma.asarray(arrays["time"]).astype(np.int64), np.iinfo(np.int64).min)
     order_of = order_in_time(ids, time, first=first, size=size)
-    return Visits(ids, len(user_ids), first, row_of, order_of)
+    return Visits(ids, len(user_ids), first, row_of, order_of), user_ids
 
 
-def value_words(database: Database, api_id: int) -> NDArray[np.uint64]:
-    """Word of each value number of an API; the word of absent is 0."""
-    arrays = database.arrays("snapshot/value_words", api=api_id)
-    words = np.zeros(int(np.max(arrays["value_id"], initial=0)) + 1, dtype=np.uint64)
-    words[np.asarray(arrays["value_id"], dtype=np.int64)] = arrays["word"]
+def value_words(database: Database, api_id: int, *, after: int = 0) -> NDArray[np.uint64]:
+    """Word of each value number of an API above `after`; the word of absent is 0."""
+    arrays = database.arrays("snapshot/value_words", api=api_id, after=after)
+    numbers = np.asarray(arrays["value_id"], dtype=np.int64) - after
+    words = np.zeros(int(np.max(numbers, initial=0)) + 1, dtype=np.uint64)
+    words[numbers] = arrays["word"]
     return words

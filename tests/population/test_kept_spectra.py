@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fpmonitor.errors import InputError
+from fpmonitor.population import kept_spectra
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
 
@@ -31,9 +32,13 @@ def check(
         assert spectrum.values.tolist() == expected.values.tolist(), apis
 
 
-def test_spectra_follow_users_who_come_change_and_go() -> None:
+@pytest.mark.parametrize("small", [8, 4096])
+def test_spectra_follow_users_who_come_change_and_go(
+    small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_spectra, "_SMALL", small)
     kept, rng = KeptSpectra(), np.random.default_rng(1)
-    sizes = np.r_[2, 3, 2, 3, rng.integers(2, 9, 20)]
+    sizes = np.r_[2, 3, 2, 3, rng.integers(4, 9, 20)]
     rows = np.minimum(rng.geometric(0.7, (9000, 24)) - 1, sizes)
     check(kept, rows)
     groups = dict(kept._groups)

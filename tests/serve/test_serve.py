@@ -17,6 +17,7 @@ import threading
 import time
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -687,6 +688,48 @@ def test_a_forgotten_user_is_in_no_answer_after_that(
             assert client.get("/dashboard/explore?api=Screen.width").text != before
             assert f"<dd>{number}</dd>" in client.get("/").text
             assert users_answered(client) == number
+
+
+def test_users_who_are_followed_are_those_of_the_file_whatever_others_did_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forgotten values leave their numbers to others; a log may tell of times before the others."""
+    config, apis = with_decision(tmp_path), ["Navigator.vendor", "Screen.width"]
+    late = tmp_path / "late.csv"
+    late.write_text("user,time,Screen.width\nu3,2020-01-01,7\nnew,2020-01-01,7\nnobody,,8\n")
+
+    def do(*arguments: str) -> None:
+        assert run([*arguments, "--quiet", "--db", str(config.db)]) == 0
+
+    def forget(user: str) -> None:
+        monkeypatch.setenv("FPMONITOR_FORGET_USER", user)
+        do("db", "forget", "--user")
+
+    with client_of(config) as client:
+
+        def send(user: str, width: str) -> None:
+            record = {"user": user, "api": "Screen.width", "value": width}
+            assert client.post("/v1/observations", json=record).status_code == 202
+            assert client.portal is not None
+            client.portal.call(service_of(client).move)
+
+        for step in (
+            partial(send, "new", "another"),
+            partial(send, "u5", "a third"),
+            partial(forget, "u5"),
+            partial(send, "u6", "a fourth"),  # has the number of the third
+            partial(do, "ingest", str(late)),
+            partial(send, "u7", "7"),
+        ):
+            step()
+            assert client.portal is not None
+            explorer = client.portal.call(partial(service_of(client).explorer, of_now=True))
+            copy = shutil.copy(config.db, tmp_path / "copy.duckdb")  # a look at it is a change
+            with Monitor(copy) as monitor:
+                users = monitor.population()
+                assert explorer.seal == users.seal
+                [found], expected = explorer.sample.source.spectra([apis]), users.spectrum(apis)
+                assert found.groups() == expected.groups(), step
 
 
 @pytest.mark.parametrize("limit", [None, "5"])

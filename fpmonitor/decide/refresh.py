@@ -1,0 +1,123 @@
+"""Lists of a decision on users of now: listed sets are tested again, what changed is searched.
+
+Where every listed set is still what it was, the lists are the borders of now: every set is within
+an allowed one or holds one that is not (Mannila, Toivonen 1997). Else only sets that the others
+leave open are asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fpmonitor.decide.decision import ApiSet
+from fpmonitor.decide.guarantee import guarantee
+from fpmonitor.decide.search import Borders, search
+
+if TYPE_CHECKING:
+    from fpmonitor.decide.deciding import Judge
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.effort import Effort
+    from fpmonitor.spectrum import SpectrumSource
+
+
+def can_refresh(decision: Decision) -> bool:
+    """Whether lists can be made again: those of all borders, certified at every look."""
+    return (
+        decision.complete
+        and decision.setting == "population"
+        and not decision.policy.sample.looked_at_once
+    )
+
+
+def border_sets(decision: Decision) -> tuple[ApiSet, ...]:
+    """Return the listed sets that are tested again: what was once blocked stays blocked."""
+    return (*decision.allow, *decision.undecided)
+
+
+def refreshed(
+    decision: Decision,
+    most: SpectrumSource,
+    least: SpectrumSource,
+    *,
+    judge: Judge,
+    seal: str,
+    effort: Effort,
+) -> Decision:
+    """Return a decision with the lists of users of now, by the tests for their number.
+
+    Of what was recommended it recommends the largest part that is allowed now. What was told of the
+    users of before, or searched by weights that it does not hold, it does not have.
+
+    Parameters
+    ----------
+    decision
+        One that `can_refresh`.
+    most, least
+        The users of now over its candidates: spectra that sets are allowed and blocked by.
+    judge
+        The tests for so many users.
+    seal
+        The digest of their data as the decision may tell it.
+    effort
+        When to end; the lists are then not complete, and hold what was found by then.
+
+    Raises
+    ------
+    UnknownNameError
+        A candidate is no API of the source.
+    """
+    began, tests = time.perf_counter(), judge.tests
+    allowed: dict[ApiSet, bool] = {}
+    with effort.until_stopped():
+        for apis in border_sets(decision):
+            effort.check(f"{len(allowed):,} sets tested again")
+            allowed[apis] = tests.allow.holds(most.spectrum(apis), len(apis))
+    borders = search(
+        most,
+        allow=tests.allow,
+        block=tests.allow,
+        known=Borders(
+            allow=[apis for apis, holds in allowed.items() if holds],
+            block=list(decision.block),
+            undecided=[apis for apis, holds in allowed.items() if not holds],
+            complete=False,
+            evaluated=0,
+        ),
+        effort=effort,
+    )
+    blocked, undecided = [*decision.block], list[ApiSet]()
+    for apis in borders.block:
+        if not any({*apis} >= {*known} for known in decision.block):
+            above = tests.above(least.spectrum(apis), len(apis), least=True)
+            (blocked if above else undecided).append(apis)
+    named = {*decision.recommended}
+    parts = [tuple(sorted(named.intersection(apis))) for apis in borders.allow]
+    recommended = max(parts, key=lambda part: (len(part), part), default=())
+    is_same = recommended == decision.recommended
+    made = replace(
+        decision,
+        users=most.users,
+        digest=seal,
+        days=None,
+        made=None,
+        coverage=None,
+        allow=tuple(filter(None, borders.allow)),
+        block=tuple(sorted(blocked)),
+        undecided=tuple(undecided),
+        users_needed=None,
+        users_range=None,
+        bias_tolerated=None,
+        recommended=recommended,
+        utility=decision.utility if is_same else None,
+        utility_bound=None,
+        utility_possible=None,
+        search=None,
+        complete=borders.complete,
+        evaluated=len(allowed) + borders.evaluated,
+        seconds=round(time.perf_counter() - began, 3),
+        engine="memory",
+        proof=tests.proof,
+    )
+    return replace(made, guarantee=guarantee(made))

@@ -1,0 +1,120 @@
+"""Users of a window that are held in memory: only what was stored since is read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from fpmonitor.store.snapshot import (
+    CodedUsers,
+    Snapshot,
+    Window,
+    api_columns,
+    latest_of,
+    read_coded_users,
+    value_words,
+    visits_of_users,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from numpy.typing import NDArray
+
+    from fpmonitor.store.database import Database
+
+    Codes = NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Followed:
+    """Users of a window, and the row of the last observation of then."""
+
+    coded: CodedUsers
+    last: int
+
+
+class Follower:
+    """Reads the users of one database again and again, all of them once and then what changed.
+
+    Logs may be stored meanwhile. Once anything else was done to the file (users were forgotten, it
+    was rewritten or replaced), begin with a new one: rows and numbers of values are then others.
+    """
+
+    def __init__(self) -> None:
+        self._followed: dict[Window, _Followed] = {}
+        self._words: dict[int, NDArray[np.uint64]] = {}
+
+    def read(self, database: Database, window: Window) -> tuple[Snapshot, Mapping[str, Codes]]:
+        """Return what `take_snapshot` does, but for a table, and the codes of each column.
+
+        Arrays that were returned before stay as they are. Errors as of `take_snapshot`.
+        """
+        columns = api_columns(database)
+        last = database.rows("snapshot/last_observation")[0][0]
+        held = self._followed.get(window)
+        words_of = partial(self._words_of, database)
+        if held is None:
+            coded, visits = read_coded_users(database, window, columns.values(), words_of)
+        else:
+            [(visits,)] = database.rows("snapshot/count_visits", **window.bounds)
+            coded = held.coded
+            if last != held.last:
+                changed = self._changed(database, window, columns.values(), after=held.last)
+                coded = _with_changed(coded, changed)
+        self._followed[window] = _Followed(coded, last)
+        snapshot = Snapshot("", columns, len(coded.users), visits, coded.digest)
+        return snapshot, coded.codes
+
+    def _changed(
+        self, database: Database, window: Window, columns: Collection[str], *, after: int
+    ) -> CodedUsers:
+        """Read the users of whom an observation was stored after a row."""
+        visits, users = visits_of_users(
+            database, "snapshot/visits_of_changed", last=after, **window.bounds
+        )
+        with database.frame("asked", pl.DataFrame({"visit_id": visits.ids})):
+            arrays = database.arrays("snapshot/observations_of_visits")
+        places = np.asarray(arrays["visit_id"], dtype=np.int64) - visits.first
+        values = np.asarray(arrays["value_id"], dtype=np.int64)
+        apis = np.asarray(arrays["api_id"], dtype=np.int64)
+
+        def of_column(column: str) -> tuple[str, NDArray[np.int64], NDArray[np.uint64]]:
+            api_id = int(column.removeprefix("a"))
+            begin, end = np.searchsorted(apis, [api_id, api_id + 1])
+            latest = latest_of(visits, places[begin:end], values[begin:end])
+            return column, latest, self._words_of(database, api_id)
+
+        return CodedUsers.of(users, map(of_column, columns))
+
+    def _words_of(self, database: Database, api_id: int) -> NDArray[np.uint64]:
+        """Words of the values of an API; those that are known are not computed again."""
+        known = self._words.get(api_id, np.zeros(1, dtype=np.uint64))
+        more = value_words(database, api_id, after=len(known) - 1)
+        self._words[api_id] = np.concatenate([known, more[1:]])
+        return self._words[api_id]
+
+
+def _with_changed(before: CodedUsers, changed: CodedUsers) -> CodedUsers:
+    """Put users who changed in the place of what they were, and new ones between the others."""
+    places = before.users.searchsorted(changed.users)
+    known = before.users.take(places, mode="clip") == changed.users
+    absent = np.zeros(len(before.users), dtype=np.uint8)
+
+    def joint(held: NDArray[Any], now: NDArray[Any]) -> NDArray[Any]:
+        held = held.astype(np.promote_types(held.dtype, now.dtype))
+        held[places[known]] = now[known]
+        return np.insert(held, places[~known], now[~known])
+
+    return CodedUsers(
+        users=np.insert(before.users, places[~known], changed.users[~known]),
+        codes={
+            column: joint(before.codes.get(column, absent), now)
+            for column, now in changed.codes.items()
+        },
+        content=joint(before.content, changed.content),
+    )
