@@ -189,14 +189,15 @@ def merge(folder: Path, argument: str) -> dict[str, Any]:
 
 
 def full(folder: Path, argument: str) -> dict[str, Any]:
-    """Group all users by the values of a set; values, and the exposure of the observed users."""
+    """Group all users by a set; values and observed exposure, null where memory does not do."""
     parts, _, names = argument.partition(";")
     files = [str(part_of(folder, part)) for part in range(int(parts))]
-    spectrum = connected().execute(
-        f"SELECT users, count(*) FROM (SELECT count(*) AS users FROM read_parquet({files}) "
-        f"GROUP BY {names}) GROUP BY users"
-    )
-    counts = dict(spectrum.fetchall())
+    grouped = f"SELECT count(*) AS users FROM read_parquet({files}) GROUP BY {names}"
+    spectrum = f"SELECT users, count(*) FROM ({grouped}) GROUP BY users"
+    try:
+        counts = dict(connected().execute(spectrum).fetchall())
+    except duckdb.OutOfMemoryException:
+        return measured_step() | {"values": None, "exposed": None}
     below = sum(users * values for users, values in counts.items() if users < K)
     users = sum(users * values for users, values in counts.items())
     return measured_step() | {"values": sum(counts.values()), "exposed": below / users}

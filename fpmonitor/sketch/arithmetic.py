@@ -22,8 +22,8 @@ class Arithmetic(Protocol):
     def columns(self, name: str) -> list[str]:
         """Return the columns of a word."""
 
-    def word(self, name: str, digest: str, absent: str) -> list[str]:
-        """Return the first 64 bits of a digest in hexadecimal digits; of `absent` for null."""
+    def word(self, name: str, digest: str) -> list[str]:
+        """Return the first 64 bits of a digest, which is a text of hexadecimal digits."""
 
     def constant(self, name: str, number: int) -> list[str]:
         """Return a number."""
@@ -48,10 +48,9 @@ class Unsigned:
         """Return the columns of a word."""
         return [name]
 
-    def word(self, name: str, digest: str, absent: str) -> list[str]:
+    def word(self, name: str, digest: str) -> list[str]:
         """Return the first 64 bits of a digest."""
-        words = [f"('0x' || substr({text}, 1, 16))::UBIGINT" for text in (digest, absent)]
-        return [f"COALESCE({', '.join(words)}) AS {name}"]
+        return [f"('0x' || substr({digest}, 1, 16))::UBIGINT AS {name}"]
 
     def constant(self, name: str, number: int) -> list[str]:
         """Return a number."""
@@ -82,10 +81,10 @@ class Halves:
         """Return the columns of a word."""
         return [f"{name}_high", f"{name}_low"]
 
-    def word(self, name: str, digest: str, absent: str) -> list[str]:
+    def word(self, name: str, digest: str) -> list[str]:
         """Return the first 64 bits of a digest."""
         return [
-            f"hex_number(substr(COALESCE({digest}, {absent}), {start}, 8)) AS {half}"
+            f"hex_number(substr({digest}, {start}, 8)) AS {half}"
             for start, half in zip((1, 9), self.columns(name), strict=True)
         ]
 

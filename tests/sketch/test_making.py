@@ -14,6 +14,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
+from fpmonitor.sketch import making
 from fpmonitor.sketch.file import UserPart
 from fpmonitor.sketch.kept import Tally
 from fpmonitor.sketch.making import SketchPlan, share_level, sketch_population
@@ -63,10 +64,19 @@ def held(values: KeptValues) -> dict[int, int]:
     return dict(zip(values.words.tolist(), values.counts.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize(("level", "most_words"), [(0, 0), (2, 20), (2, 10**6)])
 def test_all_users_of_kept_values_are_counted(
-    frame: pl.DataFrame, table: Path, key: SketchKey, sketched: Callable[..., Sketch], level: int
+    frame: pl.DataFrame,
+    table: Path,
+    key: SketchKey,
+    sketched: Callable[..., Sketch],
+    *,
+    level: int,
+    most_words: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Whether the words of values are looked up or made row by row."""
+    monkeypatch.setattr(making, "_MOST_WORDS", most_words)
     sketch = sketched(table, level=level)
     assert sketch.users == len(frame)
     for values in sketch.sets:
