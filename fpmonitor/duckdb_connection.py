@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # DuckDB would download an extension that a file or a statement seems to need, or load one that the
 # user has, as for a path that is an address.
 SETTINGS = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+DuckDBError = duckdb.Error
 _HTTPFS_PACKAGE = "duckdb_extension_httpfs"
 HOW_TO_GET_HTTPFS = (
     "pip install 'fpmonitor[encryption]', which takes a DuckDB that it is packed for, or let "

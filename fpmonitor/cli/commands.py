@@ -143,6 +143,11 @@ PANELS: Mapping[str, tuple[Entry, ...]] = {
         Entry("convert", "fpmonitor.cli.snapshots:convert_logs"),
         Entry("snapshot", "fpmonitor.cli.snapshots:snapshot"),
         Entry("sample", "fpmonitor.cli.snapshots:sample"),
+        Entry(
+            "sketch",
+            "fpmonitor.cli.sketch:app",
+            "Sketches: few values by a secret hash, all of their users; for 10^8 users and more.",
+        ),
     ),
     "Database": (
         Entry(

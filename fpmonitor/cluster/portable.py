@@ -14,6 +14,7 @@ from fpmonitor.errors import InputError, reason_of
 if TYPE_CHECKING:
     from types import ModuleType
 
+OWN = "own"  # DuckDB with `macros`, which takes statements as they are written
 _FUNCTIONS = {
     "hex_number": {  # whole number of up to 8 hexadecimal digits
         "duckdb": "CAST('0x' || {0} AS BIGINT)",
@@ -46,14 +47,24 @@ def needs_extra(module: str) -> InputError:
     )
 
 
+def macros() -> list[str]:
+    """Return statements that let DuckDB know the functions of ours."""
+    return [
+        f"CREATE OR REPLACE TEMP MACRO {name}(x) AS {texts['duckdb'].format('x')}"
+        for name, texts in _FUNCTIONS.items()
+    ]
+
+
 def transpile(text: str, dialect: str) -> str:
-    """Return a DuckDB statement, whose names are quoted, in another dialect of sqlglot.
+    """Return a DuckDB statement, whose names are quoted, in another dialect of sqlglot, or `OWN`.
 
     Raises
     ------
     InputError
         A dialect that sqlglot does not know, or that lacks a function of ours.
     """
+    if dialect == OWN:
+        return text
     try:
         tree = sqlglot().parse_one(text, read="duckdb")
         # Inner nodes first, so that the arguments of a function are translated before it is text.

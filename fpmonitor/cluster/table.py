@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fpmonitor.cluster.engine import rows, union
-from fpmonitor.cluster.portable import transpile
+from fpmonitor.cluster.portable import OWN, transpile
 from fpmonitor.duckdb_connection import in_memory
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.logs import MAX_APIS, excerpt
 from fpmonitor.sql import quote_name, statement
 from fpmonitor.store.ingest import LARGE_VALUE_BYTES, canonical_json
@@ -26,6 +26,7 @@ _FLOATS = ("float", "double")
 _PLAIN = re.compile(r"string|boolean|(tiny|small|big)?int|integer|date|timestamp(_ntz)?|decimal.*")
 _NESTED = re.compile(r"(array|map)<.*>")
 _RETOLD = {"number": pl.Int64, "text": pl.String, "stored": pl.String}
+_IS_CELL = "CASE WHEN substr({0}, 1, 1) = chr(31) THEN 1 ELSE 0 END"
 COLUMNS_A_STATEMENT = 40  # each may be a join, and engines plan joins slowly when there are many
 
 
@@ -124,14 +125,112 @@ def define_cells(
         keep=", ".join(keep),
         cells=[f"{_cell(i, is_retold=i in retold)} AS c{i}" for i in range(len(wanted))],
         rows=raw,
-        joins=" ".join(
-            f"LEFT JOIN (SELECT text, stored FROM {name}_retold WHERE number = {i}) AS r{i} "  # noqa: S608 -- names of ours
-            f"ON r{i}.text = raw.c{i}"
-            for i in retold
-        ),
+        joins=_retold_joins(name, retold),
         columns=[f"raw.c{i}" for i in range(len(wanted))],
     )
     return Cells(relation=name, apis=tuple(wanted), seen=seen)
+
+
+def define_values(
+    engine: Engine,
+    table: str,
+    apis: Sequence[str],
+    *,
+    user: str | None = None,
+    time: str | None = None,
+    condition: str = "TRUE",
+    name: str = "cells",
+) -> Cells:
+    """Let `name` stand for the cells of some APIs in every row, as `define_cells` makes them.
+
+    Whose rows are whose is not looked at, so that memory does not grow with users.
+
+    Parameters
+    ----------
+    engine, table, name
+        As of `define_cells`.
+    apis
+        Columns, sorted.
+    user, time
+        Columns that become `"user"`, a text, and `moment`, as it is.
+    condition
+        Which rows, in terms of `"user"`.
+
+    Raises
+    ------
+    UnknownNameError
+        The table has no such column.
+    InputError
+        No such table, a type that an API cannot have, or rows without a user.
+    """
+    kinds = engine.define_table(f"{name}_table", table)
+    found = {".".join(path): path for path in kinds}
+    for column in (*apis, *filter(None, (user, time))):
+        if column not in found:
+            raise UnknownNameError("column", column, found)
+    raw = f"{name}_raw"
+    texts = [f"{_text(found[api], kinds[found[api]])} AS c{i}" for i, api in enumerate(apis)]
+    keep = []
+    if user is not None:
+        texts.append(f'{_text(found[user], kinds[found[user]])} AS "user"')
+        keep.append('"user"')
+    if time is not None:
+        texts.append(f"{'.'.join(map(quote_name, found[time]))} AS moment")
+        keep.append("moment")
+    _define(engine, raw, "cluster/select", columns=texts, relation=f"{name}_table", joins="")
+    retold = {
+        i: text
+        for i, api in enumerate(apis)
+        # Numbers are told as DuckDB writes them.
+        if (engine.dialect != OWN or kinds[found[api]] not in _FLOATS)
+        and (text := _to_retell(f"c{i}", kinds[found[api]]))
+    }
+    texts_of = [i for i, api in enumerate(apis) if not _PLAIN.fullmatch(kinds[found[api]])]
+    texts_of += [i for i, api in enumerate(apis) if kinds[found[api]] == "string"]
+    columns = [f"count(c{i}) AS s{i}" for i in range(len(apis))]
+    columns += [f"max(CASE WHEN {text} THEN 1 ELSE 0 END) AS n{i}" for i, text in retold.items()]
+    columns += [f"max(count_bytes(c{i})) AS b{i}" for i in texts_of]
+    columns += [f"max({_IS_CELL.format(f'c{i}')}) AS t{i}" for i in texts_of]
+    named = "*" if user is None else "CASE WHEN \"user\" <> '' THEN 1 END"
+    counts = ", ".join([*columns, "count(*) AS records", f"count({named}) AS named"])
+    row = rows(engine, "cluster/count", counts=counts, relation=raw).row(0, named=True)
+    if row["named"] < row["records"]:
+        raise InputError(
+            f"{excerpt(table)}: {row['records'] - row['named']:,} of {row['records']:,} rows have "
+            "no user",
+            hint="omit them in the query",
+        )
+    retold = {i: text for i, text in retold.items() if row[f"n{i}"]}
+    _define_retold(engine, name, raw, {i: (retold[i], kinds[found[apis[i]]]) for i in retold})
+    cells = [
+        _cell(
+            i,
+            is_retold=i in retold,
+            # What no value needs is left out: DuckDB then hashes each entry of a dictionary once.
+            is_large=i in retold or (row.get(f"b{i}") or 0) > LARGE_VALUE_BYTES,
+            is_cell=bool(row.get(f"t{i}")),
+        )
+        for i in range(len(apis))
+    ]
+    _define(
+        engine,
+        name,
+        "cluster/select",
+        columns=[*keep, *(f"{cell} AS c{i}" for i, cell in enumerate(cells))],
+        relation=f"{raw} AS raw",
+        joins=f"{_retold_joins(name, retold)} WHERE {condition}",
+    )
+    return Cells(
+        relation=name, apis=tuple(apis), seen=tuple(int(row[f"s{i}"]) for i in range(len(apis)))
+    )
+
+
+def _retold_joins(name: str, retold: Iterable[int]) -> str:
+    return " ".join(
+        f"LEFT JOIN (SELECT text, stored FROM {name}_retold WHERE number = {i}) AS r{i} "  # noqa: S608 -- names of ours
+        f"ON r{i}.text = raw.c{i}"
+        for i in retold
+    )
 
 
 def _define(engine: Engine, name: str, query: str, **holes: str | Sequence[str]) -> None:
@@ -222,16 +321,19 @@ def _float_texts(texts: Sequence[str], kind: str) -> list[str]:
     return [row[0] for row in found]
 
 
-def _cell(number: int, *, is_retold: bool) -> str:
+def _cell(number: int, *, is_retold: bool, is_large: bool = True, is_cell: bool = True) -> str:
     """Cell of a value: large values by digest and length; a text of `convert` is a cell already."""
     column = f"raw.c{number}"
-    whole = f"COALESCE(r{number}.stored, {column})" if is_retold else column
-    text = (
-        f"CASE WHEN count_bytes({whole}) > {LARGE_VALUE_BYTES} "
-        f"THEN 'sha256:' || substr(sha256({whole}), 1, 32) || ':' || length({whole})::VARCHAR "
-        f"ELSE {whole} END"
-    )
-    return (
-        f"CASE WHEN substr({column}, 1, 1) = chr(31) THEN substr({column}, 2) "
-        f"ELSE 'value' || chr(31) || ({text}) END"
-    )
+    text = whole = f"COALESCE(r{number}.stored, {column})" if is_retold else column
+    if is_large:
+        text = (
+            f"CASE WHEN count_bytes({whole}) > {LARGE_VALUE_BYTES} "
+            f"THEN 'sha256:' || substr(sha256({whole}), 1, 32) || ':' || length({whole})::VARCHAR "
+            f"ELSE {whole} END"
+        )
+    cell = f"'value' || chr(31) || ({text})"
+    if is_cell:
+        cell = (
+            f"CASE WHEN substr({column}, 1, 1) = chr(31) THEN substr({column}, 2) ELSE {cell} END"
+        )
+    return cell

@@ -61,6 +61,7 @@ from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 from fpmonitor.store.digests import keyed_digest
 from fpmonitor.store.snapshot import Window
+from fpmonitor.store.transforms import Transform
 from fpmonitor.vocabulary import FAMILIES, columns_of, meaning, split_names
 
 Engine = Literal["auto", "memory", "duckdb"]
@@ -683,6 +684,31 @@ class Population:
             if code in seen and status == "value" and text is not None
         }
 
+    def shown_values(self, api: str) -> dict[int, tuple[str, str | None]]:
+        """Return status and text that codes of `column` stand for, as the view shows them.
+
+        A text that all randomised values of a browser family count as is of the status `token`.
+        """
+        found = {code: value for code, value in self.snapshot.values(api).items() if code}
+        change = self._recoding.changes.get(api)
+        if change is None:
+            return found
+        transform = self._transforms.get(api)
+        if transform is not None and change.codes is not None:
+            found = {
+                code: (status, transform(text) if status == "value" and text is not None else text)
+                for code, (status, text) in found.items()
+                if change.codes[code] == code
+            }
+        names = ("unknown", *FAMILIES)
+        tokens = {change.tokens + at: ("token", family) for at, family in enumerate(names)}
+        return found | tokens
+
+    @property
+    def view_description(self) -> str:
+        """Words that name what the view changes of these users' values; empty for nothing."""
+        return self._recoding.description
+
     def _shown(self, api: str) -> NDArray[np.integer[Any]]:
         self.check_names([api])
         shown = self._codes(api)
@@ -828,13 +854,17 @@ class Population:
         return words_of_rows(self.snapshot)
 
     @cached_property
-    def _recoding(self) -> Recoding:
-        transforms = {
+    def _transforms(self) -> dict[str, Transform]:
+        """What the view makes of values, by what the log calls the API."""
+        return {
             name: transform
             for api, transform in self.view.transforms.items()
             for name in self.named([api])
         }
-        view = replace(self.view, transforms=transforms)
+
+    @cached_property
+    def _recoding(self) -> Recoding:
+        view = replace(self.view, transforms=self._transforms)
         return recoding_of(self.snapshot, view, self._groups, self._volatility)
 
     @cached_property

@@ -33,6 +33,7 @@ FLOORS = [
     {"store"},
     {"population"},
     {"cluster"},
+    {"sketch"},
     {"decide"},
     {"release", "export"},
     {"answers"},

@@ -351,8 +351,11 @@ ELSEWHERE = {
     "quickstart": "its users are those of the fixtures: the commands that it calls are above",
     "serve": "test_no_answer_of_the_service_holds_a_plant",
     **dict.fromkeys(
-        ("convert", "snapshot", "sample"),
+        ("convert", "snapshot", "sample", "sketch key", "sketch make", "sketch merge"),
         "what it writes is as secret as the log or table that it reads; it tells numbers of users",
+    ),
+    **dict.fromkeys(
+        ("sketch exposure", "sketch info"), "a sketch holds keyed words of values, and no value"
     ),
     **dict.fromkeys(
         (

@@ -1,0 +1,108 @@
+"""Sketches, and what is limited by them, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fpmonitor.render.numbers import percent
+from fpmonitor.render.output import Output
+from fpmonitor.render.tables import Table, columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fpmonitor.answers.sketch import SketchExposure
+    from fpmonitor.sketch.file import Sketch
+
+_SHOWN_PARTS = 12
+
+
+def sketch(found: Sketch) -> Output:
+    """Return what a sketch holds: sets and numbers, neither words nor users of values."""
+    rows = [
+        {
+            "apis": list(values.apis),
+            "share": _share(values.level),
+            "level": values.level,
+            "kept_values": len(values.words),
+        }
+        for values in found.sets
+    ]
+    parts = [
+        {"digest": part.digest, "users": None if part.users is None else str(part.users)}
+        for part in found.parts
+    ]
+    document = {
+        "key": found.key,
+        "users": found.users,
+        "entries": found.entries,
+        "planned_level": found.planned,
+        "view": found.view,
+        "digest": found.digest,
+        "parts": parts,
+        "sets": rows,
+    }
+    told = [f"{part['users'] or 'all users'} ({str(part['digest'])[:12]})" for part in parts]
+    more = f" and {len(told) - _SHOWN_PARTS:,} more" if len(told) > _SHOWN_PARTS else ""
+    table = Table(
+        title=f"Sketch of {found.users:,} users",
+        caption=f"Key {found.key}. Made of {', '.join(told[:_SHOWN_PARTS])}{more}.",
+        columns=[
+            *columns("text", "API set"),
+            *columns("right", "share of values"),
+            *columns("count", "kept values"),
+        ],
+        rows=[
+            (", ".join(values.apis), _share(values.level), len(values.words))
+            for values in found.sets
+        ],
+    )
+    return Output(tables=[table], rows=rows, document=document)
+
+
+def sketch_exposures(reports: Sequence[SketchExposure]) -> Output:
+    """Return the exposure of some sets by a sketch."""
+    rows = [report.to_json() for report in reports]
+    first = reports[0]
+    table = Table(
+        title=(
+            f"Share of users in groups of fewer than {first.k}, in a population of "
+            f"{first.population:,}"
+        ),
+        caption=(
+            f"Limits from {_in_words(reports)}, chosen by a secret hash; all users of a chosen "
+            f"value were counted, {first.users:,} users in all. Each limit is wrong with "
+            f"probability at most {percent(first.delta)}. `estimate`: nothing is said of how "
+            "far it may be off."
+        ),
+        columns=[
+            *columns("text", "API set"),
+            *columns("right", "share of values"),
+            *columns("count", "kept values"),
+            *columns("share", "estimate", "lower", "upper"),
+        ],
+        rows=[
+            (
+                ", ".join(report.apis),
+                report.share,
+                report.kept_values,
+                report.estimate,
+                report.lower,
+                report.upper,
+            )
+            for report in reports
+        ],
+    )
+    return Output(tables=[table], rows=rows, document=rows)
+
+
+def _share(level: int) -> str:
+    return "1" if level == 0 else f"1/{1 << level}"
+
+
+def _in_words(reports: Sequence[SketchExposure]) -> str:
+    levels = {report.level for report in reports}
+    if len(levels) > 1:
+        return "few values"
+    [level] = levels
+    return "all values" if level == 0 else f"1 in {1 << level:,} values"

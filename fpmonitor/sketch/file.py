@@ -1,0 +1,325 @@
+"""A sketch, and its file: Parquet rows (set, word, users), and what they are in its metadata.
+
+A file is as secret as a database: it holds groups of few users. What is read may be hostile.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from fpmonitor.duckdb_connection import DuckDBError, in_memory
+from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.estimate.value_sample import LAST_LEVEL, planned_level
+from fpmonitor.safe_files import strict_json, typed, whole_file
+from fpmonitor.secret_files import check_owner_alone
+from fpmonitor.sketch.kept import KeptValues
+from fpmonitor.sketch.words import WORD_FUNCTION, is_kept
+from fpmonitor.sql import statement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+VERSION = 1
+MAX_USERS = 1 << 53
+MAX_ENTRIES = 1 << 32
+MAX_PARTS = 1 << 16
+_HEAD = "fpmonitor.sketch"
+_MOST_HEAD_BYTES = 64_000_000
+# Words look random, so that packed rows have some bits each: more rows are no sketch.
+_ROWS_PER_BYTE = 8
+_PART = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?/([0-9]{1,5})")
+_HEX = re.compile(r"[0-9a-f]+")
+_HINT = "make it again with `fpmonitor sketch make`"
+
+
+class UserPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Users by the hash of their name: those in places `first` to `last` of `of`, from 1.
+
+    Raises
+    ------
+    InputError
+        There is no such place.
+    """
+
+    first: int
+    last: int
+    of: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.first <= self.last <= self.of <= MAX_PARTS:
+            raise InputError(
+                f"part {self.first}-{self.last}/{self.of}: no such part",
+                hint=f"a part is 3/16 or 2-16/16, of at most {MAX_PARTS:,}",
+            )
+
+    @classmethod
+    def from_text(cls, text: str) -> UserPart:
+        """Read a part, as 3/16 or 2-16/16; errors as of the type."""
+        found = _PART.fullmatch(text)
+        if found is None:
+            raise InputError(f"{text!r} is no part of the users", hint="such as 3/16 or 2-16/16")
+        first, last, of = found.groups()
+        return cls(int(first), int(last or first), int(of))
+
+    def __str__(self) -> str:
+        places = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        return f"{places}/{self.of}"
+
+    def is_apart_from(self, other: UserPart) -> bool:
+        """Whether no user can be in both."""
+        return self.of == other.of and (self.last < other.first or other.last < self.first)
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a sketch was made of at once.
+
+    Attributes
+    ----------
+    digest
+        Of its sketch, 64 hexadecimal digits.
+    users
+        Which users it was made of, by the hash of their names; null for all.
+    """
+
+    digest: str
+    users: UserPart | None = None
+
+
+class _SetHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    apis: tuple[str, ...]
+    level: int
+    kept: int
+
+
+class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    function: str
+    key: str
+    users: int
+    entries: int | None
+    view: str
+    parts: tuple[Part, ...]
+    sets: tuple[_SetHead, ...]
+    digest: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sketch:
+    """Kept values of API sets, with all of their users.
+
+    Attributes
+    ----------
+    key
+        Id of the key that kept them.
+    users
+        `m`, all users, kept or not.
+    entries
+        Values to keep at most per set, from which the levels follow; None where the share was
+        given beforehand.
+    view
+        How values are looked at, in words; empty as they are.
+    parts
+        What it was made of, sorted.
+    sets
+        By their APIs, sorted.
+    """
+
+    key: str
+    users: int
+    entries: int | None
+    view: str
+    parts: tuple[Part, ...]
+    sets: tuple[KeptValues, ...]
+
+    @property
+    def planned(self) -> int | None:
+        """Level that follows from the number of users; None where it was given beforehand."""
+        return None if self.entries is None else planned_level(self.users, self.entries)
+
+    def of_set(self, apis: Sequence[str]) -> KeptValues:
+        """Return the kept values of a set.
+
+        Raises
+        ------
+        UnknownNameError
+            The sketch does not hold it.
+        """
+        wanted = tuple(sorted(set(apis)))
+        for values in self.sets:
+            if values.apis == wanted:
+                return values
+        known = [",".join(values.apis) for values in self.sets]
+        raise UnknownNameError("set", ",".join(wanted), known)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of all it holds, 64 hexadecimal digits."""
+        digest = hashlib.sha256(msgspec.json.encode(self._head))
+        for values in self.sets:
+            digest.update(values.words.astype("<u8").tobytes())
+            digest.update(values.counts.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    @property
+    def _head(self) -> _Head:
+        return _Head(
+            version=VERSION,
+            function=WORD_FUNCTION,
+            key=self.key,
+            users=self.users,
+            entries=self.entries,
+            view=self.view,
+            parts=self.parts,
+            sets=tuple(
+                _SetHead(values.apis, values.level, len(values.words)) for values in self.sets
+            ),
+        )
+
+    @property
+    def head(self) -> bytes:
+        """The metadata of its file, JSON."""
+        return msgspec.json.encode(msgspec.structs.replace(self._head, digest=self.digest))
+
+
+def sketch_of_part(
+    *,
+    key: str,
+    users: int,
+    entries: int | None,
+    view: str,
+    part: UserPart | None,
+    sets: Sequence[KeptValues],
+) -> Sketch:
+    """Return the sketch of what was read at once: see `Sketch`; `part` is which users these are."""
+    sketch = Sketch(
+        key=key,
+        users=users,
+        entries=entries,
+        view=view,
+        parts=(Part("", part),),
+        sets=tuple(sorted(sets, key=lambda values: values.apis)),
+    )
+    return replace(sketch, parts=(Part(sketch.digest, part),))
+
+
+def write_sketch(sketch: Sketch, path: Path) -> None:
+    """Write a sketch for its owner alone, whole or not at all; equal ones give equal bytes.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    sizes = [len(values.words) for values in sketch.sets]
+    frame = pl.DataFrame(
+        {
+            "set": np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes),
+            "word": np.concatenate([values.words for values in sketch.sets]),
+            "users": np.concatenate([values.counts for values in sketch.sets]),
+        }
+    )
+    with whole_file(path, 0o600) as scratch:
+        frame.write_parquet(scratch, statistics=False, metadata={_HEAD: sketch.head.decode()})
+
+
+def read_sketch(path: Path) -> Sketch:
+    """Read a sketch, and check that it can be one.
+
+    Raises
+    ------
+    InputError
+        The file is none, is cut short or was changed; or others than its owner may read it.
+    """
+    check_owner_alone(path, "a sketch, which is as secret as its users")
+    try:
+        name = {"path": glob.escape(str(path))}
+        size = path.stat().st_size
+        with in_memory() as connection:
+            heads = dict(connection.execute(statement("sketch/metadata"), name).fetchall())
+            [(rows,)] = connection.execute(statement("sketch/size"), name).fetchall()
+            content = heads.get(_HEAD.encode(), b"")
+            if not content or len(content) > _MOST_HEAD_BYTES or rows > size * _ROWS_PER_BYTE:
+                raise InputError(f"{path} is not a sketch", hint=_HINT)
+            arrays = connection.execute(statement("sketch/rows"), name).fetchnumpy()
+    except (DuckDBError, OSError) as error:
+        raise InputError(f"{path} is not a sketch, or cut short", hint=_HINT) from error
+    try:
+        head = typed(strict_json(content.decode()), _Head, "the head of a sketch", hint=_HINT)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is not a sketch: its head is no JSON", hint=_HINT) from error
+    if head.version != VERSION:
+        raise InputError(f"{path} is of another version of sketches", hint=_HINT)
+    if head.function != WORD_FUNCTION:
+        raise InputError(f"{path} has words of another function than {WORD_FUNCTION}", hint=_HINT)
+    sketch = _checked(head, arrays, str(path))
+    if sketch.digest != head.digest:
+        raise InputError(f"{path} was changed since it was made", hint=_HINT)
+    return sketch
+
+
+def _checked(head: _Head, arrays: dict[str, np.ndarray], name: str) -> Sketch:
+    """Sketch of a head and rows that anybody may have written."""
+
+    def must(holds: object, what: str) -> None:
+        if not holds:
+            raise InputError(f"{name} is not a sketch: {what}", hint=_HINT)
+
+    must(0 < head.users < MAX_USERS, "number of users")
+    must(head.entries is None or 0 < head.entries <= MAX_ENTRIES, "number of entries")
+    must(_HEX.fullmatch(head.key) and len(head.key) == 16, "id of the key")
+    must(0 < len(head.parts) <= MAX_PARTS, "number of parts")
+    must(
+        all(_HEX.fullmatch(part.digest) and len(part.digest) == 64 for part in head.parts),
+        "digest of a part",
+    )
+    digests = [part.digest for part in head.parts]
+    must(digests == sorted(set(digests)), "order of the parts")
+    names = [one.apis for one in head.sets]
+    must(names and sorted(set(names)) == names, "sets")
+    must(all(apis and tuple(sorted(set(apis))) == apis for apis in names), "APIs of a set")
+    must(all(0 <= one.level <= LAST_LEVEL for one in head.sets), "level")
+    must(all(0 <= one.kept <= MAX_ENTRIES for one in head.sets), "kept values")
+    must(all(isinstance(column, np.ndarray) for column in arrays.values()), "rows")
+    must(not any(isinstance(column, np.ma.MaskedArray) for column in arrays.values()), "rows")
+    number, words, counts = (arrays[column] for column in ("number", "word", "users"))
+    kinds = [column.dtype.name for column in (number, words, counts)]
+    must(kinds == ["uint32", "uint64", "int64"], "types of the columns")
+    ends = np.cumsum([0, *(one.kept for one in head.sets)])
+    must(ends[-1] == len(number), "number of rows")
+    sets = []
+    for place, one in enumerate(head.sets):
+        inside = slice(int(ends[place]), int(ends[place + 1]))
+        its_words, its_counts = words[inside], counts[inside]
+        must((number[inside] == place).all(), "order of the rows")
+        must((its_words[1:] > its_words[:-1]).all(), "order of the words")
+        must(is_kept(its_words, one.level).all(), "a word that its level does not keep")
+        must((its_counts >= 1).all() and (its_counts <= head.users).all(), "users of a value")
+        total = float(its_counts.sum(dtype=np.float64))
+        must(total <= head.users and (one.level > 0 or total == head.users), "number of users")
+        sets.append(KeptValues(apis=one.apis, level=one.level, words=its_words, counts=its_counts))
+    sketch = Sketch(
+        key=head.key,
+        users=head.users,
+        entries=head.entries,
+        view=head.view,
+        parts=head.parts,
+        sets=tuple(sets),
+    )
+    planned = sketch.planned
+    if planned is None:
+        must(len({one.level for one in head.sets}) == 1, "level")
+    else:
+        must(all(one.level >= planned for one in head.sets), "level")
+    return sketch

@@ -1,0 +1,121 @@
+"""Words of values: which values a key keeps, the same on every engine.
+
+The word of one value of an API is the beginning of the SHA-256 of a text that the key makes from
+the name of the API, and of the value. The words of the values of a set are chained in the order of
+the names: `state = mix(state xor word)`, from a state that the key makes, by the finaliser of
+SplitMix. A value of a set is kept at level j where the first j bits of its word are 0. The theorem
+(docs/scale.md) takes words for random numbers: who can choose values must not know the key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.mixing import splitmix64
+from fpmonitor.estimate.value_sample import LAST_LEVEL, WORD_BITS
+from fpmonitor.secret_files import make_secret_file, read_secret_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+WORD_FUNCTION = "sha256-splitmix64"
+_KEY_BYTES = 32
+_KEY = re.compile(rf"[0-9a-f]{{{2 * _KEY_BYTES}}}")
+
+
+@dataclass(frozen=True)
+class SketchKey:
+    """A secret key that serves for good: of several, the best must not be chosen.
+
+    Attributes
+    ----------
+    secret
+        32 bytes.
+    """
+
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"SketchKey(id={self.id!r})"
+
+    @cached_property
+    def id(self) -> str:
+        """What tells keys apart, and does not reveal them: 16 hexadecimal digits."""
+        return self._digest(b"sketch key id", b"", 8).hex()
+
+    @cached_property
+    def start(self) -> int:
+        """The state that chains of words begin with, 64 bits."""
+        return int.from_bytes(self._digest(b"sketch start", b"", 8), "big")
+
+    def prefix(self, api: str) -> str:
+        """Return what stands before each value of an API in what is hashed, 32 hex digits."""
+        return self._digest(b"sketch prefix", api.encode(), 16).hex()
+
+    def words(self, api: str, cells: Iterable[str]) -> NDArray[np.uint64]:
+        """Words of some values of an API, uint64; the cell of who has none is empty."""
+        prefix = self.prefix(api).encode()
+        digests = (hashlib.sha256(prefix + cell.encode()).digest()[:8] for cell in cells)
+        return np.fromiter((int.from_bytes(digest, "big") for digest in digests), dtype=np.uint64)
+
+    def chained(self, columns: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+        """Words of the values of a set, from one column of words per API in sorted order."""
+        state = np.full(len(columns[0]), self.start, dtype=np.uint64)
+        for column in columns:
+            state = splitmix64(state ^ column)
+        return state
+
+    def _digest(self, purpose: bytes, text: bytes, size: int) -> bytes:
+        return hashlib.blake2b(text, key=self.secret, digest_size=size, person=purpose).digest()
+
+
+def make_sketch_key(path: Path) -> None:
+    """Write a new key of sketches, for the owner's eyes alone.
+
+    Raises
+    ------
+    InputError
+        The file already exists, or cannot be written.
+    """
+    make_secret_file(path, secrets.token_hex(_KEY_BYTES))
+
+
+def read_sketch_key(path: Path) -> SketchKey:
+    """Read a key of sketches.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is open to others than its owner, or holds no such key.
+    """
+    text = read_secret_file(path)
+    if not _KEY.fullmatch(text):
+        raise InputError(
+            f"{path} holds no key of sketches", hint="make one with `fpmonitor sketch key FILE`"
+        )
+    return SketchKey(bytes.fromhex(text))
+
+
+def is_kept(words: NDArray[np.uint64], level: int) -> NDArray[np.bool_]:
+    """Whether words are kept at a level: probability 2^-level each."""
+    if level == 0:
+        return np.ones(len(words), dtype=np.bool_)
+    return words < np.uint64(1 << (WORD_BITS - level))
+
+
+def least_level(words: NDArray[np.uint64], entries: int, level: int) -> int:
+    """Least level from `level` on at which at most `entries` of the different words are kept."""
+    while level < LAST_LEVEL and np.count_nonzero(is_kept(words, level)) > entries:
+        level += 1
+    return level

@@ -1,0 +1,1 @@
+CREATE OR REPLACE TEMP VIEW {view} AS {scan}

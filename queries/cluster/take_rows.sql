@@ -1,0 +1,1 @@
+CREATE OR REPLACE TEMP TABLE {relation} AS FROM sent

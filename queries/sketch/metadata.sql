@@ -1,0 +1,1 @@
+SELECT key, value FROM parquet_kv_metadata($path)

@@ -1,0 +1,1 @@
+SELECT "set" AS number, word, users FROM read_parquet($path)

@@ -1,0 +1,1 @@
+SELECT num_rows FROM parquet_file_metadata($path)
