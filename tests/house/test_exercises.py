@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 EXPORTER = '''
@@ -179,9 +180,13 @@ class Toys:
         (metadata / "METADATA").write_text(f"Name: {module}\nVersion: 1\n", encoding="utf-8")
         (metadata / "entry_points.txt").write_text(f"[{group}]\n{line}\n", encoding="utf-8")
 
-    def run(self, *arguments: str, before: str = "") -> str:
-        """Output of a command of fpmonitor in that environment; `before` runs first."""
-        script = f"{before}\nfrom fpmonitor.cli import run; raise SystemExit(run({arguments!r}))"
+    def run(self, *commands: Sequence[str], before: str = "") -> list[str]:
+        """Output of commands of fpmonitor in one process there; `before` runs first."""
+        script = (
+            f"{before}\nfrom fpmonitor.cli import run\nfor command in {commands!r}:\n"
+            "    if code := run(command):\n        raise SystemExit(code)\n"
+            "    print(chr(0), end='')"
+        )
         done = subprocess.run(
             [sys.executable, "-P", "-c", script],
             env={**os.environ, "PYTHONPATH": str(self.folder)},
@@ -191,7 +196,7 @@ class Toys:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return done.stdout.split("\0")[:-1]
 
 
 @pytest.fixture
@@ -202,7 +207,7 @@ def toys(tmp_path: Path) -> Toys:
 def test_an_exporter_is_one_file_and_one_line(toys: Toys) -> None:
     toys.add("toy_lines", EXPORTER, group="fpmonitor.exporters", line="lines = toy_lines:LINES")
     (toys.folder / "decision.json").write_text(json.dumps(DECISION), encoding="utf-8")
-    assert toys.run("export", "decision.json", "--to", "lines") == "A.a\n"
+    assert toys.run(("export", "decision.json", "--to", "lines")) == ["A.a\n"]
 
 
 def test_a_collector_is_one_file_and_one_line(toys: Toys) -> None:
@@ -215,9 +220,13 @@ def test_a_collector_is_one_file_and_one_line(toys: Toys) -> None:
     )
     (toys.folder / "visits.log").write_text(log, encoding="utf-8")
 
-    [batch] = json.loads(toys.run("ingest", "visits.log", "--format", "json"))["batches"]
+    ingested, told = toys.run(
+        ("ingest", "visits.log", "--format", "json"),
+        ("apis", "--unsafe-counts", "--format", "json"),
+    )
+    [batch] = json.loads(ingested)["batches"]
     assert (batch["collector"], batch["stored"], batch["users"], batch["apis"]) == ("keys", 2, 2, 2)
-    observed = json.loads(toys.run("apis", "--unsafe-counts", "--format", "json"))
+    observed = json.loads(told)
     assert {row["api"]: row["users"] for row in observed} == {
         "Navigator.deviceMemory": 1,
         "Navigator.platform": 2,
@@ -229,25 +238,30 @@ def test_an_engine_is_one_file_and_one_line(toys: Toys) -> None:
     line = "from fpmonitor.cluster.engine import ENGINES\nENGINES['duck'] = 'toy_duck:DuckEngine'"
     rows = [f"u{i},{'common' if i < 60 else 'rare' if i < 63 else i % 2}" for i in range(100)]
     (toys.folder / "log.csv").write_text("\n".join(["user,a", *rows]), encoding="utf-8")
-    toys.run("ingest", "log.csv")
     there = ["--engine", "duck://memory"]
-    toys.run("snapshot", *there, "--from", "'log.csv'", "--to", "taken", before=line)
-    [taken] = (toys.folder / "taken").iterdir()
     question = ["exposure", "--apis", "a", "--k", "10", "--format", "json"]
-    answer = toys.run(*question, "--snapshot", f"taken/{taken.name}", *there, before=line)
-    assert json.loads(answer) == json.loads(toys.run(*question))
+    _, plain, _ = toys.run(
+        ["ingest", "log.csv"],
+        question,
+        ["snapshot", *there, "--from", "'log.csv'", "--to", "taken"],
+        before=line,
+    )
+    [taken] = (toys.folder / "taken").iterdir()
+    [answer] = toys.run([*question, "--snapshot", f"taken/{taken.name}", *there], before=line)
+    assert json.loads(answer) == json.loads(plain)
 
 
 def test_a_question_is_one_file_and_one_line(toys: Toys) -> None:
     (toys.folder / "toy_groups.py").write_text(QUESTION, encoding="utf-8")
     rows = [f"u{i},{'common' if i < 60 else 'rare' if i < 63 else i % 2}" for i in range(100)]
     (toys.folder / "log.csv").write_text("\n".join(["user,a", *rows]), encoding="utf-8")
-    toys.run("ingest", "log.csv")
     line = (
         "from fpmonitor.cli import command_tree\n"
         "from fpmonitor.cli.commands import Entry, LazyCommand\n"
         f"command_tree().add_command(LazyCommand({ENTRY}, panel='Measure'))"
     )
-    found = json.loads(toys.run("groups", "--apis", "a", before=line))
-    assert found == [{"apis": ["a"], "k": 10, "groups": 3}]
-    assert "Count the groups of at least K users." in toys.run("--help", before=line)
+    _, found, told = toys.run(
+        ("ingest", "log.csv"), ("groups", "--apis", "a"), ("--help",), before=line
+    )
+    assert json.loads(found) == [{"apis": ["a"], "k": 10, "groups": 3}]
+    assert "Count the groups of at least K users." in told
