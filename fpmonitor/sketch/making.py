@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MOST_SETS = 1000
 _ROWS_AT_ONCE = 1 << 18
-_ROWS_A_PART = 1 << 24  # rows of users that an engine of this computer sorts at once
+_ROWS_A_PART = 1 << 23  # rows of users that an engine of this computer sorts at once
 _MOST_WORDS = 1 << 19  # values of an API whose words are kept in memory
 
 
