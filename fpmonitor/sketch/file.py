@@ -241,6 +241,8 @@ def read_sketch(path: Path) -> Sketch:
         The file is none, is cut short or was changed; or others than its owner may read it.
     """
     check_owner_alone(path, "a sketch, which is as secret as its users")
+    if not path.is_file():
+        raise InputError(f"{path} is not a sketch: not a file", hint=_HINT)
     try:
         name = {"path": glob.escape(str(path))}
         size = path.stat().st_size

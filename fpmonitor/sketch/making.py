@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MOST_SETS = 1000
 _ROWS_AT_ONCE = 1 << 18
-_ROWS_A_PART = 1 << 24  # rows of users that an engine of this computer sorts at once
+_ROWS_A_PART = 1 << 23  # rows of users that an engine of this computer sorts at once
 _MOST_WORDS = 1 << 19  # values of an API whose words are kept in memory
 
 
@@ -148,10 +148,15 @@ def sketch_population(
     InputError
         Values that are kept as digests.
     UndecidableError
-        There are no users.
+        There are no users, or their rows do not fit into memory.
     """
     check_values(population.snapshot, "sketch")
     population.check_names(plan.apis)
+    if not population.snapshot.in_memory(len(plan.apis)):
+        raise UndecidableError(
+            "sketch: the users do not fit into memory",
+            hint="make it of the table that they come from: --from TABLE, with --engine or without",
+        )
     codes = {api: population.column(api) for api in plan.apis}
     words = {api: _words_of_codes(population, plan.key, api) for api in plan.apis}
     level = plan.level_of(population.users)
@@ -319,8 +324,6 @@ class _Statements:
     ) -> _Statements:
         """Send what statements need; what the key makes is in no statement to another engine."""
         is_own = engine.dialect == OWN
-        numbers = pl.DataFrame({"number": np.arange(len(plan.sets))})
-        engine.define_rows("sketch_set", numbers)
         if not is_own:
             high, low = divmod(plan.key.start, 1 << 32)
             secrets: dict[str, list[str] | list[int]] = {
@@ -344,20 +347,20 @@ class _Statements:
         words, names = self._chained(self._words(relation))
         arithmetic = self.arithmetic
         word = arithmetic.columns("word")
-        chosen = [
-            f"CASE number {' '.join(f'WHEN {i} THEN {c}' for i, c in enumerate(columns))} END "
-            f"AS {column}"
-            for column, columns in zip(
-                word, zip(*map(arithmetic.columns, names), strict=True), strict=True
-            )
-        ]
+        listed = []
+        for place, name in enumerate(names):
+            columns = zip(word, arithmetic.columns(name), strict=True)
+            members = ", ".join(f"'{member}': {column}" for member, column in columns)
+            listed.append(f"{{'number': {place}, {members}}}")
+        # DuckDB computes words once, whatever is asked of them; others would once more.
+        is_some = " OR ".join(arithmetic.is_kept(name, level) for name in names)
         text = statement(
             "sketch/kept",
             word=", ".join(word),
-            chosen=", ".join(chosen),
+            fields=", ".join(f"one.{field} AS {field}" for field in ("number", *word)),
+            listed=", ".join(listed),
             words=words,
-            any_kept=" OR ".join(arithmetic.is_kept(name, level) for name in names),
-            sets="sketch_set",
+            some_kept=is_some if self.engine.dialect == OWN else "TRUE",
             kept=arithmetic.is_kept("word", level),
         )
         found = self.engine.frame(transpile(text, self.engine.dialect))

@@ -58,7 +58,7 @@ def sketched(key: SketchKey) -> Callable[..., Sketch]:
     def made(
         table: Path | str,
         *,
-        sets: Any = (("B",), ("A", "C"), ("A", "B", "C", "D")),
+        sets: Any = (("A",), ("B",), ("A", "C"), ("A", "B", "C", "D")),
         level: int | None = None,
         entries: int | None = None,
         other_key: SketchKey | None = None,
