@@ -36,6 +36,7 @@ from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
 from fpmonitor.secret_files import make_secret_file
+from fpmonitor.serve import lists as lists_module
 from fpmonitor.serve import service as service_module
 from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig, read_config
@@ -49,6 +50,7 @@ from fpmonitor.store.transforms import Transform
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from fpmonitor.decide.effort import Effort
     from fpmonitor.serve.service import Service
 
 HOME = "http://localhost"
@@ -608,9 +610,11 @@ def test_lists_are_searched_again_and_say_of_which_users_they_are(tmp_path: Path
     lists = [decision]
     with client_of(replace(config, decision=made)) as client:
         assert client.get("/v1/decision").json()["state"]["is_now"]
-        # values of the first batch take users from one set, those of the second give it back
-        for users, most in ((1900, 9), (3900, 0)):
-            batch = records(range(1400 if most else 1900, users), most)
+        # a set is not allowed any more by values of the first batch, and again by more users
+        for users, batch in (
+            (1900, records(range(1400, 1900), most=9)),
+            (3700, records(range(1900, 3700))),
+        ):
             body = "".join(json.dumps(row) + "\n" for row in batch)
             assert client.post("/v1/observations", content=body, headers=TEXT).status_code == 202
             assert client.portal is not None
@@ -621,7 +625,6 @@ def test_lists_are_searched_again_and_say_of_which_users_they_are(tmp_path: Path
                 assert time.monotonic() < end
                 time.sleep(0.02)
             assert told["state"]["users"] == told["data"]["users"] == users
-            assert f"as of {users:,} users; these are those of now" in client.get("/").text
             lists.append(Decision.from_json(told))
             for size in range(1, 5):
                 for apis in combinations(laws, size):
@@ -631,6 +634,32 @@ def test_lists_are_searched_again_and_say_of_which_users_they_are(tmp_path: Path
     assert [pair in one.allow for one in lists] == [True, False, True]
     assert [pair in one.undecided for one in lists] == [False, True, False]
     assert all(one.complete and {*one.block} >= {*decision.block} for one in lists)
+
+
+def test_a_search_of_lists_ends_with_the_service_and_leaves_them_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, begun = with_decision(tmp_path), threading.Event()
+
+    def search(decision: Decision, *_: object, effort: Effort, **__: object) -> Decision:
+        begun.set()
+        while not effort.stopped:
+            time.sleep(0.01)
+        return replace(decision, allow=())
+
+    monkeypatch.setattr(lists_module, "refreshed", search)
+    monkeypatch.setattr(lists_module, "can_refresh", lambda _: True)
+    with client_of(config) as client:
+        lists = client.get("/v1/decision").json()
+        assert "as of 200 users; these are those of now" in client.get("/").text
+        add_user(client)
+        client.get("/v1/decision")
+        assert begun.wait(30)
+        told = client.get("/v1/decision").json()
+        assert (told["state"]["is_now"], told["data"]["users"]) == (False, 200)
+        assert told["state"]["users_now"] == 201
+        assert told["allow"] == lists["allow"]
+        assert "others have come in since" in client.get("/dashboard/live").text
 
 
 def test_a_verdict_is_by_the_tests_for_its_users_while_other_threads_make_others(
