@@ -1,6 +1,6 @@
-"""What a batch costs that changes one user in a hundred: reading users, and verdicts on sets.
+"""What a batch costs that changes one user in a hundred: reading users, verdicts, whole lists.
 
-    python benchmarks/keeps_up.py [--part reading] [--users 1000000] [--sets 50] [--share 0.01]
+    python benchmarks/keeps_up.py [--part reading] [--users 1000000] [--apis 20] [--share 0.01]
 
 prints a line of JSON for each part. The users are those of the table 20x1M of `search_data.py`; the
 batch changes half of the share, and as many come in. Times are CPU time.
@@ -11,6 +11,9 @@ batch changes half of the share, and as many come in. Times are CPU time.
 * `sets`: random sets are counted by what changed (`KeptSpectra`) and judged, and counted from
   nothing and judged. All spectra are compared. `tests_ms` is what the tests for the new number of
   users cost, once a batch and not of the ratio.
+* `borders`: the lists of a decision are made again (`refreshed`), their sets being counted by what
+  changed, and searched from nothing. The sets are compared; both have the same tests, which are
+  not of their times.
 """
 
 from __future__ import annotations
@@ -27,12 +30,16 @@ import polars as pl
 from search_data import many_users
 
 from fpmonitor.decide.deciding import Judge, decide
+from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.refresh import border_sets, refreshed
+from fpmonitor.decide.search import search
 from fpmonitor.disclosure import Audience
 from fpmonitor.estimate.looks import UNIVERSE
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.told import ToldSource
 from fpmonitor.question import Question
 from fpmonitor.store.followed import Follower
 
@@ -40,6 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
+
+    from fpmonitor.decide.decision import Decision
 
     Codes = NDArray[np.unsignedinteger[Any]]
 
@@ -161,9 +170,55 @@ def watched_sets(asked: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def borders(asked: argparse.Namespace) -> dict[str, Any]:
+    """Make the lists of a decision again: from those of before, and from nothing."""
+    before, after, changed = batch_of(asked)
+    apis = [*after][-asked.apis :]
+    users = len(after[apis[0]])
+    policy = Policy(
+        k=K, population=10 * asked.users, budget=BUDGET, delta=DELTA, candidates=tuple(apis)
+    )
+    source = MemorySource(apis, [before[api] for api in apis])
+    decision = decide(source, policy, seal="before", universe=UNIVERSE)
+    kept, judge = KeptSpectra(), Judge.of(decision, users)
+    _, build = milliseconds(lambda: kept.follow(_only(before, apis), border_sets(decision)))
+    source = MemorySource(apis, [after[api] for api in apis])
+
+    def again() -> Decision:
+        known = kept.follow(_only(after, apis), border_sets(decision))
+        most, least = (ToldSource(source, K, which, known) for which in ("most", "least"))
+        return refreshed(decision, most, least, judge=judge, seal="after", effort=Effort())
+
+    found, refreshing = milliseconds(again)
+    tests = judge.tests
+    full, searching = milliseconds(
+        lambda: search(source, allow=tests.allow, block=tests.block, refute=tests.refute)
+    )
+    assert [*found.allow] == full.allow
+    assert {*found.block, *found.undecided} >= {*full.undecided}
+    return {
+        "users": users,
+        "apis": len(apis),
+        "users_changed": len(changed),
+        "listed": len(border_sets(decision)),
+        "tested_again_or_new": found.evaluated,
+        "sets_changed": len({*found.allow} ^ {*decision.allow}),
+        "first_count_ms": build,
+        "refresh_ms": refreshing,
+        "from_nothing_ms": searching,
+        "from_nothing_evaluated": full.evaluated,
+        "ratio": round(refreshing / searching, 3),
+    }
+
+
+def _only(columns: dict[str, Codes], apis: list[str]) -> dict[str, Codes]:
+    return {api: columns[api] for api in apis}
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "reading": reading,
     "sets": watched_sets,
+    "borders": borders,
 }
 
 
@@ -171,6 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", choices=PARTS, help="default: all")
     parser.add_argument("--users", type=int, default=1_000_000)
+    parser.add_argument("--apis", type=int, default=20, help="of `borders`, those of most values")
     parser.add_argument("--sets", type=int, default=50)
     parser.add_argument("--share", type=float, default=0.01)
     asked = parser.parse_args()

@@ -38,11 +38,16 @@ class KeptSpectra:
     ----------
     most
         Groups that are kept, of all sets together, 16 bytes each; other sets are counted each time.
+
+    Attributes
+    ----------
+    columns
+        API -> codes, as they were followed last.
     """
 
     def __init__(self, most: int = 1 << 26) -> None:
         self._most = most
-        self._columns: dict[str, Codes] = {}
+        self.columns: Mapping[str, Codes] = {}
         self._groups: dict[tuple[str, ...], _Groups] = {}
 
     def follow(
@@ -64,7 +69,7 @@ class KeptSpectra:
             A code is too large.
         """
         changed = self._changed(columns)
-        self._columns = dict(columns)
+        self.columns = dict(columns)
         before, self._groups = self._groups, {}
         found, room = dict[tuple[str, ...], CountSpectrum](), self._most
         for apis in sets:
@@ -79,13 +84,13 @@ class KeptSpectra:
 
     def _changed(self, columns: Mapping[str, Codes]) -> _Changed | None:
         """Find the rows that went and those that came; None where they are too many."""
-        if not self._columns or self._columns.keys() != columns.keys():
+        if not self.columns or self.columns.keys() != columns.keys():
             return None
-        lengths = [len(next(iter(held.values()))) for held in (self._columns, columns)]
+        lengths = [len(next(iter(held.values()))) for held in (self.columns, columns)]
         shared = min(lengths)
         differ, other = np.zeros((2, shared), dtype=np.bool_)
         for api, codes in columns.items():
-            np.not_equal(codes[:shared], self._columns[api][:shared], out=other)
+            np.not_equal(codes[:shared], self.columns[api][:shared], out=other)
             differ |= other
         went, came = (
             np.concatenate([np.flatnonzero(differ), np.arange(shared, length)])
@@ -94,7 +99,7 @@ class KeptSpectra:
         if len(went) + len(came) > _CHANGED * max(lengths):
             return None
         rows = {
-            api: np.concatenate([self._columns[api][went], codes[came]]).astype(np.int64)
+            api: np.concatenate([self.columns[api][went], codes[came]]).astype(np.int64)
             for api, codes in columns.items()
         }
         bits = {api: int(codes.max(initial=0)).bit_length() for api, codes in rows.items()}

@@ -240,7 +240,7 @@ class _Ask:
         del request
         if self._service.decision is None:
             return refused(404, "no decision is served")
-        return JSONResponse(self._service.decision.to_json(), headers=HEADERS)
+        return JSONResponse(await self._service.listed(), headers=HEADERS)
 
     async def gate(self, request: Request) -> Response:
         if self._service.decision is None:

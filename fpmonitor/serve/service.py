@@ -26,10 +26,12 @@ from fpmonitor.errors import (
 )
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.kept_spectra import KeptSpectra
+from fpmonitor.population.sample import HeldUsers
 from fpmonitor.question import Question
 from fpmonitor.release.stored import count_answers
 from fpmonitor.safe_files import beside
 from fpmonitor.serve.keys import read_keys
+from fpmonitor.serve.lists import Lists, UsersOfNow
 from fpmonitor.serve.metrics import Metrics
 from fpmonitor.serve.names import ApiNames
 from fpmonitor.serve.overview import DEFAULT_K
@@ -113,6 +115,9 @@ class Service:
                     f"is {config.source}",
                     hint="decide again with the source of the settings, or leave `source` out",
                 )
+        self.lists: Lists | None = None
+        if self.decision is not None:
+            self.lists = Lists(self.decision, lambda reason: log("lists", reason=reason))
         self._lock = threading.Lock()
         self._rates: dict[str, tuple[float, float]] = {}
         self._held: _Held | None = None
@@ -342,14 +347,33 @@ class Service:
 
     async def _read(self, state: object, others: int) -> _Held:
         at = time.monotonic()
-        self._held = _Held(state, others, at, await self.ask(self._make_explorer))
-        return self._held
+        explorer = await self.ask(self._make_explorer)
+        held = self._held = _Held(state, others, at, explorer)
+        source = explorer.sample.source
+        if self.lists is not None and not self.limits_counts and isinstance(source, HeldUsers):
+            columns = self._kept.columns  # of these users, as nobody else reads meanwhile
+            users = UsersOfNow(source=source.source, columns=columns, seal=explorer.seal, read=at)
+            self.lists.follow(users)
+        return held
 
     async def stop_reading(self) -> None:
-        """Read users no more."""
+        """Read users and search lists no more."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
+        if self.lists is not None:
+            await self.lists.stop()
+
+    async def listed(self) -> dict[str, Any]:
+        """Return the decision with the newest lists, and `state`; nothing without a decision."""
+        if self.lists is None:
+            return {}
+        users, is_read = None, False
+        with suppress(FpmonitorError):  # too few users, other logs, or the database is in use
+            users = (await self.explorer()).users
+            is_read = self._held is not None and self._held.state == self._state()
+        state = self.lists.state(users, is_read=is_read)
+        return self.lists.decision.to_json() | {"state": state}
 
     def _state(self) -> object:
         """Say what changes when the database does."""

@@ -18,21 +18,25 @@ import time
 from dataclasses import replace
 from datetime import date
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx2 as httpx
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
+from fpmonitor.decide.decision import Decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
 from fpmonitor.secret_files import make_secret_file
+from fpmonitor.serve import lists as lists_module
 from fpmonitor.serve import service as service_module
 from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig, read_config
@@ -46,6 +50,7 @@ from fpmonitor.store.transforms import Transform
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from fpmonitor.decide.effort import Effort
     from fpmonitor.serve.service import Service
 
 HOME = "http://localhost"
@@ -581,6 +586,80 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
     assert [*dict.fromkeys(users for users, _ in answers)] == sorted(verdicts)
     assert {(users, verdicts[users]) for users, _ in answers} == {*answers}
     assert {*verdicts.values()} == {"allow", not_allowed}
+
+
+def test_lists_are_searched_again_and_say_of_which_users_they_are(tmp_path: Path) -> None:
+    """As a decision of now has them, and the gate answers; nothing that was blocked is freed."""
+    rng, config = np.random.default_rng(3), config_of(tmp_path, max_records=8000)
+    laws = {"A.a": 2, "A.b": 3, "A.c": 45, "A.d": 700}
+
+    def records(users: range, most: int = 10**9) -> list[dict[str, str]]:
+        return [
+            {"user": f"u{i}", "api": api, "value": str(min(int(rng.integers(values)), most))}
+            for i in users
+            for api, values in laws.items()
+        ]
+
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in records(range(1500))))
+    with Monitor(config.db, create=True) as monitor:
+        monitor.ingest([str(log)])
+        decision = monitor.decide(k=10, budget=0.4, population=1500)
+    made = tmp_path / "decision.json"
+    made.write_text(json.dumps(decision.to_json()))
+    lists = [decision]
+    with client_of(replace(config, decision=made)) as client:
+        assert client.get("/v1/decision").json()["state"]["is_now"]
+        # a set is not allowed any more by values of the first batch, and again by more users
+        for users, batch in (
+            (1900, records(range(1400, 1900), most=9)),
+            (3700, records(range(1900, 3700))),
+        ):
+            body = "".join(json.dumps(row) + "\n" for row in batch)
+            assert client.post("/v1/observations", content=body, headers=TEXT).status_code == 202
+            assert client.portal is not None
+            client.portal.call(service_of(client).move)
+            assert not client.get("/v1/decision").json()["state"]["is_now"]
+            end = time.monotonic() + 30
+            while not (told := client.get("/v1/decision").json())["state"]["is_now"]:
+                assert time.monotonic() < end
+                time.sleep(0.02)
+            assert told["state"]["users"] == told["data"]["users"] == users
+            lists.append(Decision.from_json(told))
+            for size in range(1, 5):
+                for apis in combinations(laws, size):
+                    answer = client.get("/v1/gate", params={"want": ",".join(apis)}).json()
+                    assert answer["verdict"] == lists[-1].verdict(apis)[0], apis
+    pair = ("A.b", "A.c")
+    assert [pair in one.allow for one in lists] == [True, False, True]
+    assert [pair in one.undecided for one in lists] == [False, True, False]
+    assert all(one.complete and {*one.block} >= {*decision.block} for one in lists)
+
+
+def test_a_search_of_lists_ends_with_the_service_and_leaves_them_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, begun = with_decision(tmp_path), threading.Event()
+
+    def search(decision: Decision, *_: object, effort: Effort, **__: object) -> Decision:
+        begun.set()
+        while not effort.stopped:
+            time.sleep(0.01)
+        return replace(decision, allow=())
+
+    monkeypatch.setattr(lists_module, "refreshed", search)
+    monkeypatch.setattr(lists_module, "can_refresh", lambda _: True)
+    with client_of(config) as client:
+        lists = client.get("/v1/decision").json()
+        assert "as of 200 users; these are those of now" in client.get("/").text
+        add_user(client)
+        client.get("/v1/decision")
+        assert begun.wait(30)
+        told = client.get("/v1/decision").json()
+        assert (told["state"]["is_now"], told["data"]["users"]) == (False, 200)
+        assert told["state"]["users_now"] == 201
+        assert told["allow"] == lists["allow"]
+        assert "others have come in since" in client.get("/dashboard/live").text
 
 
 def test_a_verdict_is_by_the_tests_for_its_users_while_other_threads_make_others(

@@ -1,0 +1,159 @@
+"""The lists of the decision that is served, searched again in the background on users of now."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fpmonitor.decide.deciding import Judge
+from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.refresh import border_sets, can_refresh, refreshed
+from fpmonitor.errors import FpmonitorError
+from fpmonitor.population.kept_spectra import KeptSpectra
+from fpmonitor.population.told import ToldSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.population.kept_spectra import Codes
+    from fpmonitor.population.memory import MemorySource
+
+_SECONDS = 100.0  # of one search; what it counted is not lost
+_NICENESS = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class UsersOfNow:
+    """Users that lists are made of.
+
+    Attributes
+    ----------
+    source, columns
+        Their values, merged where they agree on all APIs, and in the order of their rows.
+    seal
+        Digest of their data, as decisions note it.
+    read
+        When they were read, by the monotonic clock, seconds.
+    """
+
+    source: MemorySource
+    columns: Mapping[str, Codes]
+    seal: str
+    read: float
+
+
+class Lists:
+    """The lists of a decision, and the thread that searches them again, one search at a time.
+
+    Others are told them, so sets are judged by what others are told of their spectra. They stay as
+    they are where a search does not come to its end.
+
+    Parameters
+    ----------
+    decision
+        As it stands in the file.
+    log
+        Told why lists could not be made.
+    """
+
+    def __init__(self, decision: Decision, log: Callable[[str], None]) -> None:
+        self.decision = decision
+        self._log = log
+        self._kept = KeptSpectra()
+        self._thread = ThreadPoolExecutor(max_workers=1, initializer=_give_way)
+        self._waiting: UsersOfNow | None = None
+        self._behind: float | None = None
+        self._effort = Effort()
+        self._task: asyncio.Task[None] | None = None
+
+    def follow(self, users: UsersOfNow) -> None:
+        """Make the lists of these users, after those that are being made."""
+        same_names = {*users.source.apis} == {*self.decision.policy.candidates}
+        if users.seal == self.decision.digest:
+            self._behind = self._waiting = None
+            return
+        if self._behind is None:
+            self._behind = users.read
+        if not (can_refresh(self.decision) and same_names):
+            return
+        self._waiting = users
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._make())
+
+    def state(self, users: int | None, *, is_read: bool) -> dict[str, Any]:
+        """Tell of which users the lists are, and for how long others have been known.
+
+        Parameters
+        ----------
+        users
+            How many were read last; null where there are none to judge on.
+        is_read
+            Whether nothing came in since.
+        """
+        behind = 0.0 if self._behind is None else time.monotonic() - self._behind
+        return {
+            "users": self.decision.users,
+            "users_now": users,
+            "is_now": is_read and self._behind is None,
+            "behind_seconds": round(behind, 1),
+        }
+
+    @property
+    def words(self) -> str:
+        """Say of which users the lists are."""
+        since = "these are those of now" if self._behind is None else "others have come in since"
+        return f"The lists at /v1/decision are as of {self.decision.users:,} users; {since}."
+
+    async def stop(self) -> None:
+        """Make no lists any more; a search that runs ends at its next look."""
+        self._waiting, self._effort.stopped = None, True
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        self._thread.shutdown()
+
+    async def _make(self) -> None:
+        while self._waiting is not None:
+            users, self._waiting = self._waiting, None
+            self._effort = Effort.of(_SECONDS)
+            loop = asyncio.get_running_loop()
+            try:
+                made = await loop.run_in_executor(self._thread, self._made, users, self._effort)
+            except FpmonitorError as error:
+                self._log(error.message)
+                continue
+            if not self._effort.stopped:
+                self._take(made)
+
+    def _take(self, made: Decision) -> None:
+        waiting, self.decision = self._waiting, made
+        self._behind = None if waiting is None else waiting.read
+
+    def _made(self, users: UsersOfNow, effort: Effort) -> Decision:
+        decision, source = self.decision, users.source
+
+        def sets() -> Iterator[ApiSet]:
+            for number, apis in enumerate(border_sets(decision)):
+                effort.check(f"{number:,} sets counted")
+                yield apis
+
+        known: Mapping[ApiSet, Any] = {}
+        with effort.until_stopped():
+            known = self._kept.follow(users.columns, sets())
+        most, least = (
+            ToldSource(source, decision.policy.k, which, known) for which in ("most", "least")
+        )
+        judge = Judge.of(decision, source.users)
+        return refreshed(decision, most, least, judge=judge, seal=users.seal, effort=effort)
+
+
+def _give_way() -> None:
+    """Let all other threads of the machine go first, where a thread has a priority of its own."""
+    if platform.system() == "Linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

@@ -1,0 +1,57 @@
+"""Lists that are made again from those of before are the lists of a search from nothing."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations
+
+import numpy as np
+
+from fpmonitor.decide.deciding import Judge, decide
+from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.refresh import border_sets, refreshed
+from fpmonitor.policy import Policy
+from fpmonitor.population.kept_spectra import KeptSpectra
+from fpmonitor.population.memory import MemorySource
+from fpmonitor.population.told import ToldSource
+
+USERS, APIS = 1200, tuple("abcdef")
+POLICY = Policy(k=10, population=USERS, budget=0.3, delta=0.05, candidates=APIS)
+SETS = [*chain.from_iterable(combinations(APIS, size) for size in range(1, 7))]
+
+
+def test_lists_of_users_of_now_are_those_of_a_search_from_nothing() -> None:
+    lost = freed = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        device = rng.integers(0, 30, USERS)
+        columns = {
+            api: np.where(rng.random(USERS) < 0.9, device % values, rng.integers(0, values, USERS))
+            for api, values in zip(APIS, rng.choice([2, 3, 5, 8, 20, 60], 6), strict=True)
+        }
+        before = decide(MemorySource(APIS, [*columns.values()]), POLICY, seal="", universe=6)
+        kept = KeptSpectra()
+        kept.follow(columns, border_sets(before))
+        few = rng.choice(USERS, 150, replace=False)
+        value = rng.integers(0, 2)  # others come in their place, who are alike or are not
+        now = {
+            api: np.r_[np.delete(codes, few), rng.integers(0, 1 + value * codes.max(), 150)]
+            for api, codes in columns.items()
+        }
+        source = MemorySource(APIS, [*now.values()])
+        known = kept.follow(now, border_sets(before))
+        most, least = (ToldSource(source, 10, which, known) for which in ("most", "least"))
+        judge = Judge.of(before, USERS)
+        found = refreshed(before, most, least, judge=judge, seal="now", effort=Effort())
+        expected = decide(source, POLICY, seal="now", universe=6)
+        assert (found.complete, found.digest) == (True, "now")
+        for apis in SETS:
+            was, told = before.verdict(apis)[0], found.verdict(apis)[0]
+            wanted = "block" if was == "block" else expected.verdict(apis)[0]
+            assert (told == "allow") == (wanted == "allow"), (seed, apis)
+            assert told != "undecided" or wanted != "allow"
+            assert wanted != "block" or told in {"block", "undecided"}
+            lost += was == "allow" != told
+            freed += was == "undecided" and told == "allow"
+        assert {*found.recommended} <= {*before.recommended}
+        assert found.verdict(found.recommended)[0] == "allow"
+    assert min(lost, freed) > 0
