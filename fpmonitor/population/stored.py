@@ -20,7 +20,7 @@ from fpmonitor.store.snapshot import Window, read_codes, take_snapshot
 from fpmonitor.store.windows import read_window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -177,7 +177,7 @@ def read_values(database: Database, api: str) -> dict[int, tuple[str, str | None
 
 
 def window_snapshot(
-    database: Database, span: Span, apis: Sequence[str], repeats: Repeats
+    database: Database, span: Span, apis: Sequence[str], repeats: Callable[[], Repeats]
 ) -> MemorySnapshot:
     """Users of a calendar window, with some APIs; codes mean the same in every window.
 
