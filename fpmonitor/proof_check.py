@@ -5,7 +5,8 @@ size of set is on the safe side. All that this rests on is proved here from the 
 each taken as the exact number that it is; theorems and names are those of docs/certificate.md:
 
 * line: `ln E exp(sign phi(C)) <= p (slope F(p) + intercept)` for `C ~ Poisson(mean p)`, all p <= 1,
-  where `p F(p)` is the worst of all shares between two `factors` times p;
+  where `p F(p)` is the worst of all shares between two `factors` times p, and `C` is 0 but for a
+  `value_share` of the values where only these are looked at;
 * clock: `factor * sum_i w_i P(Bin(m, f_i) = r) <= P(Poisson(mean) = r)` for all r <= m;
 * table: `scale w(c) c` is on the safe side of `sum_i w_i sign ln E exp(sign phi(Bin(c, f_i)))`;
 * limits: from the line at the budget, the levels of all sizes, the factor and what is charged;
@@ -170,6 +171,7 @@ class _Proof:
         self.kept = arb(1)  # of the users that the score is designed for, at least
         if "fakes" in content:
             self.kept = (self.rows - self.fakes) * self.shares[0] / self.mean
+        self.seen = _exact(content.get("value_share", 1))  # chance of a value to be looked at
         self.end = self.starts[-1]
         _require(
             holds=self.sign in {-1, 1}
@@ -178,7 +180,9 @@ class _Proof:
             and 0 < self.delta < 1
             and 0 < self.least <= self.most <= MOST_FACTOR
             and self.least * MOST_FACTOR >= 1
-            and self.bases > 1
+            and (self.bases > 1 or (self.bases == 1 and "value_share" in content))
+            and 0 < self.seen <= 1
+            and not ("fakes" in content and "value_share" in content)
             and 0 <= self.fakes < self.rows <= self.users
             and ("fakes" in content or self.rows == self.users)
             and self.top > 0
@@ -222,6 +226,8 @@ class _Proof:
         fewest: float = BASES if self.users < FINE_FROM else FINE_BASES
         if "fakes" in self.content:
             fewest = DESIGN_SIZES
+        elif "value_share" in self.content:
+            fewest = 1  # one look at a known number of users
         elif sample.get("cluster") or (sample.get("strata") or {}).get("expected"):
             fewest = EXPECTED
         _require(holds=bool(self.bases >= fewest), what="form")
@@ -258,7 +264,7 @@ class _Proof:
         self.points += 1
         _require(holds=self.points <= MOST_POINTS, what="line: too many cells")
         ball = _exact(mean)
-        excess, dents = self._expectations(ball, mean)
+        excess, dents = (self.seen * part for part in self._expectations(ball, mean))
         moment, exposure = 1 + excess, self._exposure(ball)
         _require(holds=bool(moment > 0), what=f"moment at a mean of {mean}")
         return Point(ball, moment, exposure, dents)
@@ -390,7 +396,7 @@ class _Proof:
             count += 1
         total += 2 * factor * mean / count * _exact(self.largest)
         exposure = self.most if self.sign < 0 else self._exposure(mean)
-        return bool(total * self.mean <= self.slope * exposure + self.intercept)
+        return bool(self.seen * total * self.mean <= self.slope * exposure + self.intercept)
 
     # --- clock ---
 

@@ -154,7 +154,9 @@ class Base:
     slope, intercept
         Line `slope F + intercept` above `W` that touches it at the budget, nats.
     factors
-        As in `PoissonLaws`.
+        As in `ExposureFunction`.
+    value_share
+        As of `PoissonLaws`: `C` is 0 for a value that is not looked at.
     """
 
     sign: Sign
@@ -170,6 +172,7 @@ class Base:
     slope: float
     intercept: float
     factors: Factors = AS_OBSERVED
+    value_share: float = 1.0
 
     @property
     def bound(self) -> float:
@@ -236,6 +239,7 @@ def design_base(
         k=laws.function.k,
         population=laws.function.population,
         factors=laws.function.factors,
+        value_share=laws.value_share,
         budget=budget,
         mean=laws.mean,
         starts=laws.starts,
@@ -358,6 +362,7 @@ class AveragedScore:
             "scale": self.scale,
             "charge": self.charge,
             **({} if base.factors == AS_OBSERVED else {"factors": list(base.factors)}),
+            **({} if base.value_share == 1 else {"value_share": base.value_share}),
             **({} if self.fakes is None else {"fakes": self.fakes._asdict()}),
         }
 

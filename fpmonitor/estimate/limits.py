@@ -60,6 +60,8 @@ class Limits:
         For each score the bound that turns it into a limit.
     margins
         What is taken from lower limits and added to upper ones, for users who are not observed.
+    value_share
+        Share of the values that are looked at; those of the others are not in a spectrum.
     """
 
     users: int
@@ -69,6 +71,7 @@ class Limits:
     weights: NDArray[np.float64]
     curves: tuple[Curve, ...]
     margins: tuple[float, float] = (0.0, 0.0)
+    value_share: float = 1.0
 
     def of(self, spectrum: CountSpectrum, size: int = 1, *, hidden: int = 0) -> tuple[float, float]:
         """Lower and upper limit of the exposure of a set of `size` APIs, shares.
@@ -76,7 +79,7 @@ class Limits:
         Parameters
         ----------
         spectrum
-            Of all observed users.
+            Of all observed users; where only some values are looked at, of the users of these.
         size
             Number of APIs in the set.
         hidden
@@ -89,7 +92,8 @@ class Limits:
         InputError
             The spectrum is not of so many users.
         """
-        if spectrum.users != self.users:
+        part = self.value_share < 1 and spectrum.users < self.users and not hidden
+        if spectrum.users != self.users and not part:
             raise InputError(
                 f"spectrum: has {spectrum.users} users, the limits are for {self.users}"
             )
@@ -217,6 +221,7 @@ def exposure_limits(
     growing: bool = False,
     departure: Departure = NO_DEPARTURE,
     expected: int | None = None,
+    value_share: float = 1.0,
 ) -> Limits:
     """Limits for one API set that was fixed before the users were seen, or for any choice of sets.
 
@@ -231,7 +236,7 @@ def exposure_limits(
     growing
         Whether upper limits must not fall where groups are split; they are less sharp then for
         values that about k of the population's users share.
-    departure, expected
+    departure, expected, value_share
         As of `decision_criteria`.
 
     Raises
@@ -247,7 +252,7 @@ def exposure_limits(
     check_sample(users)
     check_threshold(k, population)
     check_share("delta", delta)
-    serving, size, fakes = serving_of(users, departure.fakes, expected)
+    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share)
     function = ExposureFunction(k, population, departure.factors)
     bases = () if serving is None else _bases(serving, function, delta, universe, growing=growing)
     scores = [averaged(base, users=size, fakes=fakes) for base in bases]
@@ -259,6 +264,7 @@ def exposure_limits(
         weights=np.array([certified.weights for certified in scores] or np.zeros((0, 2))),
         curves=tuple(map(Curve.of, scores)),
         margins=(hidden_exposure(departure, k, population, size), departure.unobserved),
+        value_share=value_share,
     )
 
 

@@ -49,6 +49,7 @@ _FINE_RATIO, _FINE = 1.2, 48  # from there to half a billion users; the last one
 _FINE_BASES = math.ceil(BASES * _FINE / (BASES - _COARSE))  # they share what is left
 _LARGEST_SHARE = 0.9  # of the users, that a base keeps when its turn begins
 _LARGEST_OF_ONE_LOOK = 0.95
+_LARGEST_OF_VALUES = 0.98  # what the choice of values leaves uncertain, users do not make worse
 _KEPT_BESIDE_FAKES = 0.75  # fewer would add a little for a share above 0.02, more below
 _FEWEST_BESIDE_FAKES = 20
 _DESIGN_SIZE = 3  # APIs of the sets that are decided sharpest
@@ -133,6 +134,7 @@ def decision_criteria(
     allowing: tuple[float, float] | None = None,
     departure: Departure = NO_DEPARTURE,
     expected: int | None = None,
+    value_share: float = 1.0,
 ) -> Criteria:
     """Criteria for all sets of the APIs that may ever be asked for, at every look.
 
@@ -161,7 +163,7 @@ def decision_criteria(
         nothing is allowed.
     departure
         How the population may differ from the law of the observed users.
-    expected
+    expected, value_share
         As of `serving_of`.
 
     Raises
@@ -191,7 +193,7 @@ def decision_criteria(
     if universe < 1:
         raise PolicyError("universe", f"must be at least one API, got {universe}")
     deltas = allow_delta, delta
-    serving, size, fakes = serving_of(users, departure.fakes, expected)
+    serving, size, fakes = serving_of(users, departure.fakes, expected, value_share)
     if serving is None:
         never = np.full(universe + 1, float(users))
         block, refute = blocking_tests(np.ones(2), never, monotone=True)
@@ -337,17 +339,19 @@ class Serving(NamedTuple):
     """The base that serves a number of users.
 
     `mean` users of a thinning at most, the next base has `ratio` times as many, and one of `bases`
-    equal shares of delta is its own. Of the rows at most the share `fakes` is no users.
+    equal shares of delta is its own. Of the rows at most the share `fakes` is no users; of the
+    values the share `values` is looked at.
     """
 
     mean: float
     ratio: float
     bases: float
     fakes: float = 0.0
+    values: float = 1.0
 
 
 def serving_of(
-    users: int, share: float, expected: int | None = None
+    users: int, share: float, expected: int | None = None, value_share: float = 1.0
 ) -> tuple[Serving | None, int, Fakes | None]:
     """Return what serves observed users: base, number that it is designed for, and the fakes.
 
@@ -360,7 +364,22 @@ def serving_of(
     expected
         Where they are looked at once, the number that is served best: nothing that it follows from
         tells values. None: every look.
+    value_share
+        Share of the values that are looked at, in (0, 1], chosen by a secret hash; of those the
+        users are all counted. Below 1 it is one look, at a number of users that is known.
+
+    Raises
+    ------
+    PolicyError
+        A share out of its range, or of values of rows that may be no users.
     """
+    if value_share != 1:
+        check_share("value_share", value_share)
+        if share:
+            raise PolicyError("fake_share", "has no limits where only some values are looked at")
+        mean = _LARGEST_OF_VALUES * users
+        few = mean < _FIRST_MEAN
+        return None if few else Serving(mean, 1.0, 1.0, values=value_share), users, None
     if not share:
         return base_of(users) if expected is None else _of_one_look(users, expected), users, None
     fakes, size = Fakes.of(users, share), design_size(users, share)
@@ -399,16 +418,20 @@ def base_cells(serving: Serving, function: ExposureFunction, budget: float) -> t
 
     The share is that in the middle of its use. Both follow from the question alone.
     """
-    cells = design_cells(serving.mean, function, budget)
+    cells = design_cells(serving.mean, function, budget, serving.values)
     most = _KEPT_BESIDE_FAKES if serving.fakes else _LARGEST_SHARE
+    if serving.values != 1:
+        most = _LARGEST_OF_VALUES
     middle = most / math.sqrt(serving.ratio)
     return cells, middle * cells.laws.mean / serving.mean
 
 
-def design_cells(full: float, function: ExposureFunction, budget: float) -> Cells:
+def design_cells(
+    full: float, function: ExposureFunction, budget: float, value_share: float = 1.0
+) -> Cells:
     """Return the counts that a design of `full` users sees, or of as few as say the same."""
     mean = useful_mean(full, function, budget, _LARGEST_COUNT)
-    return Cells.of(poisson_laws(mean, function, budget))
+    return Cells.of(poisson_laws(mean, function, budget, value_share))
 
 
 @lru_cache(maxsize=64)

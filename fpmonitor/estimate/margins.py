@@ -43,7 +43,7 @@ class Cells:
     weight_at
         intp, shape (3, B): index of the free weight of `c`, `c + 1` and `c + 2`.
     probabilities
-        float64, shape (P - 1, B): Poisson probabilities of these counts at the positive means.
+        float64, shape (P - 1, B): probabilities to see these counts at the positive means.
     """
 
     laws: PoissonLaws
@@ -67,7 +67,8 @@ class Cells:
             exposure={-1: _corrected_exposure(laws, -1), 1: _corrected_exposure(laws, 1)},
             counts=counts,
             weight_at=np.array(weight_at),
-            probabilities=np.exp(log_poisson(counts, laws.means[1:, np.newaxis])),
+            probabilities=laws.value_share
+            * np.exp(log_poisson(counts, laws.means[1:, np.newaxis])),
         )
 
     def bounds(self, weights: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:
@@ -106,7 +107,7 @@ class Cells:
         single = laws.atoms == 1
         largest = float(excess[single].max())
         several = laws.rates[1] @ np.where(single, 0, np.maximum(excess, 0))
-        first = largest if largest > 0 else largest * np.exp(-smallest)
+        first = laws.value_share * (largest if largest > 0 else largest * np.exp(-smallest))
         return float(first + (1 + ACCURACY) * several * np.exp(smallest)) + 1e-15
 
     def _rise(self, weights: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:
@@ -123,7 +124,7 @@ class Cells:
         # Probabilities of counts below the mean fall with it.
         above = means[:-1] >= self.counts[-1]
         between[above] = dents[:-1][above]
-        most = math.log(max(float(concave.max()), _UNDERFLOW))
+        most = math.log(max(self.laws.value_share * float(concave.max()), _UNDERFLOW))
         rise: NDArray[np.float64] = np.diff(means) ** 2 / 8 * np.exp(np.minimum(between, most))
         return rise
 

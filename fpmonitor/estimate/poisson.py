@@ -4,6 +4,9 @@ After thinning, the count of a value with probability `p` is Poisson with mean `
 certificate needs the moment `E exp(t C h(C))` of its score for every `p` in (0, 1], next to the
 exposure probability `F(p)`. This module tabulates what both need on a grid of `p`; `margins` proves
 what lies between the grid points.
+
+Where only some values are looked at, each with the same probability and independently of the users,
+the count that is seen of a value is 0 or `C`.
 """
 
 from __future__ import annotations
@@ -74,7 +77,7 @@ class ExposureFunction:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PoissonLaws:
-    """Distributions of the count of one value, for a grid of its probability.
+    """Distributions of the count that is seen of one value, for a grid of its probability.
 
     Counts are gathered in bins with one weight each. A bin of several counts is replaced by its two
     end points, with the same probability and the same mean: exact for the mean score, and an upper
@@ -99,6 +102,8 @@ class PoissonLaws:
     starts
         int64, shape (W + 1,): free weight `j` holds for counts `starts[j] <= c < starts[j + 1]`;
         from the last start on the weight is 0.
+    value_share
+        Probability of a value to be looked at, in (0, 1]; all other values are seen by nobody.
     """
 
     mean: float
@@ -109,16 +114,19 @@ class PoissonLaws:
     weight_of_atom: NDArray[np.intp]
     rates: NDArray[np.float64]
     starts: NDArray[np.int64]
+    value_share: float = 1.0
 
     @property
     def unweighted(self) -> NDArray[np.float64]:
         """Probability of the counts without a weight, 0 and the large ones, shape (P,)."""
         large: NDArray[np.float64] = scipy.special.pdtrc(self.starts[-1] - 1, self.means)
-        return np.exp(-self.means) + large
+        return 1 - self.value_share + self.value_share * (np.exp(-self.means) + large)
 
 
-def poisson_laws(mean: float, function: ExposureFunction, budget: float) -> PoissonLaws:
-    """Tabulate the distributions of the count of one value.
+def poisson_laws(
+    mean: float, function: ExposureFunction, budget: float, value_share: float = 1.0
+) -> PoissonLaws:
+    """Tabulate the distributions of the count that is seen of one value.
 
     Parameters
     ----------
@@ -128,6 +136,8 @@ def poisson_laws(mean: float, function: ExposureFunction, budget: float) -> Pois
         The question.
     budget
         `Q*`, a share; values with an exposure probability far below it get weight 0.
+    value_share
+        As of `PoissonLaws`.
     """
     first, end = _decisive_counts(mean, function, budget)
     means = _grid_of_means(mean, function, first, end)
@@ -144,8 +154,9 @@ def poisson_laws(mean: float, function: ExposureFunction, budget: float) -> Pois
         exposure=function.at(means / mean),
         atoms=np.concatenate([low, high[wide]]).astype(np.float64),
         weight_of_atom=np.concatenate([weight, weight[wide]]),
-        rates=np.hstack([at_low, at_high[:, wide]]),
+        rates=value_share * np.hstack([at_low, at_high[:, wide]]),
         starts=np.append(low[np.unique(weight, return_index=True)[1]], end),
+        value_share=value_share,
     )
 
 
