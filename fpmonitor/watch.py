@@ -334,8 +334,11 @@ class Watch:
         after = judged(before, report, now=now.isoformat(timespec="seconds"))
         problems = [_vanished(api, policy.k) for api in report.lacking]
         seen = {*policy.candidates} if before is None else {*before.apis, *policy.candidates}
-        if before is not None and before.apis:
-            problems += [_appeared(api) for api in sorted(apis - seen)]
+        new = sorted(apis - seen)
+        is_first = before is None or not before.apis
+        # At first a list may know fewer APIs than logs have, but a vanished one may be renamed.
+        if not is_first or len(new) <= len(report.lacking):
+            problems += [_appeared(api) for api in new]
         problems += self._without_logs(before, report, now)
         if report.renewal is not None:
             problems += again(before, after, report.renewal)

@@ -67,7 +67,7 @@ class Windows:
         UnknownNameError
             No observation of one of the APIs, at any time.
         """
-        view, said = self.view, said_names(self.database)
+        view, said = self.view, self._said
         masks = may_be_masked(apis, view, said)
         if view.drop_automation or masks:
             known = [name for _, name in self.database.rows("snapshot/apis")]
@@ -77,7 +77,7 @@ class Windows:
 
     def may_be_masked(self, apis: Sequence[str]) -> bool:
         """Whether the view masks values of some APIs unless data contradict it."""
-        return may_be_masked(apis, self.view, said_names(self.database))
+        return may_be_masked(apis, self.view, self._said)
 
     def named(self, apis: Sequence[str]) -> tuple[str, ...]:
         """Return what the log calls some APIs; errors as of `Population.named`."""
@@ -85,7 +85,7 @@ class Windows:
         snapshot = MemorySnapshot(
             columns=dict.fromkeys(self.apis, nobody),
             texts=lambda _api: {},
-            said=said_names(self.database),
+            said=self._said,
         )
         return Population(snapshot, audience=self.audience).named(apis)
 
@@ -124,15 +124,20 @@ class Windows:
 
     def _name_of(self, question: Sequence[object]) -> str:
         seen = (self.division, self.window.source, self.view.description, self.audience.value)
-        said = sorted(said_names(self.database).items())
+        said = sorted(self._said.items())
         return hashlib.sha256(repr((*seen, said, *question)).encode()).hexdigest()
 
     def contradicted(self, apis: Sequence[str]) -> tuple[tuple[str, Versions], ...]:
         """Which of some APIs count as they were logged, as users came back with their values."""
-        return contradicted(self._repeats, apis, said_names(self.database))
+        return contradicted(self._repeats, apis, self._said)
 
     def _came_back(self) -> Repeats:
         return self._repeats
+
+    @cached_property
+    def _said(self) -> dict[str, str]:
+        """What the user said that columns hold."""
+        return said_names(self.database)
 
     @cached_property
     def _repeats(self) -> Repeats:
