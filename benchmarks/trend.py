@@ -4,9 +4,10 @@
     python benchmarks/trend.py drift --runs 1000
 
 `speed` fills a database window by window with the rows that ingest would leave, and goes on where
-it was stopped, so that a large one can be made in turns; then it times `Monitor.trend`. Baseline:
-one statement of DuckDB that groups the users of the same windows by one API and counts, which is
-the least that any trend must read. Prints JSON.
+it was stopped, so that a large one can be made in turns; then it times `Monitor.trend`, adds
+another window, and times the trend that reads this one alone. Baseline: one statement of DuckDB
+that groups the users of the same windows by one API and counts, which is the least that any trend
+from nothing must read. Prints JSON.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from fpmonitor.monitor import Monitor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from fpmonitor.answers.trend import TrendReport
 
 # API -> number of its values; a value's share falls with its number.
 APIS = {"Navigator.userAgent": 600, "Screen.height": 80, "Navigator.language": 40}
@@ -97,11 +100,13 @@ def speed(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def measure(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with Monitor(path) as monitor:
-        started = time.perf_counter()
-        report = monitor.trend([list(APIS)], by="day", k=10)
-        seconds = time.perf_counter() - started
+    report, seconds = timed_trend(path)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with duckdb.connect(path) as connection:
+        add_window(connection, len(report.windows), arguments.users)
+        connection.execute("CHECKPOINT")
+    next_day, next_seconds = timed_trend(path)
+    assert len(next_day.windows) == len(report.windows) + 1
     with duckdb.connect(path, config={"memory_limit": "1200MB"}) as connection:
         started = time.perf_counter()
         connection.execute(BASELINE).fetchall()
@@ -117,9 +122,18 @@ def measure(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "baseline_seconds": round(baseline, 2),
         "trend_seconds": round(seconds, 2),
         "ratio": round(seconds / baseline, 2),
+        "next_day_seconds": round(next_seconds, 2),
+        "next_day_ratio": round(next_seconds / baseline, 4),
         "peak_megabytes_before": before // 1024,
         "peak_megabytes": peak // 1024,
     }
+
+
+def timed_trend(path: Path) -> tuple[TrendReport, float]:
+    started = time.perf_counter()
+    with Monitor(path) as monitor:
+        report = monitor.trend([list(APIS)], by="day", k=10)
+    return report, time.perf_counter() - started
 
 
 def laws(rng: np.random.Generator) -> list[NDArray[np.float64]]:

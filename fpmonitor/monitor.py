@@ -429,10 +429,13 @@ class Monitor(Closing):
 
         Every API that may be named alone by default.
         """
-        question = Question(k, population, delta)
-        wanted = list(sets) or [(api,) for api in self.population().publishable_apis(k)]
+        question, windows, wanted = Question(k, population, delta), self.windows(by), list(sets)
+        if not wanted:
+            is_owner = self.audience is Audience.OWNER
+            apis = windows.apis if is_owner else self.population().publishable_apis(k)
+            wanted = [(api,) for api in apis]
         return report_trend(
-            self.windows(by),
+            windows,
             question,
             wanted,
             against=against,

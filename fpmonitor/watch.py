@@ -35,12 +35,14 @@ from fpmonitor.answers.standing import (
     next_steps,
     probable_causes,
 )
+from fpmonitor.answers.trend import report_trend
 from fpmonitor.decide.horizon import identity_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError, UnknownNameError
 from fpmonitor.logs import ColumnMap, is_log
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.browsers import USER_AGENTS
+from fpmonitor.question import Question
 from fpmonitor.store.database import Database
 from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.snapshot import Window
@@ -122,12 +124,11 @@ class WatchSettings:
         """Open the database, which is created if it does not exist."""
         return Database(self.database, create=True, key_file=self.key_file, patience=self.patience)
 
-    def open_monitor(self, window: Window | None = None) -> Monitor:
+    def open_monitor(self) -> Monitor:
         """Open the database for questions whose answers go to others."""
         return Monitor(
             self.database,
             create=True,
-            window=window,
             audience=Audience.OTHERS,
             key_file=self.key_file,
             patience=self.patience,
@@ -194,11 +195,14 @@ class Watch:
         if not fresh and not self._pending:
             return
         self._pending = True
-        for path in fresh:
-            self._ingest(path)
-        self._check()
+        for path in fresh:  # others may use the database between two files
+            with self._settings.open_monitor() as monitor:
+                self._ingest(monitor, path)
+        with self._settings.open_monitor() as monitor:
+            self._check(monitor)
+            notices = undelivered_notices(monitor.database, self._watched)
         self._corrected.clear()
-        self._tell()
+        self._tell(notices)
         self._pending, self._day = False, today
 
     @property
@@ -260,17 +264,16 @@ class Watch:
     def _is_fresh(self, path: str) -> bool:
         return (self._known or {}).get(path) != self._seen[path][0]
 
-    def _ingest(self, path: str) -> None:
+    def _ingest(self, monitor: Monitor, path: str) -> None:
         settings, (state, _) = self._settings, self._seen[path]
         refusal = None
         try:
-            with settings.open_monitor() as monitor:
-                [report] = monitor.ingest(
-                    [path],
-                    collector=settings.collector,
-                    column_map=self._column_map,
-                    digest_values=settings.digest_values,
-                )
+            [report] = monitor.ingest(
+                [path],
+                collector=settings.collector,
+                column_map=self._column_map,
+                digest_values=settings.digest_values,
+            )
             self._note(f"{path}: {report.stored:,} stored, {report.rejected:,} rejected")
             for source, visits in report.corrects.items():
                 self._note(f"{path} corrects {visits:,} visits of {source}")
@@ -279,62 +282,63 @@ class Watch:
         except InputError as error:
             refusal = str(error)
             self._note(f"{path}: not read, until it or how logs are read changes: {error}")
-        with settings.open_database() as database:
-            remember_file(database, path, state, reading=self._reading, refusal=refusal)
+        remember_file(monitor.database, path, state, reading=self._reading, refusal=refusal)
         known = replace(state, refused=refusal is not None)
         self._known = (self._known or {}) | {path: known}
 
-    def _check(self) -> None:
-        settings, now = self._settings, datetime.now(UTC)
-        with settings.open_database() as database:
-            stored = stored_data(database)
-            if stored is None and not self.refused:
-                return
-            day = "" if settings.by is None else f"/{now:%Y-%m-%d}"
-            data = "/".join([f"{stored}{day}", *self.refused])
-            checked, known = last_checked(database, self._watched)
-            early = users_of_the_future(database, now)
+    def _check(self, monitor: Monitor) -> None:
+        settings, database, now = self._settings, monitor.database, datetime.now(UTC)
+        stored = stored_data(database)
+        if stored is None and not self.refused:
+            return
+        day = "" if settings.by is None else f"/{now:%Y-%m-%d}"
+        data = "/".join([f"{stored}{day}", *self.refused])
+        checked, known = last_checked(database, self._watched)
         if data == checked:
             return
         before, report = _known(known), None
         after = replace(before or Standing(outcome="cannot tell"), outcome="cannot tell")
-        problems = [_refused(file) for file in self.refused] + self._in_the_future(early)
+        problems = [_refused(file) for file in self.refused]
+        problems += self._in_the_future(users_of_the_future(database, now))
         try:
             if stored is not None:
-                report, after = self._judge(before, now)
+                report, after = self._judge(monitor, before, now)
                 problems += after.problems
                 self._checked(report)
         except (UndecidableError, UnknownNameError) as error:
             self._note(f"cannot be checked: {error}")
             problems += [_CANNOT_JUDGE, *known_again(before)]
         after = replace(after, problems=tuple(problems))
-        with settings.open_database() as database:
-            record_check(
-                database,
-                self._watched,
-                decision=identity_of(settings.decision),
-                data=data,
-                standing=msgspec.json.encode(after).decode(),
-                body=self._message(before, after, report) if is_news(before, after) else None,
-            )
+        record_check(
+            database,
+            self._watched,
+            decision=identity_of(settings.decision),
+            data=data,
+            standing=msgspec.json.encode(after).decode(),
+            body=self._message(monitor, before, after, report) if is_news(before, after) else None,
+        )
 
-    def _judge(self, before: Standing | None, now: datetime) -> tuple[CheckReport, Standing]:
+    def _judge(
+        self, monitor: Monitor, before: Standing | None, now: datetime
+    ) -> tuple[CheckReport, Standing]:
         """Check the list, and look for APIs and windows that should be there."""
         settings, policy = self._settings, self._settings.decision.policy
-        with settings.open_monitor() as monitor:
-            report = monitor.check(
-                settings.decision,
-                horizon=settings.horizon,
-                by=settings.by,
-                new_users=settings.new_users,
-            )
-            window = Window(report.since, report.until, settings.decision.source)
-            apis = {*monitor.population(window=window).publishable_apis(policy.k)}
+        report = monitor.check(
+            settings.decision,
+            horizon=settings.horizon,
+            by=settings.by,
+            new_users=settings.new_users,
+        )
+        window = Window(report.since, report.until, settings.decision.source)
+        apis = {*monitor.population(window=window).publishable_apis(policy.k)}
         after = judged(before, report, now=now.isoformat(timespec="seconds"))
         problems = [_vanished(api, policy.k) for api in report.lacking]
         seen = {*policy.candidates} if before is None else {*before.apis, *policy.candidates}
-        if before is not None and before.apis:
-            problems += [_appeared(api) for api in sorted(apis - seen)]
+        new = sorted(apis - seen)
+        is_first = before is None or not before.apis
+        # At first a list may know fewer APIs than logs have, but a vanished one may be renamed.
+        if not is_first or len(new) <= len(report.lacking):
+            problems += [_appeared(api) for api in new]
         problems += self._without_logs(before, report, now)
         if report.renewal is not None:
             problems += again(before, after, report.renewal)
@@ -362,7 +366,11 @@ class Watch:
         return [_FUTURE] if users >= self._settings.decision.policy.k else []
 
     def _message(
-        self, before: Standing | None, after: Standing, report: CheckReport | None
+        self,
+        monitor: Monitor,
+        before: Standing | None,
+        after: Standing,
+        report: CheckReport | None,
     ) -> dict[str, Any]:
         """Return what others are told: what is certain now, what to do, and the last check."""
         settings, decision = self._settings, self._settings.decision
@@ -385,46 +393,50 @@ class Watch:
         if report is None:
             return told | {"outcome": after.outcome, "sets": [], "users": None}
         is_worse = bool(after.above - (before.above if before else frozenset()))
-        told["causes"] = self._causes(report, after) if is_worse else []
+        told["causes"] = self._causes(monitor, report, after) if is_worse else []
         told["changed"] = changes(
             before,
             after,
             report.limits,
-            without_automation=self._without_automation(report) if is_worse else {},
+            without_automation=self._without_automation(monitor, report) if is_worse else {},
         )
         return told | report.to_json()
 
-    def _causes(self, report: CheckReport, after: Standing) -> list[dict[str, Any]]:
+    def _causes(
+        self, monitor: Monitor, report: CheckReport, after: Standing
+    ) -> list[dict[str, Any]]:
         """Return what changed against the window before, of the sets above and the browsers."""
         decision, by, since = self._settings.decision, self._settings.by, report.since
         if by is None or since is None:
             return []
         window = Window(start_before(since, by), report.until, decision.source)
-        with self._settings.open_monitor(window) as monitor:
-            seen = monitor.population().publishable_apis(decision.policy.k)
-            apis = {*USER_AGENTS, *itertools.chain.from_iterable(after.above)}.intersection(seen)
-            try:
-                found = monitor.trend([(api,) for api in apis], by=by, k=decision.policy.k)
-            except UndecidableError:
-                return []
+        seen = monitor.population(window=window).publishable_apis(decision.policy.k)
+        apis = {*USER_AGENTS, *itertools.chain.from_iterable(after.above)}.intersection(seen)
+        try:
+            found = report_trend(
+                monitor.windows(by, window=window),
+                Question(decision.policy.k),
+                [(api,) for api in apis],
+            )
+        except UndecidableError:
+            return []
         return probable_causes(found, since)
 
-    def _without_automation(self, report: CheckReport) -> Mapping[ApiSet, tuple[float, float]]:
+    def _without_automation(
+        self, monitor: Monitor, report: CheckReport
+    ) -> Mapping[ApiSet, tuple[float, float]]:
         """Return the limits of each set without browsers that look automated."""
         decision = self._settings.decision
         if decision.view.drop_automation:
             return {}
         decision = replace(decision, view=replace(decision.view, drop_automation=True))
-        with self._settings.open_monitor() as monitor:
-            users = monitor.population_as(decision, window=Window(report.since, report.until))
-            try:
-                return report_check(users, decision).limits
-            except UndecidableError:
-                return {}
+        users = monitor.population_as(decision, window=Window(report.since, report.until))
+        try:
+            return report_check(users, decision).limits
+        except UndecidableError:
+            return {}
 
-    def _tell(self) -> None:
-        with self._settings.open_database() as database:
-            notices = undelivered_notices(database, self._watched)
+    def _tell(self, notices: Iterable[Notice]) -> None:
         for notice in notices:
             try:
                 for deliver in self._deliver:

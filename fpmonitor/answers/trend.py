@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
-from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.errors import InputError, StoreError, UndecidableError
 from fpmonitor.estimate.drift import DriftTest, adjust_p_values, compare_laws, compare_spectra
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure, plug_in_exposure, unbiased_exposure
@@ -24,16 +25,19 @@ from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.policy import check_share
 from fpmonitor.population.memory import CodeTable, rank_keys
 from fpmonitor.population.recoding import ABSENT
+from fpmonitor.population.volatile import Versions
 from fpmonitor.population.windows import Windows
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.store.kept_windows import KeptWindow
 from fpmonitor.store.windows import PARTS, Division, Span
 
 Against = Literal["previous", "first"]
 Compared = Literal["values", "rarity"]
 _LISTED_VALUES = 10
 NOT_LOGGED = "(absent)"
+_FORMAT = 1  # of what is kept of a window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,33 +244,71 @@ class TrendReport(Result):
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Read:
-    """What is kept of a window: what is told of each set, and for a while the distributions.
-
-    A distribution is a row a tuple of codes, in their order, with its users as weight.
-    """
-
-    span: Span
-    place: int
-    name: str
-    users: int
-    told: Mapping[tuple[str, ...], ToldSpectra]
-    distributions: Mapping[tuple[str, ...], CodeTable]
-    masked: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Tested:
     """A test of one table between two windows, and the values that count most."""
 
-    after: _Read
-    before: _Read
     apis: tuple[str, ...]
     compared: Compared
     p_value: float
     moved: float
     values: tuple[MovedValue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What is kept of a window.
+
+    Attributes
+    ----------
+    users
+        How many.
+    spectra
+        Count spectrum of each set, in their order: counts and values as bytes of int64; empty where
+        there are no users.
+    masked
+        As of `TrendReport`.
+    contradicted
+        As of `Windows.contradicted`; null where that makes no difference.
+    tested
+        The comparison with the window `KeptWindow.against`.
+    """
+
+    users: int
+    spectra: tuple[tuple[bytes, bytes], ...] = ()
+    masked: tuple[str, ...] = ()
+    contradicted: tuple[tuple[str, Versions], ...] | None = None
+    tested: tuple[_Tested, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Read:
+    """A window as it was read.
+
+    Attributes
+    ----------
+    found
+        What is kept of it.
+    distributions
+        A row a tuple of codes, in their order, with its users as weight.
+    texts
+        Reads what the codes of an API stand for.
+    """
+
+    found: _Found
+    distributions: Mapping[tuple[str, ...], CodeTable]
+    texts: Callable[[str], Mapping[int, str | None]]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Place:
+    """A window in the trend, and the one that it is compared with."""
+
+    span: Span
+    number: int
+    name: str
+    found: _Found
+    against: _Place | None
 
 
 def report_trend(
@@ -304,37 +346,27 @@ def report_trend(
     if against not in get_args(Against):
         raise InputError(f"against: must be one of {', '.join(get_args(Against))}")
     wanted = sorted_sets(map(windows.named, sets))
-    apis = sorted({api for names in wanted for api in names})
     k = question.k
-    reads: list[_Read] = []
-    tested: list[_Tested] = []
-    reference: _Read | None = None
-    for span in windows.spans():
-        progress(span.name)
-        read, texts = _read(windows, span, k, sets=wanted, apis=apis, place=len(reads) + 1)
-        if windows.audience is Audience.OTHERS and read.users < k:
-            continue  # nor that there was anybody
-        if read.users >= k:
-            if reference is not None:
-                tested += _compare(reference, read, k=k, texts=texts)
-            reference = read if reference is None or against == "previous" else reference
-        reads.append(_without_distributions(read))
-    sizes = [read.users for read in reads if read.users >= k]
+    places = _places(windows, k, wanted, against=against, progress=progress)
+    sizes = [place.found.users for place in places if place.found.users >= k]
     if not sizes:
         raise UndecidableError(f"no {windows.division} has {k} users", hint="take longer windows")
     question = question.among(max(int(np.median(sizes)), k))
     growing = {apis for apis in wanted if windows.may_be_masked(apis)}
+    lines = functools.partial(
+        _trend_window, sets=wanted, question=question, growing=growing, audience=windows.audience
+    )
     return TrendReport(
         division=windows.division,
         k=k,
         population=question.users,
         delta=question.delta,
-        windows=tuple(_trend_window(read, question, growing) for read in reads),
+        windows=tuple(map(lines, places)),
         against=against,
         false_alarms=false_alarms,
-        tests=len(tested),
-        alarms=tuple(_alarms(tested, false_alarms, windows.audience)),
-        masked=tuple(sorted({api for read in reads for api in read.masked})),
+        tests=sum(len(place.found.tested) for place in places),
+        alarms=tuple(_alarms(places, false_alarms, windows.audience)),
+        masked=tuple(sorted({api for place in places for api in place.found.masked})),
     )
 
 
@@ -359,24 +391,78 @@ def compare_windows(
     UnknownNameError
         An API that was never observed.
     """
-    (first, _), (second, texts) = (
-        _read(windows, span, k, sets=(), apis=apis) for span in (before, after)
-    )
-    if min(first.users, second.users) < k:
+    first, second = (_read(windows, span, k=k, sets=(), apis=apis) for span in (before, after))
+    if min(first.found.users, second.found.users) < k:
         return None
-    tested = list(_compare(first, second, k=k, texts=texts))
-    return tuple(_alarms(tested, false_alarms, windows.audience))
+    tested = tuple(_compare(first, second, sets=(), k=k))
+    earlier = _Place(span=before, number=1, name=before.name, found=first.found, against=None)
+    later = _Place(
+        span=after,
+        number=2,
+        name=after.name,
+        found=replace(second.found, tested=tested),
+        against=earlier,
+    )
+    return tuple(_alarms([later], false_alarms, windows.audience))
+
+
+def _places(
+    windows: Windows,
+    k: int,
+    sets: Sequence[tuple[str, ...]],
+    *,
+    against: Against,
+    progress: Callable[[str], None],
+) -> list[_Place]:
+    """Follow the windows; those that have not changed since they were kept are not read again."""
+    apis = sorted({api for names in sets for api in names})
+    asked = (_FORMAT, k, against, sets)
+    read = functools.partial(_read, windows, k=k, sets=sets, apis=apis)
+    places: list[_Place] = []
+    fresh: list[KeptWindow] = []
+    reference: _Place | None = None
+    held: _Read | None = None  # the reference, once it was read
+    is_reference_new = False
+    for kept in windows.kept(asked):
+        span = kept.span
+        progress(span.name)
+        found, new = _unpacked(kept, windows, apis), None
+        before = None if reference is None else reference.span.window.since
+        if found is None or (found.users >= k and (kept.against != before or is_reference_new)):
+            new = read(span)
+            found = new.found
+            if reference is not None and found.users >= k:
+                held = held or read(reference.span)
+                found = replace(found, tested=tuple(_compare(held, new, sets=sets, k=k)))
+            content = msgspec.msgpack.encode(found)
+            fresh.append(KeptWindow(span=span, against=before, content=content))
+        if windows.audience is Audience.OTHERS and found.users < k:
+            continue  # nor that there was anybody
+        number = len(places) + 1
+        is_named = windows.audience is Audience.OWNER or windows.division not in PARTS
+        name = span.name if is_named else f"{windows.division} {number}"
+        places.append(_Place(span=span, number=number, name=name, found=found, against=reference))
+        if found.users >= k and (reference is None or against == "previous"):
+            reference, held, is_reference_new = places[-1], new, new is not None
+    windows.keep(asked, fresh)
+    return places
+
+
+def _unpacked(kept: KeptWindow, windows: Windows, apis: Sequence[str]) -> _Found | None:
+    """Return what is kept of a window; null where it has to be read."""
+    if kept.content is None:
+        return None
+    try:
+        found = msgspec.msgpack.decode(kept.content, type=_Found)
+    except msgspec.MsgspecError as error:
+        raise StoreError("a kept window was tampered with", hint="restore a backup") from error
+    known = found.contradicted
+    return found if known is None or known == windows.contradicted(apis) else None
 
 
 def _read(
-    windows: Windows,
-    span: Span,
-    k: int,
-    *,
-    sets: Sequence[tuple[str, ...]],
-    apis: Sequence[str],
-    place: int = 1,
-) -> tuple[_Read, Callable[[str], Mapping[int, str | None]]]:
+    windows: Windows, span: Span, *, k: int, sets: Sequence[tuple[str, ...]], apis: Sequence[str]
+) -> _Read:
     population = windows.population(span, apis).without_few(k)
     texts = functools.cache(population.value_texts)
     columns: dict[str, NDArray[np.integer[Any]]] = {}
@@ -384,25 +470,33 @@ def _read(
     with suppress(UndecidableError):  # every user looks automated
         columns = {api: population.column(api) for api in apis}
         users = population.users
-    is_named = windows.audience is Audience.OWNER or windows.division not in PARTS
-    name = span.name if is_named else f"{windows.division} {place}"
-    read = _Read(span=span, place=place, name=name, users=users, told={}, distributions={})
+    looks_back = windows.may_be_masked(apis) and population.may_be_contradicted
+    contradicted = windows.contradicted(apis) if looks_back else None
     if not users:
-        return read, texts
+        empty = _Found(users=0, contradicted=contradicted)
+        return _Read(found=empty, distributions={}, texts=texts)
     tables = dict.fromkeys([*sets, *((api,) for api in apis)])
     counted = {names: _distribution([columns[api] for api in names]) for names in tables}
-    told = {
-        names: told_spectra(CountSpectrum.from_counts(counted[names].weights), k, windows.audience)
-        for names in sets
-    }
+    found = _Found(
+        users=users,
+        spectra=tuple(
+            _bytes_of(CountSpectrum.from_counts(counted[names].weights)) for names in sets
+        ),
+        masked=population.masked(apis, k),
+        contradicted=contradicted,
+    )
     if windows.audience is Audience.OTHERS:
         counted = {names: _without_hidden(table, k) for names, table in counted.items()}
-    masked = population.masked(apis, k)
-    return replace(read, told=told, distributions=counted, masked=masked), texts
+    return _Read(found=found, distributions=counted, texts=texts)
 
 
-def _without_distributions(read: _Read) -> _Read:
-    return replace(read, distributions={})
+def _bytes_of(spectrum: CountSpectrum) -> tuple[bytes, bytes]:
+    return spectrum.counts.astype("<i8").tobytes(), spectrum.values.astype("<i8").tobytes()
+
+
+def _spectrum_of(kept: tuple[bytes, bytes]) -> CountSpectrum:
+    counts, values = (np.frombuffer(part, dtype="<i8") for part in kept)
+    return CountSpectrum(counts, values)
 
 
 def _distribution(columns: Sequence[NDArray[np.integer[Any]]]) -> CodeTable:
@@ -445,29 +539,20 @@ def _aligned(before: CodeTable, after: CodeTable) -> tuple[CodeTable, NDArray[np
 
 
 def _compare(
-    before: _Read,
-    after: _Read,
-    *,
-    k: int,
-    texts: Callable[[str], Mapping[int, str | None]],
+    before: _Read, after: _Read, *, sets: Collection[tuple[str, ...]], k: int
 ) -> Iterator[_Tested]:
     """Test the distribution of every API and set, and the rarity of every set."""
     for names in after.distributions:
         tuples, counts = _aligned(before.distributions[names], after.distributions[names])
-        outcome = functools.partial(
-            _Tested,
-            after=_without_distributions(after),
-            before=_without_distributions(before),
-            apis=names,
-        )
+        outcome = functools.partial(_Tested, apis=names)
         seed = seed_of("drift", *names, _digest(*counts))
         test = compare_laws(*counts, seed=seed)
         values: tuple[MovedValue, ...] = ()
         if len(names) == 1:
-            text = functools.partial(_text, texts=texts, name=names[0])
+            text = functools.partial(_text, texts=after.texts, name=names[0])
             values = tuple(_moved_values(tuples.columns[0], counts, test, k=k, text=text))
         yield outcome(compared="values", p_value=test.p_value, moved=test.moved, values=values)
-        if names in after.told:
+        if names in sets:
             rarity = compare_spectra(*counts, seed=seed)
             yield outcome(compared="rarity", p_value=rarity.p_value, moved=rarity.moved, values=())
 
@@ -502,15 +587,21 @@ def _text(code: int, *, name: str, texts: Callable[[str], Mapping[int, str | Non
 
 
 def _alarms(
-    tested: Sequence[_Tested], false_alarms: float, audience: Audience
+    places: Sequence[_Place], false_alarms: float, audience: Audience
 ) -> Iterator[ChangeAlarm]:
     """Alarms among all tests, none of them false but with the tolerated probability."""
-    adjusted = adjust_p_values([outcome.p_value for outcome in tested])
-    order = sorted(range(len(tested)), key=lambda i: (tested[i].after.place, adjusted[i]))
+    tested = [
+        (place, place.against, outcome)
+        for place in places
+        if place.against is not None
+        for outcome in place.found.tested
+    ]
+    adjusted = adjust_p_values([outcome.p_value for _, _, outcome in tested])
+    order = sorted(range(len(tested)), key=lambda i: (tested[i][0].number, adjusted[i]))
     for i in order:
         if adjusted[i] > false_alarms:
             continue
-        outcome = tested[i]
+        place, before, outcome = tested[i]
         # Values are named in the same breath, so they are corrected for all tests as well.
         certain = []
         for value in outcome.values:
@@ -519,10 +610,10 @@ def _alarms(
                 tells_of_few = audience is Audience.OTHERS and None in (value.before, value.after)
                 certain.append(replace(value, p_value=None if tells_of_few else p_value))
         yield ChangeAlarm(
-            window=outcome.after.name,
-            against=outcome.before.name,
-            since=outcome.after.span.window.since,
-            before=outcome.before.span.window.since,
+            window=place.name,
+            against=before.name,
+            since=place.span.window.since,
+            before=before.span.window.since,
             apis=outcome.apis,
             compared=outcome.compared,
             p_value=float(adjusted[i]),
@@ -532,18 +623,28 @@ def _alarms(
 
 
 def _trend_window(
-    read: _Read, question: Question, growing: Collection[tuple[str, ...]]
+    place: _Place,
+    *,
+    sets: Sequence[tuple[str, ...]],
+    question: Question,
+    growing: Collection[tuple[str, ...]],
+    audience: Audience,
 ) -> TrendWindow:
-    told = read.users >= question.k
+    is_told = place.found.users >= question.k
     lines = (
-        _trend_line(apis, spectra, question, growing=apis in growing)
-        for apis, spectra in (read.told.items() if told else ())
+        _trend_line(
+            apis,
+            told_spectra(_spectrum_of(kept), question.k, audience),
+            question,
+            growing=apis in growing,
+        )
+        for apis, kept in (zip(sets, place.found.spectra, strict=True) if is_told else ())
     )
     return TrendWindow(
-        name=read.name,
-        since=read.span.window.since,
-        until=read.span.window.until,
-        users=read.users if told else None,
+        name=place.name,
+        since=place.span.window.since,
+        until=place.span.window.until,
+        users=place.found.users if is_told else None,
         sets=tuple(lines),
     )
 

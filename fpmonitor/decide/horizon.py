@@ -79,8 +79,9 @@ def slot_of(number: int, shared: Decision, horizon: int) -> CheckSlot:
 
 
 def identity_of(decision: Decision) -> str:
-    """Digest of what a decision says: its policy and its lists, whenever it was made."""
+    """Digest of what a decision says: its policy and its lists, whenever and of which days."""
     content = decision.to_json()
+    content["data"].pop("days", None)
     for name in ("seconds", "evaluated", "made"):
         content.pop(name, None)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

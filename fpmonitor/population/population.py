@@ -56,7 +56,13 @@ from fpmonitor.population.snapshot import (
     words_of_rows,
 )
 from fpmonitor.population.views import View
-from fpmonitor.population.volatile import Volatility, may_be_masked, returned_with, volatility_of
+from fpmonitor.population.volatile import (
+    Volatility,
+    may_be_contradicted,
+    may_be_masked,
+    returned_with,
+    volatility_of,
+)
 from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 from fpmonitor.store.digests import keyed_digest
@@ -211,6 +217,11 @@ class Population:
             for api, known in self._volatility.items()
             if self._groups.users[known.groups].sum() >= least
         )
+
+    @property
+    def may_be_contradicted(self) -> bool:
+        """Whether what the view masks follows from who came back."""
+        return self.view.volatile != "raw" and may_be_contradicted(self.snapshot, self._groups)
 
     def masked(self, apis: Iterable[str], k: int) -> tuple[str, ...]:
         """Those of some APIs whose volatile values the view masks, sorted; see `volatile`."""

@@ -224,8 +224,8 @@ class MemorySnapshot:
     said
         See `Snapshot`.
     digest, values_are_digested, returned, key
-        See `Snapshot`; `returned` is what `repeats` says, and the key is one of its own by default,
-        so that nothing that leaves can be compared.
+        See `Snapshot`; `returned` finds out what `repeats` says, nothing by default, and the key is
+        one of its own by default, so that nothing that leaves can be compared.
     """
 
     columns: Mapping[str, Codes]
@@ -234,7 +234,7 @@ class MemorySnapshot:
     digest: str = ""
     values_are_digested: bool = False
     key: str = field(default_factory=secrets.token_hex)
-    returned: Repeats = field(default_factory=dict)
+    returned: Callable[[], Repeats] = dict
 
     @property
     def apis(self) -> tuple[str, ...]:
@@ -278,7 +278,7 @@ class MemorySnapshot:
     def repeats(self, groups: BrowserGroups) -> Repeats:
         """Who came back, as far as it was told."""
         del groups
-        return self.returned
+        return self.returned()
 
     def queries(self, recoding: Recoding, present: Sequence[str]) -> SpectrumQueries:
         """Refuse: rows in memory are counted there."""

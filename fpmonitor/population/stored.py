@@ -20,7 +20,7 @@ from fpmonitor.store.snapshot import Window, api_columns, read_codes, take_snaps
 from fpmonitor.store.windows import read_window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.recoding import Recoding
@@ -214,7 +214,7 @@ def read_values(database: Database, api: str) -> dict[int, tuple[str, str | None
 
 
 def window_snapshot(
-    database: Database, span: Span, apis: Sequence[str], repeats: Repeats
+    database: Database, span: Span, apis: Sequence[str], repeats: Callable[[], Repeats]
 ) -> MemorySnapshot:
     """Users of a calendar window, with some APIs; codes mean the same in every window.
 

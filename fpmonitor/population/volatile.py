@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.views import View
 
 MIN_KEPT = 3  # users
+Versions = tuple[str, int, int | None]  # a family, its first and last version; null: it goes on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +43,7 @@ class Volatility:
     """
 
     groups: NDArray[np.bool_]
-    versions: tuple[tuple[str, int, int | None], ...]
+    versions: tuple[Versions, ...]
 
 
 def volatility_of(snapshot: Snapshot, groups: BrowserGroups) -> dict[str, Volatility]:
@@ -52,34 +53,64 @@ def volatility_of(snapshot: Snapshot, groups: BrowserGroups) -> dict[str, Volati
     Users of an unknown browser or version, or whose values contradict each other on their engine or
     system, are in none of the groups.
     """
-    said = snapshot.said
-    known = {
-        api: families
-        for api in snapshot.apis
-        if (families := randomised_in(certain_meaning(api, said)))
-    }
-    repeats: Repeats = snapshot.repeats(groups) if known else {}
-    trusted = groups.consistent
+    seen = _randomised_here(snapshot, groups)
+    repeats: Repeats = snapshot.repeats(groups) if seen else {}
+    found: dict[str, Volatility] = {}
+    for (api, version), inside in seen.items():
+        if _is_contradicted(repeats, api, version):
+            continue
+        known = found.get(api, Volatility(np.zeros_like(inside), ()))
+        found[api] = Volatility(known.groups | inside, (*known.versions, version))
+    return found
+
+
+def may_be_contradicted(snapshot: Snapshot, groups: BrowserGroups) -> bool:
+    """Whether who came back makes a difference: users have browsers that randomise an API."""
+    return bool(_randomised_here(snapshot, groups))
+
+
+def contradicted(
+    repeats: Repeats, apis: Iterable[str], said: Mapping[str, str]
+) -> tuple[tuple[str, Versions], ...]:
+    """Return which of some APIs count as they were logged, and in which browsers, sorted."""
+    return tuple(
+        (api, version)
+        for api in sorted(apis)
+        for version in _randomising(api, said)
+        if _is_contradicted(repeats, api, version)
+    )
+
+
+def _randomising(api: str, said: Mapping[str, str]) -> list[Versions]:
+    """List the browsers that randomise what a column is certain to hold."""
+    families = randomised_in(certain_meaning(api, said))
+    return [(family, entry.since, entry.until) for family, entry in families.items()]
+
+
+def _randomised_here(
+    snapshot: Snapshot, groups: BrowserGroups
+) -> dict[tuple[str, Versions], NDArray[np.bool_]]:
+    """Browser groups with users, of each API and the browsers that randomise it."""
     found = {}
-    for api, families in known.items():
-        volatile = np.zeros(len(groups.users), dtype=np.bool_)
-        versions = []
-        for family, entry in families.items():
-            number, since, until = FAMILIES.index(family), entry.since, entry.until
-            inside = (groups.family == number) & (groups.version >= since) & trusted
+    for api in snapshot.apis:
+        for family, since, until in _randomising(api, snapshot.said):
+            inside = (groups.family == FAMILIES.index(family)) & (groups.version >= since)
+            inside &= groups.consistent
             if until is not None:
                 inside &= groups.version <= until
-            kept = sum(
-                returned.kept
-                for (of, version), returned in repeats.get(api, {}).items()
-                if of == number and since <= version and (until is None or version <= until)
-            )
-            if inside.any() and kept < MIN_KEPT:
-                volatile |= inside
-                versions.append((family, since, until))
-        if versions:
-            found[api] = Volatility(volatile, tuple(versions))
+            if inside.any():
+                found[api, (family, since, until)] = inside
     return found
+
+
+def _is_contradicted(repeats: Repeats, api: str, versions: Versions) -> bool:
+    family, since, until = versions
+    kept = sum(
+        returned.kept
+        for (of, version), returned in repeats.get(api, {}).items()
+        if of == FAMILIES.index(family) and since <= version and (until is None or version <= until)
+    )
+    return kept >= MIN_KEPT
 
 
 def may_be_masked(apis: Iterable[str], view: View, said: Mapping[str, str]) -> bool:

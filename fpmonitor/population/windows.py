@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
 
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.population.browsers import telling_columns
 from fpmonitor.population.population import Population
-from fpmonitor.population.snapshot import Repeats
+from fpmonitor.population.snapshot import MemorySnapshot, Repeats
 from fpmonitor.population.stored import stored_snapshot, window_snapshot
 from fpmonitor.population.views import View
-from fpmonitor.population.volatile import may_be_masked
+from fpmonitor.population.volatile import Versions, contradicted, may_be_masked
 from fpmonitor.store.database import Database
+from fpmonitor.store.kept_windows import KeptWindow, keep_windows, kept_windows
 from fpmonitor.store.names import said_names
 from fpmonitor.store.snapshot import Window
-from fpmonitor.store.windows import Division, Span, count_timeless, list_spans
+from fpmonitor.store.windows import PARTS, Division, Span, count_timeless, list_spans
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,22 +67,77 @@ class Windows:
         UnknownNameError
             No observation of one of the APIs, at any time.
         """
-        view, said = self.view, said_names(self.database)
+        view, said = self.view, self._said
         masks = may_be_masked(apis, view, said)
         if view.drop_automation or masks:
             known = [name for _, name in self.database.rows("snapshot/apis")]
             apis = list(dict.fromkeys([*apis, *telling_columns(known, said)]))
-        snapshot = window_snapshot(self.database, span, apis, self._repeats if masks else {})
+        snapshot = window_snapshot(self.database, span, apis, self._came_back if masks else dict)
         return Population(snapshot, window=span.window, view=view, audience=self.audience)
 
     def may_be_masked(self, apis: Sequence[str]) -> bool:
         """Whether the view masks values of some APIs unless data contradict it."""
-        return may_be_masked(apis, self.view, said_names(self.database))
+        return may_be_masked(apis, self.view, self._said)
 
     def named(self, apis: Sequence[str]) -> tuple[str, ...]:
         """Return what the log calls some APIs; errors as of `Population.named`."""
-        snapshot = stored_snapshot(self.database, self.window)
+        nobody = np.zeros(0, dtype=np.uint8)
+        snapshot = MemorySnapshot(
+            columns=dict.fromkeys(self.apis, nobody),
+            texts=lambda _api: {},
+            said=self._said,
+        )
         return Population(snapshot, audience=self.audience).named(apis)
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """Names of all APIs that were ever observed, sorted."""
+        return tuple(sorted(name for _, name in self.database.rows("snapshot/apis")))
+
+    def kept(self, question: Sequence[object]) -> tuple[KeptWindow, ...]:
+        """Windows with visits, in the order of time, and what is kept of a question about them.
+
+        Parameters
+        ----------
+        question
+            All that the answer follows from beside these windows, as it prints.
+
+        Raises
+        ------
+        UndecidableError
+            No visit has a time, or none lies in the limits.
+        """
+        if not self._are_kept:
+            return tuple(KeptWindow(span=span) for span in self.spans())
+        name = self._name_of(question)
+        return tuple(kept_windows(self.database, name, self.division, self.window.source))
+
+    def keep(self, question: Sequence[object], windows: Sequence[KeptWindow]) -> None:
+        """Keep what a question found in windows that it read."""
+        if self._are_kept and windows:
+            keep_windows(self.database, self._name_of(question), self.division, windows)
+
+    @property
+    def _are_kept(self) -> bool:
+        """Whether they are whole: limits of time cut windows, and batches and sources are parts."""
+        return self.division not in PARTS and self.window.since is self.window.until is None
+
+    def _name_of(self, question: Sequence[object]) -> str:
+        seen = (self.division, self.window.source, self.view.description, self.audience.value)
+        said = sorted(self._said.items())
+        return hashlib.sha256(repr((*seen, said, *question)).encode()).hexdigest()
+
+    def contradicted(self, apis: Sequence[str]) -> tuple[tuple[str, Versions], ...]:
+        """Which of some APIs count as they were logged, as users came back with their values."""
+        return contradicted(self._repeats, apis, self._said)
+
+    def _came_back(self) -> Repeats:
+        return self._repeats
+
+    @cached_property
+    def _said(self) -> dict[str, str]:
+        """What the user said that columns hold."""
+        return said_names(self.database)
 
     @cached_property
     def _repeats(self) -> Repeats:

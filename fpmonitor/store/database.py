@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _MEMORY_LIMIT = "1200MB"
 _LOG_BYTES = 1 << 24
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = "fpmonitor data"
 MANIFEST = "manifest.json"
-# Every table but those of snapshots, which are rebuilt.
+# Every table but those of snapshots and of windows that are kept, which are made anew.
 TABLES = (
     "meta",
     "batch",

@@ -24,6 +24,7 @@ from fpmonitor.store.files import (
     spill_folder,
 )
 from fpmonitor.store.ingest import list_batches
+from fpmonitor.store.kept_windows import drop_forgotten, look_until_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,8 +142,10 @@ def _forget(database: Database) -> int:
     """Delete the visits of the table `forgotten`, and all that only they had."""
     number = int(database.rows("upkeep/count_forgotten")[0][0])
     if number:
+        drop_forgotten(database)
         for statement in _DELETIONS:
             database.run(statement)
+        look_until_now(database)
         database.run("upkeep/fill_gaps")
         _drop_snapshots(database)
     return number

@@ -72,6 +72,7 @@ def test_a_decision_knows_its_day_and_the_days_of_its_users(decision: Decision) 
     assert content["data"]["days"] == ["2026-01-02", "2026-01-02"]
     assert Decision.from_json(content) == decision
     assert identity_of(replace(decision, made=date(2026, 2, 1))) == identity_of(decision)
+    assert identity_of(replace(decision, days=None)) == identity_of(decision)
     before = content | {"data": {"users": 1, "digest": ""}}
     before.pop("made")
     assert (Decision.from_json(before).days, Decision.from_json(before).made) == (None, None)

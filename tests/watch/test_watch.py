@@ -605,6 +605,15 @@ def test_each_thing_in_the_way_is_told_once(
     assert problems(6)[1] == []
 
 
+def test_an_api_that_has_another_name_at_the_first_look_is_told(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    day_log(tmp_path / "in", 0, range(1000), a=lambda u: u % 3, B=lambda u: u % 2)
+    _, [notice], _ = daily(0)
+    told = {problem["kind"]: problem["what"] for problem in notice["problems"]}
+    assert told == {"vanished": "b", "appeared": "B"}
+
+
 def test_a_watch_that_cannot_judge_says_so(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:

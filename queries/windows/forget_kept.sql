@@ -1,0 +1,1 @@
+DELETE FROM kept_window WHERE question = $question AND since = $since

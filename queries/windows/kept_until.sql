@@ -1,0 +1,1 @@
+SELECT last_visit, observations FROM kept_until
