@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.recoding import Recoding
     from fpmonitor.population.snapshot import Repeats
 
+_HALF_BITS = 1 << 31  # of half a word, so that products stay below 63 bits
 _KEY_SHIFT = 16  # keys are counted by their first bits, to find the last one kept
 
 
@@ -370,17 +371,22 @@ class FolderValues:
         All users.
     users
         Those that are counted.
+    seed
+        Chooses values.
     first
-        Who is not.
+        Condition of who is not counted.
     """
 
     queries: FolderQueries
     users: int
-    first: _FirstUsers
+    seed: int
+    first: str
 
     def kept_spectra(self, sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
         """Count spectra of the values kept, with probability `2^-level`; None where none is."""
-        relations = [self.queries.kept_relation(apis, level, self.first) for apis in sets]
+        relations = [
+            self.queries.kept_relation(apis, level, self.seed, self.first) for apis in sets
+        ]
         return count_parts(self.queries.engine, relations)
 
 
@@ -533,45 +539,51 @@ class FolderQueries:
         return other
 
     def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, FolderValues]:
-        """Divide the users into some to search among, which are read, and all others."""
+        """Divide the users: about so many to search among, which are read, and all others."""
         engine = self._snapshot.engine
-        relation = f"({self._rows([])}) AS u"
-        first = _FirstUsers.of(engine, relation, users, seed)
+        generator = np.random.default_rng(seed)
+        factor, place = (int(each) for each in generator.integers(0, _HALF_BITS, 2) | 1)
+        # One half of the hash of a user's name is random as it is; the seed has it follow the data.
+        first = f"(((high & {_HALF_BITS - 1}) * {factor} + {place}) >> 20) & {_HALF_BITS - 1}"
+        first = f"({first}) < {users * _HALF_BITS // self.users}"
         names = [self._snapshot.column(api) for api in self.apis]
         shown = f"({self._rows(self.apis)}) AS u"
-        frame = engine.frame(transpile(first.users(shown, names), engine.dialect))
+        text = statement(
+            "cluster/select", columns=", ".join(names), relation=shown, joins=f"WHERE {first}"
+        )
+        frame = engine.frame(transpile(text, engine.dialect))
         columns = (frame[name].to_numpy().astype(np.int64) for name in names)
         codes = [own_codes_of_absent(each) if self._absent_alone else each for each in columns]
-        return MemorySource(self.apis, codes), FolderValues(self, self.users - users, first)
+        searched = MemorySource(self.apis, codes)
+        return searched, FolderValues(self, self.users - searched.users, seed, first)
 
     def kept_relation(
-        self, apis: Sequence[str], level: int, first: _FirstUsers
+        self, apis: Sequence[str], level: int, seed: int, first: str
     ) -> tuple[str, list[str]]:
         """Return users who do not come first and whose values are kept, and what tells these.
 
-        The words of their codes are chained as those of a sketch: mixed after each xor.
+        Two values have the same word with next to no chance, as factors are drawn; the words are
+        mixed, as those of values that differ in one API alone would depend on each other.
         """
         shown, names = self._relation(apis)
-        others = statement(
+        generator = np.random.default_rng([seed, *seed_of("values", *sorted(apis)).to_bytes(8)])
+        halves = []
+        for half in ("high", "low"):
+            start, *factors = (generator.integers(0, _HALF_BITS, len(names) + 1) | 1).tolist()
+            terms = [
+                f"((COALESCE({name}, 0) & {_HALF_BITS - 1}) * {factor} & {WORD_HALF - 1})"
+                for name, factor in zip(names, factors, strict=True)
+            ]
+            halves.append(f"({start} + {' + '.join(terms)}) & {WORD_HALF - 1} AS {half}")
+        words = statement(
             "cluster/select",
-            columns=", ".join(names),
-            relation=f"({first.keys(f'{shown} AS u', names)}) AS keyed",
-            joins=f"WHERE NOT {first.condition}",
+            columns=", ".join(halves),
+            relation=f"{shown} AS u",
+            joins=f"WHERE NOT ({first})",
         )
-        high, low = divmod(seed_of("values", str(first.seed)), WORD_HALF)
-        words = _words(names, f"CAST({high} AS BIGINT)", f"CAST({low} AS BIGINT)", others)
-        for name in names:
-            # a code is below 2^32, as is half of the hash of a user who is alone
-            code = f"COALESCE({name}, 0)"
-            words = mixed(names, _words(names, "high", f"xor(low, {code})", words))
-        bits = max(32 - level, 0)
-        kept = f"high < {1 << bits}" + f" AND low < {1 << (64 - level)}" * (level > 32)
-        relation = statement(
-            "cluster/select",
-            columns="high, low",
-            relation=f"({words}) AS words",
-            joins=f"WHERE {kept}",
-        )
+        most = 1 << max(32 - level, 0)
+        kept = f"high < {most}" + f" AND low < {1 << (64 - level)}" * (level > 32)
+        relation = statement("cluster/kept", words=mixed(["1 AS one"], words), kept=kept)
         return f"({relation})", ["high", "low"]
 
     def users_of_apis(self) -> Mapping[str, int]:
@@ -607,12 +619,6 @@ class FolderQueries:
             )
             for codes, part in parts
         ]
-
-
-def _words(names: Sequence[str], high: str, low: str, relation: str) -> str:
-    """Statement of some columns and a word in two halves."""
-    columns = ", ".join([*names, f"{high} AS high", f"{low} AS low"])
-    return statement("cluster/select", columns=columns, relation=f"({relation}) AS words", joins="")
 
 
 def _status_and_text(cell: str) -> tuple[str, str | None]:

@@ -130,7 +130,7 @@ class DuckDBSource:
         arrays = self._database.arrays(
             "spectrum/searched", fragments=fragments | {"columns": ", ".join(columns)}
         )
-        codes = [np.asarray(arrays[column]) for column in columns]
+        codes = [np.asarray(column) for column in arrays.values()]
         if self._absent_alone:
             codes = [own_codes_of_absent(column) for column in codes]
         searched = MemorySource(self._apis, codes)

@@ -293,6 +293,40 @@ def test_engine_counts_what_rows_in_memory_say(
     assert [c.codes for c in cohorts] == sorted((int(i),) for i in np.unique(shown[LANGUAGE][keep]))
 
 
+@pytest.mark.parametrize("view", [VIEWS[0], VIEWS[3]], ids=["shared", "human"])
+def test_an_engine_divides_users_and_keeps_values_whole(
+    engine: SparkEngine, visited: str, monkeypatch: pytest.MonkeyPatch, view: View
+) -> None:
+    """Some users are searched among; of all others the values kept have all of their users."""
+    users = Population(FolderSnapshot(visited, engine), view=view)
+    whole = {api: Population(FolderSnapshot(visited), view=view).column(api) for api in users.apis}
+    monkeypatch.setattr(users.snapshot, "in_memory", lambda _: False)
+    apis = [AGENT, HEIGHT, LANGUAGE]
+    searched, rest = users.searched_and_rest(200, apis)
+    assert 130 < searched.users < 270
+    assert rest.users == users.users - searched.users
+    # Who is kept at level 0 are all others: both together are everybody.
+    for api in apis:
+        [others] = rest.kept_spectra([[api]], 0)
+        assert others is not None
+        assert others.users == rest.users
+        both = searched.spectrum([api]).support + others.support
+        assert both >= len(np.unique(whole[api]))
+    [everything] = rest.kept_spectra([apis], 0)
+    kept = [rest.kept_spectra([apis], level)[0] for level in (1, 2, 40)]
+    assert kept[2] is None
+    assert everything is not None
+    known = dict(zip(everything.counts.tolist(), everything.values.tolist(), strict=True))
+    for level, spectrum in enumerate(kept[:2], 1):
+        assert spectrum is not None
+        expected = everything.support / 2**level
+        assert abs(spectrum.support - expected) <= 5 * np.sqrt(expected)
+        found = zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)
+        assert all(values <= known[count] for count, values in found)
+    again = users.searched_and_rest(200, apis)[0]
+    assert again.spectrum(apis).counts.tolist() == searched.spectrum(apis).counts.tolist()
+
+
 def test_what_a_column_is_can_be_said_of_a_snapshot(
     sail: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

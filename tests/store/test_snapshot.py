@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -130,6 +131,21 @@ def test_an_unknown_api_names_the_nearest(tmp_path: Path) -> None:
 def test_a_user_without_any_observation_is_not_counted(tmp_path: Path) -> None:
     with Database(store(tmp_path, "user,a\nu,1\nw,\n")) as opened:
         assert take_snapshot(opened).users == 1
+
+
+def test_queries_divide_users_and_keep_values_whole(tmp_path: Path) -> None:
+    rows = "".join(f"u{i},{i % 701},{i % 3}\n" for i in range(6000))
+    with Database(store(tmp_path, f"user,a,b\n{rows}")) as opened:
+        source = DuckDBSource(opened, take_snapshot(opened))
+        searched, rest = source.searched_and_rest(1000, 2**63 + 5)
+        assert 850 < searched.users < 1150
+        assert rest.users == 6000 - searched.users
+        whole, half = (rest.kept_spectra([["a", "b"]], level)[0] for level in (0, 1))
+        assert whole is not None
+        assert half is not None
+        assert whole.users == rest.users
+        assert abs(half.support - whole.support / 2) < 5 * np.sqrt(whole.support / 4)
+        assert rest.kept_spectra([["a"]], 40) == [None]
 
 
 @settings(max_examples=8, deadline=None)
