@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from fpmonitor.decide.confirming import CHAINS, SEARCH_SHARE, confirm
-from fpmonitor.decide.deciding import Judge, decide, recheck
+from fpmonitor.decide.deciding import MANY, Judge, decide, recheck
 from fpmonitor.decide.decision import Setting
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.level_decision import DesignPart
@@ -110,6 +110,8 @@ def decide_sets(
     policy = _policy_of(asked, question, chosen, budget=budget, setting=setting, realised=realised)
     if search_users is not None:
         _check_confirmed(question, setting, realised=realised, must=must, never=never, **options)
+        if len(chosen) > MANY:
+            raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
         fixed_question = True
     universe = None if fixed_question or setting == "sample" else universe_of(len(population.apis))
     level = level_of(
