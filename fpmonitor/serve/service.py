@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import math
@@ -373,7 +374,12 @@ class Service:
             users = (await self.explorer()).users
             is_read = self._held is not None and self._held.state == self._state()
         state = self.lists.state(users, is_read=is_read)
-        return self.lists.decision.to_json() | {"state": state}
+        told = self.lists.decision.to_json()
+        if self.lists.decision is not self.decision:
+            # The digest of the data would tell others of a change of fewer than k users.
+            content = json.dumps(told | {"data": {"users": told["data"]["users"]}, "seconds": 0})
+            told["data"]["digest"] = hashlib.sha256(content.encode()).hexdigest()
+        return told | {"state": state}
 
     def _state(self) -> object:
         """Say what changes when the database does."""
