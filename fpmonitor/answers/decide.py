@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fpmonitor.question import Missing
     from fpmonitor.spectrum import SpectrumSource
 
-_OF_ONE_SEARCH = ("time_limit", "max_size", "max_sets", "forecast", "tolerance", "known")
+_OF_ONE_SEARCH = ("time_limit", "max_size", "max_sets", "forecast", "tolerance")
 
 
 def decide_sets(
@@ -189,6 +189,7 @@ def _check_confirmed(
         "must": must,
         "never": never,
         **{name: options.get(name) for name in _OF_ONE_SEARCH},
+        "resume": options.get("known"),
     }
     refused = [name.replace("_", "-") for name, value in given.items() if value]
     if refused:
