@@ -174,7 +174,7 @@ def make(
     plan = SketchPlan(
         key=read_sketch_key(key_file),
         sets=tuple(tuple(split_names(names)) for names in apis),
-        entries=(entries or ENTRIES) if share is None else None,
+        entries=ENTRIES if share is None and entries is None else entries,
         level=None if share is None else share_level(share),
     )
     with progress_line(quiet) as progress:
