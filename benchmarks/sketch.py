@@ -7,7 +7,8 @@ keeps a million values per set of all users, merges, and groups all users of som
 every step in a process of its own on one thread. What FOLDER
 holds already is not made again, so that an interrupted run goes on. JSON goes to stdout: processor
 seconds, peak memory, bytes, the limits beside the exact exposure, and `cpu` of the sketch of all
-sets as a ratio to the full group-bys of the same sets, added up. `--full` names fewer sets to group
+sets as a ratio to the full group-bys of the same sets, added up, also of those that ended for want
+of memory. `--full` names fewer sets to group
 by, where the others do not fit; the ratio is then to these alone.
 """
 

@@ -47,7 +47,7 @@ WIDEST_CLOCK = 10_000_000  # products
 FAR = 90.0  # nats: what is left out of a sum is that much smaller than all of it
 LEAST_TERM = 1e-12  # of a sum whose terms are all positive
 DEEPEST = 1_000.0  # nats: a score that no sum here is prepared for
-SEARCH_SHARE = 0.2  # of delta, for users who are searched where others confirm
+SEARCH_SHARE = 0.2  # of the level, for users who are searched where others confirm
 WORD_BITS = 64
 ROUNDED = 1e-12
 LISTED = 1023  # sets that are not allowed, up to which a search blocks all that it can
@@ -655,6 +655,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             "population": policy["population"],
             "universe": content.get("universe") or len(policy["candidates"]),
             "delta": level / 2 if realised and sign < 0 else level,
+            "value_share": None,  # all values of the users were counted
         }
         proof = content["proof"][side]
         if proof.get("fakes", {"rows": proof["users"]}).get("rows") != rows:
@@ -669,16 +670,21 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
         answer: Answer = "not proved" if reason else "proved"
         yield Finding("average of a realised share", (), answer, reason)
     if confirmed is not None:
-        yield from _confirmed(content, confirmed)
+        yield from _confirmed(content, confirmed, Fraction(level) / Fraction(SEARCH_SHARE))
 
 
-def _confirmed(content: dict[str, Any], confirmed: dict[str, Any]) -> Iterator[Finding]:
-    """Prove the tests of chains of sets on users who were not searched."""
+def _confirmed(
+    content: dict[str, Any], confirmed: dict[str, Any], whole: Fraction
+) -> Iterator[Finding]:
+    """Prove the tests of chains of sets on users who were not searched.
+
+    `whole` is the level of the question, of which the search had a share.
+    """
     policy, level = content["policy"], confirmed["level"]
     users = content["data"]["users"] - confirmed["searched"]
     # What two kept values may have the same word for, at most.
-    alike = Fraction(users**2, 2 ** (WORD_BITS + 1 + level)) if level else Fraction(0)
-    rest = (1 - Fraction(SEARCH_SHARE)) * Fraction(policy["delta"])
+    alike = Fraction(users**2, 2 ** (WORD_BITS + 1 + level))
+    rest = whole * (1 - Fraction(SEARCH_SHARE))
     most = float(rest / max(len(confirmed["chains"]), 1) - alike) * (1 + ROUNDED)
     for side, sign in (("allow", -1), ("block", 1)):
         proof = confirmed["proof"][side]
@@ -688,13 +694,11 @@ def _confirmed(content: dict[str, Any], confirmed: dict[str, Any]) -> Iterator[F
             "population": policy["population"],
             "universe": 1,
             "users": users,
-            **({"value_share": 0.5**level} if level else {}),
+            "value_share": 0.5**level if level else None,
         }
         reason = check_proof(proof, asked, policy, once=True)
         if not reason and not proof["delta"] <= most:
             reason = "another question: level"
-        if not reason and not level and "value_share" in proof:
-            reason = "another question: value_share"
         answer: Answer = "not proved" if reason else "proved"
         yield Finding(f"proof of {side} by the others", (), answer, reason)
 
@@ -709,7 +713,7 @@ def _is_share(share: float, content: dict[str, Any]) -> bool:
     if not content.get("registered"):
         return math.isclose(share, 1)
     registered = 1 / max(2 * share, 1e-9)
-    return 1 <= registered < 1e8 and math.isclose(registered, round(registered))
+    return 1 <= round(registered) < 1e8 and math.isclose(registered, round(registered))
 
 
 def check_sets(

@@ -10,6 +10,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.estimate.value_sample import value_limits
 from fpmonitor.policy import PLAIN_DRAWS
 from fpmonitor.results import Result
+from fpmonitor.sketch.file import share_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +29,8 @@ class SketchExposure(Result):
     apis
         The set.
     level
-        A value is kept with probability 2^-level.
+        A value is kept with probability 2^-level; null where it may not leave, as the number of
+        values that are kept may have raised it.
     kept_values
         How many were; null where it may not leave.
     users
@@ -49,7 +51,7 @@ class SketchExposure(Result):
     """
 
     apis: tuple[str, ...]
-    level: int
+    level: int | None
     kept_values: int | None
     users: int
     key: str
@@ -63,9 +65,9 @@ class SketchExposure(Result):
     suppressed: bool = False
 
     @property
-    def share(self) -> str:
-        """Share of the values that are kept, as 1/1024."""
-        return "1" if self.level == 0 else f"1/{1 << self.level}"
+    def share(self) -> str | None:
+        """Share of the values that are kept, as 1/1024; null as `level`."""
+        return None if self.level is None else share_text(self.level)
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as the CLI prints it."""
@@ -146,7 +148,7 @@ def _report(
     lower, upper = (None, None) if suppressed else limits.of(spectrum)
     return SketchExposure(
         apis=values.apis,
-        level=values.level,
+        level=None if suppressed else values.level,
         kept_values=None if suppressed else len(values.words),
         users=sketch.users,
         key=sketch.key,

@@ -94,7 +94,7 @@ class SketchedUsers(TransformedUsers):
     time: TIME = None
     part: PART = None
 
-    def sketch(self, plan: SketchPlan) -> Sketch:
+    def sketch(self, plan: SketchPlan, *, quiet: bool) -> Sketch:
         """Make a sketch of them."""
         if self.table is None:
             if self.user or self.time or self.part:
@@ -114,7 +114,10 @@ class SketchedUsers(TransformedUsers):
                 hint="omit --volatile, --drop-automation and --what-if",
             )
         if self.volatile != "raw":
-            note("values of --from count as they are, also those that browsers randomise")
+            note(
+                "values of --from count as they are, also those that browsers randomise",
+                quiet=quiet,
+            )
         part = None if self.part is None else UserPart.from_text(self.part)
         with LocalEngine() if self.engine is None else open_engine(self.engine) as engine:
             return sketch_table(engine, self.table, plan, user=self.user, time=self.time, part=part)
@@ -165,17 +168,18 @@ def make(
 
     The file is as secret as the users.
     """
+    _check_owner()
     if share is not None and entries is not None:
         raise InputError("sketch: --share or --entries, not both")
     plan = SketchPlan(
         key=read_sketch_key(key_file),
         sets=tuple(tuple(split_names(names)) for names in apis),
-        entries=(entries or ENTRIES) if share is None else None,
+        entries=ENTRIES if share is None and entries is None else entries,
         level=None if share is None else share_level(share),
     )
     with progress_line(quiet) as progress:
         progress("counting")
-        sketch = users.sketch(plan)
+        sketch = users.sketch(plan, quiet=quiet)
     write_sketch(sketch, output)
     kept = sum(len(values.words) for values in sketch.sets)
     note(f"{kept:,} values of {sketch.users:,} users kept in {output}", quiet=quiet)
@@ -205,8 +209,7 @@ def merge(
 @app.command("info")
 def info(*, path: SKETCH, shown: Shown) -> None:
     """Show what a sketch holds: sets, users, parts, the id of its key."""
-    if INVOCATION.get().audience is not Audience.OWNER:
-        raise InputError("sketch: this is for the owner of the users", hint="omit --for-others")
+    _check_owner()
     shown.show(sketches.sketch(read_sketch(path)))
 
 
@@ -233,3 +236,8 @@ def exposure(
         audience=INVOCATION.get().audience,
     )
     shown.show(sketches.sketch_exposures(reports))
+
+
+def _check_owner() -> None:
+    if INVOCATION.get().audience is not Audience.OWNER:
+        raise InputError("sketch: this is for the owner of the users", hint="omit --for-others")

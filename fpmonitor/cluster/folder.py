@@ -562,8 +562,8 @@ class FolderQueries:
     ) -> tuple[str, list[str]]:
         """Return users who do not come first and whose values are kept, and what tells these.
 
-        Two values have the same word with next to no chance, as factors are drawn; the words are
-        mixed, as those of values that differ in one API alone would depend on each other.
+        The words are mixed, as those of values that differ in one API alone would else depend on
+        each other; the users of a kept value are counted by its codes, not by its word.
         """
         shown, names = self._relation(apis)
         generator = np.random.default_rng([seed, *seed_of("values", *sorted(apis)).to_bytes(8)])
@@ -577,14 +577,22 @@ class FolderQueries:
             halves.append(f"({start} + {' + '.join(terms)}) & {WORD_HALF - 1} AS {half}")
         words = statement(
             "cluster/select",
-            columns=", ".join(halves),
+            columns=", ".join([*names, *halves]),
             relation=f"{shown} AS u",
             joins=f"WHERE NOT ({first})",
         )
         most = 1 << max(32 - level, 0)
         kept = f"high < {most}" + f" AND low < {1 << (64 - level)}" * (level > 32)
-        relation = statement("cluster/kept", words=mixed(["1 AS one"], words), kept=kept)
-        return f"({relation})", ["high", "low"]
+        told = [*names, "high", "low"]
+        relation = statement(
+            "cluster/kept",
+            columns=", ".join(names),
+            fields=", ".join(f"one.{name} AS {name}" for name in told),
+            members="{" + ", ".join(f"'{name}': {name}" for name in told) + "}",
+            words=mixed(names, words),
+            kept=kept,
+        )
+        return f"({relation})", names
 
     def users_of_apis(self) -> Mapping[str, int]:
         """Count for each API the users with an observation of it."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.snapshot import ValueSource
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
-SEARCH_SHARE = 0.2  # of delta, for the users who are searched
+SEARCH_SHARE = 0.2  # of the level of the question, for the users who are searched
 ENTRIES = 1_000_000
 CHAINS = 12
 _LONGEST = 6  # sets of a chain
@@ -67,7 +67,7 @@ def confirm(
     Parameters
     ----------
     found
-        What was decided of the users searched, with `SEARCH_SHARE` of delta.
+        What was decided of the users searched, at `SEARCH_SHARE` of the level of the question.
     searched, rest
         These users, and all others.
     chains
@@ -86,7 +86,7 @@ def confirm(
     progress("choosing the sets to confirm")
     nested = _chains(found, searched, chains)
     sets = sorted(set(chain.from_iterable(nested)))
-    delta = (found.policy.delta or 0.0) * (1 - SEARCH_SHARE)
+    delta = (found.level or 0.0) / SEARCH_SHARE * (1 - SEARCH_SHARE)
     level = planned_level(rest.users, ENTRIES)
     criteria = value_criteria(
         users=rest.users,

@@ -196,7 +196,7 @@ def _delta_of_test(delta: float, users: int, level: int, planned: int | None, te
     if tests < 1:
         raise PolicyError("tests", f"must be a positive whole number, got {tests}")
     share = delta * level_share(level, planned) / tests
-    alike = users * users * 0.5 ** (WORD_BITS + 1 + level) if level else 0.0
+    alike = users * users * 0.5 ** (WORD_BITS + 1 + level)
     if not alike < share / 2:
         raise PolicyError(
             "delta", f"is too small for words of {WORD_BITS} bits of so many users' values"

@@ -407,13 +407,13 @@ class Population:
         Raises
         ------
         InputError
-            Fewer than two users are asked for, or not fewer than there are.
+            Fewer than two users are asked for, or fewer than two are left.
         UnknownNameError
             An API that was never observed.
         """
-        if not 2 <= users < self.users:
+        if not 2 <= users <= self.users - 2:
             raise InputError(
-                f"search-users: must be 2 to {self.users - 1:,}, got {users:,}",
+                f"search-users: must be 2 to {self.users - 2:,}, got {users:,}",
                 hint="all others are tested on",
             )
         self.check_names(apis)

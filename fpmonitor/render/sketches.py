@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Table, columns
+from fpmonitor.sketch.file import share_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ def sketch(found: Sketch) -> Output:
     rows = [
         {
             "apis": list(values.apis),
-            "share": _share(values.level),
+            "share": share_text(values.level),
             "level": values.level,
             "kept_values": len(values.words),
         }
@@ -53,7 +54,7 @@ def sketch(found: Sketch) -> Output:
             *columns("count", "kept values"),
         ],
         rows=[
-            (", ".join(values.apis), _share(values.level), len(values.words))
+            (", ".join(values.apis), share_text(values.level), len(values.words))
             for values in found.sets
         ],
     )
@@ -70,9 +71,8 @@ def sketch_exposures(reports: Sequence[SketchExposure]) -> Output:
             f"{first.population:,}"
         ),
         caption=(
-            f"Limits from {_in_words(reports)}, chosen by a secret hash; all users of a chosen "
-            f"value were counted, {first.users:,} users in all. Each limit is wrong with "
-            f"probability at most {percent(first.delta)}. `estimate`: nothing is said of how "
+            f"Limits from {_in_words(reports)}, {first.users:,} users in all. Each limit is wrong "
+            f"with probability at most {percent(first.delta)}. `estimate`: nothing is said of how "
             "far it may be off."
         ),
         columns=[
@@ -96,13 +96,10 @@ def sketch_exposures(reports: Sequence[SketchExposure]) -> Output:
     return Output(tables=[table], rows=rows, document=rows)
 
 
-def _share(level: int) -> str:
-    return "1" if level == 0 else f"1/{1 << level}"
-
-
 def _in_words(reports: Sequence[SketchExposure]) -> str:
     levels = {report.level for report in reports}
-    if len(levels) > 1:
-        return "few values"
-    [level] = levels
-    return "all values" if level == 0 else f"1 in {1 << level:,} values"
+    if levels == {0}:
+        return "all values"
+    level = levels.pop() if len(levels) == 1 else None
+    few = "few values" if level is None else f"1 in {1 << level:,} values"
+    return f"{few}, chosen by a secret hash; all users of a chosen value were counted"

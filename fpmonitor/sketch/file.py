@@ -37,6 +37,7 @@ _HEAD = "fpmonitor.sketch"
 _MOST_HEAD_BYTES = 64_000_000
 # Words look random, so that packed rows have some bits each: more rows are no sketch.
 _ROWS_PER_BYTE = 8
+_KINDS = ["uint32", "uint64", "int64"]  # of the columns
 _PART = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?/([0-9]{1,5})")
 _HEX = re.compile(r"[0-9a-f]+")
 _HINT = "make it again with `fpmonitor sketch make`"
@@ -191,6 +192,11 @@ class Sketch:
         return msgspec.json.encode(msgspec.structs.replace(self._head, digest=self.digest))
 
 
+def share_text(level: int) -> str:
+    """Write the share of the values that a level keeps, as 1/1024."""
+    return "1" if level == 0 else f"1/{1 << level}"
+
+
 def sketch_of_part(
     *,
     key: str,
@@ -252,7 +258,12 @@ def read_sketch(path: Path) -> Sketch:
             content = heads.get(_HEAD.encode(), b"")
             if not content or len(content) > _MOST_HEAD_BYTES or rows > size * _ROWS_PER_BYTE:
                 raise InputError(f"{path} is not a sketch", hint=_HINT)
-            arrays = connection.execute(statement("sketch/rows"), name).fetchnumpy()
+            # A text can be short in the file and long in each row: no row is read of such a column.
+            no_rows = connection.execute(statement("sketch/rows", wanted="FALSE"), name)
+            if [column.dtype.name for column in no_rows.fetchnumpy().values()] != _KINDS:
+                raise InputError(f"{path} is not a sketch: types of the columns", hint=_HINT)
+            every_row = connection.execute(statement("sketch/rows", wanted="TRUE"), name)
+            arrays = every_row.fetchnumpy()
     except (DuckDBError, OSError) as error:
         raise InputError(f"{path} is not a sketch, or cut short", hint=_HINT) from error
     try:
@@ -296,8 +307,6 @@ def _checked(head: _Head, arrays: dict[str, np.ndarray], name: str) -> Sketch:
     must(all(isinstance(column, np.ndarray) for column in arrays.values()), "rows")
     must(not any(isinstance(column, np.ma.MaskedArray) for column in arrays.values()), "rows")
     number, words, counts = (arrays[column] for column in ("number", "word", "users"))
-    kinds = [column.dtype.name for column in (number, words, counts)]
-    must(kinds == ["uint32", "uint64", "int64"], "types of the columns")
     ends = np.cumsum([0, *(one.kept for one in head.sets)])
     must(ends[-1] == len(number), "number of rows")
     sets = []

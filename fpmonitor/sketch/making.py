@@ -1,7 +1,7 @@
 """Makes sketches: of a population whose rows are in memory, and of a table by an engine.
 
 Both give the same words and counts, so that what one makes merges with what the other makes. On an
-engine all sets are made in one pass, and only kept values come back.
+engine all sets are counted in one pass, and of these only words that are kept come back.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ def _check_alike(first: Sketch, other: Sketch) -> None:
     if other.view != first.view:
         raise InputError(
             "these sketches look at values in different ways",
-            hint="make them with the same --volatile, --drop-automation and --what-if",
+            hint="make them with the same --volatile, --drop-automation and --what-if, and of "
+            "databases whose randomised APIs are the same; those of --from count as they are",
         )
     if [one.apis for one in other.sets] != [one.apis for one in first.sets]:
         raise InputError("these sketches are of other sets", hint="make them with the same --apis")

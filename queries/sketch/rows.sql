@@ -1,1 +1,1 @@
-SELECT "set" AS number, word, users FROM read_parquet($path)
+SELECT "set" AS number, word, users FROM read_parquet($path) WHERE {wanted}

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from fpmonitor.answers.decide import decide_sets
+from fpmonitor.answers.decide import asked_question, decide_sets
 from fpmonitor.cli import run
 from fpmonitor.decide import confirming
 from fpmonitor.decide.decision import Decision, read_decision
 from fpmonitor.errors import InputError
+from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.policy import Policy
 from fpmonitor.population.held_values import HeldValues
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
+from fpmonitor.proof_check import check_proofs
 from fpmonitor.question import Question
 from tests.stored import stored
 
@@ -84,6 +87,37 @@ def test_others_confirm_what_few_users_leave_open_and_every_proof_holds(
     assert "proof of allow by the others" in capsys.readouterr().out
 
 
+def test_a_registered_question_has_its_level_for_the_search_and_the_others_together() -> None:
+    users, question = population(1, 6000), Question(10, 6000, 0.05)
+    policy = Policy(k=10, population=6000, budget=0.3, delta=0.05, candidates=APIS)
+    same = asked_question(users, policy, setting="population", missing="value")
+    decision = decide_sets(users, question, budget=0.3, search_users=1500, registered=[same])
+    tested = decision.confirmation
+    assert decision.registered
+    assert tested is not None
+    assert tested.chains
+    assert decision.level == pytest.approx(0.2 * 0.025)
+    for side in tested.proof.values():
+        assert side["delta"] == pytest.approx(0.8 * 0.025 / len(tested.chains))
+    content = decision.to_json()
+    assert {finding.answer for finding in check_proofs(content)} == {"proved"}
+    tested.proof["allow"]["delta"] = 0.8 * 0.05 / len(tested.chains)  # that of all questions
+    assert "another question: level" in {found.reason for found in check_proofs(decision.to_json())}
+
+
+def test_a_proof_for_few_values_proves_nothing_of_users_who_all_count() -> None:
+    question = {"users": 5000, "k": 5, "population": 5000, "budget": 0.2, "delta": 0.05}
+    proof = decision_criteria(**question, universe=2, value_share=0.25).proofs(2)
+    policy = {name: question[name] for name in ("k", "population", "budget", "delta")}
+    content = {
+        "policy": policy | {"candidates": ["a", "b"]},
+        "data": {"users": 5000},
+        "proof": proof,
+    }
+    found = [finding.reason for finding in check_proofs(content)]
+    assert found == ["another question: value_share"] * 2
+
+
 def test_such_a_decision_is_no_test_of_other_users(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,8 +133,8 @@ def test_such_a_decision_is_no_test_of_other_users(
         assert f"not with {option}" in capsys.readouterr().err
     assert run([*asked, "--search-users", "1000", "--resume", decided]) == 2
     assert "not with --resume" in capsys.readouterr().err
-    assert run([*asked, "--search-users", "3000"]) == 2
-    assert "must be 2 to 2,999" in capsys.readouterr().err
+    assert run([*asked, "--search-users", "2999"]) == 2
+    assert "must be 2 to 2,998" in capsys.readouterr().err
 
 
 def test_an_allowed_set_above_the_budget_is_rarer_than_delta() -> None:

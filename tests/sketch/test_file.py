@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -13,7 +16,9 @@ from fpmonitor.answers.sketch import report_sketch
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.question import Question
-from fpmonitor.sketch.file import UserPart, read_sketch, write_sketch
+from fpmonitor.render.sketches import sketch_exposures
+from fpmonitor.sketch.file import UserPart, read_sketch, sketch_of_part, write_sketch
+from fpmonitor.sketch.kept import Tally
 from fpmonitor.sketch.merge import merge_sketches
 from fpmonitor.sketch.words import SketchKey
 
@@ -155,6 +160,7 @@ def test_rows_that_no_sketch_has_are_refused(parts: list[Sketch], tmp_path: Path
         {"users": users.cast(pl.Float64)},
         {"set": pl.lit(0, pl.UInt32)},
         {"set": pl.lit("a")},
+        {"set": pl.lit([1])},
     ):
         write_sketch(parts[0], path)
         changed(path, **columns)
@@ -179,6 +185,45 @@ def test_what_is_cut_short_or_is_no_sketch_is_refused(parts: list[Sketch], tmp_p
         read_sketch(path)
     with pytest.raises(InputError, match="No such file"):
         read_sketch(tmp_path / "none")
+
+
+def test_no_row_is_read_of_a_column_of_long_texts(parts: list[Sketch], tmp_path: Path) -> None:
+    """A text that a small file holds once would be made anew in each of its rows."""
+    path = tmp_path / "s"
+    write_sketch(parts[0], path)
+    long = pl.lit("x" * 100_000)
+    rows = pl.DataFrame({"set": range(2000), "users": 1}).with_columns(word=long)
+    rows.write_parquet(path, metadata={HEAD: parts[0].head.decode()})
+    assert path.stat().st_size < 20_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="types of the columns"):
+            read_sketch(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def test_sketches_of_other_views_do_not_merge(parts: list[Sketch]) -> None:
+    with pytest.raises(InputError, match="look at values in different ways"):
+        merged(parts[0], replace(parts[1], view="volatile shared"))
+
+
+def test_a_level_that_one_user_raised_is_not_told_to_others() -> None:
+    reports, levels = [], set()
+    for words in ([1 << 56] * 100, [1 << 56] * 99 + [3]):
+        tally = Tally(("A",), 1)
+        tally.add(np.array(words, np.uint64))
+        kept = [tally.kept(7)]
+        sketch = sketch_of_part(key="0" * 16, users=100, entries=1, view="", part=None, sets=kept)
+        assert sketch.planned == 7
+        [report] = report_sketch(sketch, Question(10), audience=Audience.OTHERS)
+        reports.append(report.to_json())
+        assert sketch_exposures([report]).tables[0].rows[0][1:] == (None,) * 5
+        levels.add(report_sketch(sketch, Question(10))[0].level)
+    assert len(levels) == 2
+    assert reports[0] == reports[1]
 
 
 def test_others_are_told_of_k_exposed_users_or_nothing(

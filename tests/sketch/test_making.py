@@ -212,3 +212,11 @@ def test_commands_make_merge_and_ask(
     assert infos[0]["sets"] == infos[1]["sets"]
     assert [part["users"] for part in infos[1]["parts"]] == [None]
     assert run(["--for-others", "sketch", "info", name.format("all")]) == 2
+    others = name.format("others")
+    none = ["--entries", "0", "--from", str(table), "-o", others]
+    assert run(["sketch", "make", "--apis", "A", "--key-file", key, *none]) == 2
+    assert "entries: must be 1 to" in capsys.readouterr().err
+    assert run(["--for-others", *made, "--from", str(table), "-o", others]) == 2
+    capsys.readouterr()
+    assert run([*made, "--from", str(table), "-o", others, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
