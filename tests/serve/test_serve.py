@@ -661,6 +661,9 @@ def test_a_search_of_lists_ends_with_the_service_and_leaves_them_as_they_were(
         assert told["state"]["users_now"] == 201
         assert told["allow"] == lists["allow"]
         assert "others have come in since" in client.get("/dashboard/live").text
+        service = service_of(client)
+    assert service.lists is not None
+    assert [*map(list, service.lists.decision.allow)] == lists["allow"]
 
 
 def test_lists_that_are_not_made_again_say_that_others_have_come_in(tmp_path: Path) -> None:
