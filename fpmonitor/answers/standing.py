@@ -130,10 +130,13 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
     if report.users is not None and until != (None if before is None else before.until):
         users = (*users, report.users)[-_USUAL_WINDOWS:]
     moved = () if report.renewal is None else report.renewal.moved or ()
+    alarm = before is not None and before.alarm  # a window that adds nothing leaves it as it was
+    if report.alarm is not None:
+        alarm = report.alarm.raised
     return Standing(
         outcome=report.outcome,
         sets=tuple(sets),
-        alarm=report.alarm is not None and report.alarm.raised,
+        alarm=alarm,
         until=until,
         users=users,
         moved=tuple(one.api for one in moved),

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+import fpmonitor
 from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.disclosure import Audience, ToldSpectra, told_spectra
 from fpmonitor.errors import InputError, StoreError, UndecidableError
@@ -37,7 +38,6 @@ Against = Literal["previous", "first"]
 Compared = Literal["values", "rarity"]
 _LISTED_VALUES = 10
 NOT_LOGGED = "(absent)"
-_FORMAT = 1  # of what is kept of a window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,7 +416,7 @@ def _places(
 ) -> list[_Place]:
     """Follow the windows; those that have not changed since they were kept are not read again."""
     apis = sorted({api for names in sets for api in names})
-    asked = (_FORMAT, k, against, sets)
+    asked = (fpmonitor.__version__, k, against, sets)  # each version finds by rules of its own
     read = functools.partial(_read, windows, k=k, sets=sets, apis=apis)
     places: list[_Place] = []
     fresh: list[KeptWindow] = []

@@ -399,10 +399,17 @@ def _print_notice(notice: Notice) -> None:
         if change["was"] is not None or change["now"] == "block"
     ]
     lines += [f"  {problem['text']}" for problem in body["problems"]]
+    alarm = body.get("alarm")
+    if alarm and body["was"] == body["state"] and not (body["changed"] or body["problems"]):
+        lines.append(f"  {_ALARMS[alarm['raised']]}")
     lines += [f"  next: {command}" for command in body["next"]]
     emit("\n".join(lines) + "\n", None)
 
 
+_ALARMS = {
+    True: "alarm: the windows so far show together that a set is above the budget",
+    False: "the windows so far raise no alarm any more",
+}
 _WORDS = {
     "allow": "within the budget",
     "block": "above the budget",

@@ -235,6 +235,11 @@ class Decision(Result):
     fixed: ClassVar = "this question and its view of the users"
     design: ClassVar = None
 
+    @property
+    def looked_at_once(self) -> bool:
+        """Whether its tests are for the users that were decided on, and for no look at others."""
+        return self.policy.sample.looked_at_once or self.confirmation is not None
+
     def means(self, candidate: str) -> str:
         """Return the API of the vocabulary that a candidate is, or its own name for none."""
         return meaning(candidate, self.names) or candidate

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 def can_refresh(decision: Decision) -> bool:
     """Whether lists can be made again: those of all borders, certified at every look."""
-    return (
-        decision.complete
-        and decision.setting == "population"
-        and not decision.policy.sample.looked_at_once
-    )
+    return decision.complete and decision.setting == "population" and not decision.looked_at_once
 
 
 def border_sets(decision: Decision) -> tuple[ApiSet, ...]:

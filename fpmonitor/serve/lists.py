@@ -69,19 +69,24 @@ class Lists:
         self._kept = KeptSpectra()
         self._thread = ThreadPoolExecutor(max_workers=1, initializer=_give_way)
         self._waiting: UsersOfNow | None = None
+        self._now = decision.digest, 0.0
         self._behind: float | None = None
         self._effort = Effort()
         self._task: asyncio.Task[None] | None = None
 
+    def see(self, seal: str, read: float) -> None:
+        """Take note of the users that there are now, by their digest and when they were read."""
+        self._now, self._waiting = (seal, read), None
+        if seal == self.decision.digest:
+            self._behind, self._effort.stopped = None, True  # others are not looked for any more
+        elif self._behind is None:
+            self._behind = read
+
     def follow(self, users: UsersOfNow) -> None:
         """Make the lists of these users, after those that are being made."""
+        self.see(users.seal, users.read)
         same_names = {*users.source.apis} == {*self.decision.policy.candidates}
-        if users.seal == self.decision.digest:
-            self._behind = self._waiting = None
-            return
-        if self._behind is None:
-            self._behind = users.read
-        if not (can_refresh(self.decision) and same_names):
+        if self._behind is None or not (can_refresh(self.decision) and same_names):
             return
         self._waiting = users
         if self._task is None or self._task.done():
@@ -132,8 +137,8 @@ class Lists:
                 self._take(made)
 
     def _take(self, made: Decision) -> None:
-        waiting, self.decision = self._waiting, made
-        self._behind = None if waiting is None else waiting.read
+        (seal, read), self.decision = self._now, made
+        self._behind = None if seal == made.digest else read
 
     def _made(self, users: UsersOfNow, effort: Effort) -> Decision:
         decision, source = self.decision, users.source

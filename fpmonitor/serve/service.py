@@ -313,7 +313,7 @@ class Service:
         if decision is None:
             return {}
         is_same = explorer.seal == decision.digest
-        if decision.policy.sample.looked_at_once and not is_same:
+        if decision.looked_at_once and not is_same:
             return decision.answer(apis) | {"users": decision.users}
         wanted = decision.named(apis)
         if not (is_same or self.limits_counts):
@@ -326,7 +326,8 @@ class Service:
 
         def answer() -> dict[str, Any]:
             if is_same:
-                return decision.answer(wanted, None if self.limits_counts else judge)
+                settled = self.limits_counts or decision.confirmation is not None
+                return decision.answer(wanted, None if settled else judge)
             return decision.answer_of_now(
                 wanted, judge, users=explorer.users, only_listed=self.limits_counts
             )
@@ -350,10 +351,14 @@ class Service:
         at = time.monotonic()
         explorer = await self.ask(self._make_explorer)
         held = self._held = _Held(state, others, at, explorer)
-        source = explorer.sample.source
-        if self.lists is not None and not self.limits_counts and isinstance(source, HeldUsers):
+        source, seal = explorer.sample.source, explorer.seal
+        if self.lists is None:
+            return held
+        if self.limits_counts or not isinstance(source, HeldUsers):
+            self.lists.see(seal, at)
+        else:
             columns = self._kept.columns  # of these users, as nobody else reads meanwhile
-            users = UsersOfNow(source=source.source, columns=columns, seal=explorer.seal, read=at)
+            users = UsersOfNow(source=source.source, columns=columns, seal=seal, read=at)
             self.lists.follow(users)
         return held
 
@@ -401,7 +406,8 @@ class Service:
             kept=self._kept,
             sets=[decision.recommended, *self._watched],
         )
-        if not self.limits_counts and explorer.seal != decision.digest:
+        is_judged = not (self.limits_counts or decision.looked_at_once)
+        if is_judged and explorer.seal != decision.digest:
             self._judge_of(decision, explorer)
         return explorer
 

@@ -65,6 +65,7 @@ def kept_windows(
     """
     with database.transaction():
         take_in_changes(database)
+        database.run("windows/ask", question=question, asked_at=_now())
     rows = database.rows("windows/kept", question=question)
     found = {
         since: KeptWindow(
@@ -99,7 +100,7 @@ def keep_windows(
     database: Database, question: str, period: Division, windows: Iterable[KeptWindow]
 ) -> None:
     """Keep what a question found in windows that it read; those that have gone are forgotten."""
-    now = datetime.now(UTC).replace(tzinfo=None)
+    now = _now()
     with database.transaction():
         database.run("windows/forget_unread", question=question)
         for kept in windows:
@@ -115,7 +116,7 @@ def keep_windows(
                 first=kept.span.first,
                 last=kept.span.last,
                 content=kept.content,
-                kept_at=now,
+                asked_at=now,
             )
         database.run("windows/forget_old_questions", most=_QUESTIONS)
 
@@ -148,4 +149,8 @@ def look_until_now(database: Database) -> None:
 
 def _drop_marked(database: Database) -> None:
     database.run("windows/drop_changed")
-    database.run("windows/add_changed", kept_at=datetime.now(UTC).replace(tzinfo=None))
+    database.run("windows/add_changed")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)

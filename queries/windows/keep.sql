@@ -1,1 +1,1 @@
-INSERT INTO kept_window SELECT $question, $period, $since, $against, $visits, $first, $last, $content, $kept_at
+INSERT INTO kept_window SELECT $question, $period, $since, $against, $visits, $first, $last, $content, $asked_at

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
 
+from fpmonitor.answers.trend import report_trend
 from fpmonitor.disclosure import Audience
 from fpmonitor.monitor import Monitor
+from fpmonitor.question import Question
+from fpmonitor.store import kept_windows
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.upkeep import compact, forget_batch, forget_before, forget_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    import pytest
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 CANVAS = "HTMLCanvasElement.toDataURL"
@@ -49,14 +54,21 @@ def ingest(path: Path, name: str, records: Iterable[dict[str, Any]]) -> None:
         monitor.ingest(log)
 
 
-def told(path: Path, window: Window, turn: int = 0) -> dict[str, Any]:
-    """All that a trend says: against the day before, and in turn to others against the first."""
-    against: Literal["previous", "first"] = ("previous", "first")[turn % 2]
-    audience = (Audience.OWNER, Audience.OTHERS)[turn % 2]
-    with Monitor(path, window=window, audience=audience) as monitor:
-        return monitor.trend(
-            SETS, by="day", k=3, population=200, against=against, false_alarms=0.9
-        ).to_json()
+def told(path: Path, *windows: Window, turn: int = 0) -> list[dict[str, Any]]:
+    """All that a trend says: against the day before, or to others against the first."""
+    against: Literal["previous", "first"] = ("previous", "first")[turn]
+    audience = (Audience.OWNER, Audience.OTHERS)[turn]
+    with Monitor(path, audience=audience) as monitor:
+        return [
+            report_trend(
+                monitor.windows("day", window=window),
+                Question(3, 200),
+                SETS,
+                against=against,
+                false_alarms=0.9,
+            ).to_json()
+            for window in windows
+        ]
 
 
 def kept_days(path: Path) -> list[int]:
@@ -68,41 +80,66 @@ def kept_days(path: Path) -> list[int]:
     return [(since - START.replace(tzinfo=None)).days for (since,) in rows]
 
 
-def forget(path: Path, what: str) -> None:
+def forget_more_than_comes(path: Path) -> None:
+    """Rows of another day then have numbers that other rows had."""
     with Monitor(path) as monitor:
-        if what == "a user":
-            forget_user(monitor.database, "u16")
-        elif what == "days":
-            forget_before(monitor.database, (START + timedelta(days=1)).replace(tzinfo=None))
-        else:
-            [source] = [b.source for b in monitor.batches() if b.source.endswith("late.jsonl")]
-            forget_batch(monitor.database, source)
+        forget_user(monitor.database, "u46")  # of the last day
+    compact(path)
+    ingest(path, "few.jsonl", visits(0, [28], size=7))
+
+
+def forget_log_and_day(path: Path) -> None:
+    with Monitor(path) as monitor:
+        [source] = [b.source for b in monitor.batches() if b.source.endswith("late.jsonl")]
+        forget_batch(monitor.database, source)
+        forget_before(monitor.database, (START + timedelta(days=1)).replace(tzinfo=None))
 
 
 def test_whatever_happens_a_trend_says_what_it_would_say_from_nothing(tmp_path: Path) -> None:
     path = tmp_path / "db"
+    late = of_day(3) + visits(1, range(500, 520))
+    mended = visits(0, [4, 8], size=7) + visits(2, range(10, 50), size=8)
     came_back = [
         visit | {"time": (START + timedelta(days=day, hours=20)).isoformat()}
-        for day in (1, 4)
+        for day in (1, 3)
         for visit in visits(9, range(600, 620))
     ]
-    ingest(path, "days.jsonl", [visit for day in range(4) for visit in of_day(day)])
-    told(path, Window())
-    happenings = {
-        "another day": lambda: ingest(path, "4.jsonl", of_day(4)),
-        "late visits": lambda: ingest(path, "late.jsonl", visits(1, range(500, 520))),
-        "a visit was told more": lambda: ingest(path, "more.jsonl", visits(2, [12, 16], size=7)),
-        "a correction": lambda: ingest(path, "right.jsonl", visits(3, range(15, 55), size=8)),
-        "the same noise": lambda: ingest(path, "noise.jsonl", came_back),
-        "a user is forgotten": lambda: forget(path, "a user"),
-        "a smaller file": lambda: compact(path),
-        "more after that": lambda: ingest(path, "5.jsonl", of_day(5)),
-        "a log is forgotten": lambda: forget(path, "a log"),
-        "days are forgotten": lambda: forget(path, "days"),
-    }
-    for turn, (what, happens) in enumerate(happenings.items()):
+    ingest(path, "days.jsonl", [visit for day in range(3) for visit in of_day(day)])
+    for turn in (0, 1):
+        told(path, Window(), turn=turn)
+    for what, turn, happens in (  # each changes days of which something is kept
+        ("visits told more, and corrected", 0, lambda: ingest(path, "mended.jsonl", mended)),
+        ("more is forgotten than comes", 0, lambda: forget_more_than_comes(path)),
+        ("the same noise", 0, lambda: ingest(path, "noise.jsonl", came_back)),
+        ("late visits, and another day", 1, lambda: ingest(path, "late.jsonl", late)),
+        ("a log and a day are forgotten", 1, lambda: forget_log_and_day(path)),
+    ):
         happens()
-        assert told(path, Window(), turn) == told(path, EVERYTHING, turn), what
+        kept, from_nothing = told(path, Window(), EVERYTHING, turn=turn)
+        assert kept == from_nothing, what
+
+
+def test_questions_asked_last_are_kept_also_where_they_read_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_windows, "_QUESTIONS", 2)
+    path = tmp_path / "db"
+    ingest(path, "days.jsonl", of_day(0))
+
+    def kept_after(k: int) -> set[str]:
+        with Monitor(path) as monitor:
+            monitor.trend([("A.size",)], by="day", k=k)
+        with duckdb.connect(path) as connection:
+            rows = connection.execute("SELECT DISTINCT question FROM kept_window").fetchall()
+        return {question for (question,) in rows}
+
+    [first] = kept_after(3)
+    [second] = kept_after(4) - {first}
+    assert kept_after(3) == {first, second}
+    ingest(path, "1.jsonl", of_day(1))
+    kept = kept_after(5)
+    assert len(kept) == 2
+    assert first in kept
 
 
 def test_days_that_have_not_changed_are_not_read_again(tmp_path: Path) -> None:

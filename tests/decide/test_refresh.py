@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain, combinations
 
 import numpy as np
@@ -20,21 +21,22 @@ SETS = [*chain.from_iterable(combinations(APIS, size) for size in range(1, 7))]
 
 
 def test_lists_of_users_of_now_are_those_of_a_search_from_nothing() -> None:
-    lost = freed = 0
+    lost = freed = stayed = above = 0
     for seed in range(10):
-        rng = np.random.default_rng(seed)
+        rng, policy = np.random.default_rng(seed), replace(POLICY, budget=(0.3, 0.1)[seed % 2])
         device = rng.integers(0, 30, USERS)
         columns = {
             api: np.where(rng.random(USERS) < 0.9, device % values, rng.integers(0, values, USERS))
             for api, values in zip(APIS, rng.choice([2, 3, 5, 8, 20, 60], 6), strict=True)
         }
-        before = decide(MemorySource(APIS, [*columns.values()]), POLICY, seal="", universe=6)
+        before = decide(MemorySource(APIS, [*columns.values()]), policy, seal="", universe=6)
         kept = KeptSpectra()
         kept.follow(columns, border_sets(before))
-        few = rng.choice(USERS, 150, replace=False)
-        value = rng.integers(0, 2)  # others come in their place, who are alike or are not
+        others = 1190 if seed == 9 else 150  # come in the place of some, and are alike or are not
+        gone = rng.choice(USERS, others, replace=False)
+        value = 0 if seed == 9 else rng.integers(0, 2)
         now = {
-            api: np.r_[np.delete(codes, few), rng.integers(0, 1 + value * codes.max(), 150)]
+            api: np.r_[np.delete(codes, gone), rng.integers(0, 1 + value * codes.max(), others)]
             for api, codes in columns.items()
         }
         source = MemorySource(APIS, [*now.values()])
@@ -42,7 +44,7 @@ def test_lists_of_users_of_now_are_those_of_a_search_from_nothing() -> None:
         most, least = (ToldSource(source, 10, which, known) for which in ("most", "least"))
         judge = Judge.of(before, USERS)
         found = refreshed(before, most, least, judge=judge, seal="now", effort=Effort())
-        expected = decide(source, POLICY, seal="now", universe=6)
+        expected = decide(source, policy, seal="now", universe=6)
         assert (found.complete, found.digest) == (True, "now")
         for apis in SETS:
             was, told = before.verdict(apis)[0], found.verdict(apis)[0]
@@ -52,6 +54,10 @@ def test_lists_of_users_of_now_are_those_of_a_search_from_nothing() -> None:
             assert wanted != "block" or told in {"block", "undecided"}
             lost += was == "allow" != told
             freed += was == "undecided" and told == "allow"
+            above += was != "block" and told == "block"
+            stayed += was == "block" and expected.verdict(apis)[0] == "allow"
         assert {*found.recommended} <= {*before.recommended}
         assert found.verdict(found.recommended)[0] == "allow"
-    assert min(lost, freed) > 0
+        assert len({*found.block, *found.undecided}) == len(found.block) + len(found.undecided)
+        assert not any({*allow} >= {*block} for allow in found.allow for block in found.block)
+    assert min(lost, freed, stayed, above) > 0

@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.decision import Decision, read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
@@ -41,6 +41,7 @@ from fpmonitor.serve import service as service_module
 from fpmonitor.serve.app import create_app
 from fpmonitor.serve.config import ServeConfig, read_config
 from fpmonitor.serve.keys import add_key, read_keys, remove_key
+from fpmonitor.serve.lists import Lists
 from fpmonitor.serve.records import observation_lines, split_records, unpacked
 from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.serve.spool import Spool
@@ -660,6 +661,51 @@ def test_a_search_of_lists_ends_with_the_service_and_leaves_them_as_they_were(
         assert told["state"]["users_now"] == 201
         assert told["allow"] == lists["allow"]
         assert "others have come in since" in client.get("/dashboard/live").text
+        service = service_of(client)
+    assert service.lists is not None
+    assert [*map(list, service.lists.decision.allow)] == lists["allow"]
+
+
+def test_lists_that_are_not_made_again_say_that_others_have_come_in(tmp_path: Path) -> None:
+    with client_of(with_decision(tmp_path, query_limit="100")) as client:
+        assert client.get("/v1/decision").json()["state"]["is_now"]
+        add_user(client)
+        client.get("/v1/exposure?apis=Screen.width")
+        told = client.get("/v1/decision").json()["state"]
+        assert (told["users"], told["users_now"], told["is_now"]) == (200, 201, False)
+        assert "others have come in since" in client.get("/dashboard/live").text
+
+
+def test_lists_are_those_of_now_only_where_nobody_has_come_in_meanwhile(tmp_path: Path) -> None:
+    path = with_decision(tmp_path).decision
+    assert path is not None
+    before = read_decision(path)
+    lists = Lists(before, lambda _: None)
+    lists.see("others", 1.0)
+    lists.see("more", 2.0)
+    lists._take(replace(before, digest="others"))
+    assert not lists.state(202, is_read=True)["is_now"]
+    lists._take(replace(before, digest="more"))
+    assert lists.state(202, is_read=True)["is_now"]
+
+
+def test_a_decision_confirmed_on_some_users_answers_when_others_have_come_in(
+    tmp_path: Path,
+) -> None:
+    config = with_decision(tmp_path)
+    with Monitor(config.db) as monitor:
+        made = monitor.decide(k=10, budget=0.5, search_users=100)
+    assert config.decision is not None
+    config.decision.write_text(json.dumps(made.to_json()))
+    with client_of(config) as client:
+        for users in (200, 201):
+            told = client.get("/v1/gate", params={"want": "Navigator.vendor"})
+            assert (told.status_code, told.json().get("users")) == (200, 200)
+            assert client.get("/v1/exposure?apis=Screen.width").json()["users"] == users
+            add_user(client)
+            client.get("/v1/exposure?apis=Screen.width")
+            assert client.portal is not None
+            client.portal.call(partial(service_of(client).explorer, of_now=True))
 
 
 def test_a_verdict_is_by_the_tests_for_its_users_while_other_threads_make_others(

@@ -20,7 +20,7 @@ WINDOWS = [Window(), Window(source="!one")]
 def log(folder: Path, number: int) -> str:
     """Records of a few users at a few times, or at none: they repeat, correct and add to others."""
     rng = np.random.default_rng(number)
-    rows = []
+    rows: list[str] = []
     for _ in range(int(rng.integers(1, 30))):
         row = {
             "user": f"u{rng.integers(3 + 2 * number)}",
@@ -31,6 +31,9 @@ def log(folder: Path, number: int) -> str:
         if rng.random() < 0.7:
             row["time"] = f"2026-03-0{rng.integers(1, 8)}T12:00:00Z"
         rows.append(json.dumps(row) + "\n")
+    if number == 4:  # more values than a byte can number
+        more = [{"user": f"w{i}", "api": "A.0", "value": f"w{i}"} for i in range(300)]
+        rows += [json.dumps(row) + "\n" for row in more]
     path = folder / f"{number}.jsonl"
     path.write_text("".join(rows), encoding="utf-8")
     return str(path)

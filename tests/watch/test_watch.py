@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fpmonitor.answers.check import CheckReport, RunAlarm
+from fpmonitor.answers.standing import is_news, judged
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.errors import InputError, StoreError
@@ -690,3 +692,26 @@ def recorded(told: Any, folder: str) -> Any:
     if isinstance(told, str):
         return told.replace(folder, ".")
     return round(told, 1) if isinstance(told, float) else told
+
+
+def test_an_alarm_stands_where_a_window_adds_nothing(on_population: Path) -> None:
+    decision = read_decision(on_population)
+    raised = RunAlarm(raised=True, log_evidence=9.0)
+    report = CheckReport(
+        decision=decision,
+        verdicts=dict.fromkeys(decision.allow, "allow"),
+        limits=dict.fromkeys(decision.allow, (0.0, 0.01)),
+        lacking=(),
+        users=1000,
+        since=None,
+        until=None,
+        place=None,
+        alarm=raised,
+    )
+    before = judged(None, report, now="")
+    assert before.alarm
+    after = judged(before, replace(report, alarm=None), now="")
+    assert after.alarm
+    assert not is_news(before, after)
+    over = replace(report, alarm=replace(raised, raised=False))
+    assert is_news(before, judged(before, over, now=""))

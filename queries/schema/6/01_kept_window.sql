@@ -9,5 +9,5 @@ CREATE TABLE kept_window (
     first BIGINT,
     last BIGINT,
     content BLOB,
-    kept_at TIMESTAMP NOT NULL
+    asked_at TIMESTAMP NOT NULL
 )

@@ -1,0 +1,1 @@
+UPDATE kept_window SET asked_at = $asked_at WHERE question = $question
