@@ -12,7 +12,6 @@ from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import poisson
 
 from fpmonitor.decide.deciding import tests_of
 from fpmonitor.decide.decision import Confirmation
@@ -23,6 +22,7 @@ from fpmonitor.decide.utility import recommend
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.estimate.saddle_point import log_poisson
 from fpmonitor.estimate.value_sample import planned_level, value_criteria
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _score_at_budget(weights: NDArray[np.float64], users: int, policy: Policy) -
     """
     p = np.geomspace(_RAREST / policy.population, 1, _VALUES)
     exposed = exposure_probability(p, k=policy.k, population=policy.population).mean()
-    chances = poisson.pmf(np.arange(weights.size - 1), users * p[:, np.newaxis])
+    chances = np.exp(log_poisson(np.arange(weights.size - 1), users * p[:, np.newaxis]))
     others = 1 - chances.sum(axis=1)  # in the group of a user
     by_user = chances @ weights[1:] + others * weights[-1]
     return max(users * float(by_user.mean()) * policy.budget / float(exposed), 1e-9)

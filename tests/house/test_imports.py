@@ -140,10 +140,11 @@ def test_only_the_command_line_prints() -> None:
         assert room_of(module) == "cli" or "print" not in calls, module
 
 
-def test_commands_that_estimate_nothing_do_not_wait_for_scipy() -> None:
+def test_commands_and_the_service_do_not_wait_for_scipy() -> None:
     slow = "special", "optimize", "sparse", "stats"
     script = (
-        f"import sys, fpmonitor.cli; print([m for m in {slow} if f'scipy.{{m}}' in sys.modules])"
+        "import sys, fpmonitor.cli, fpmonitor.answers.decide; "
+        f"print([m for m in {slow} if f'scipy.{{m}}' in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True
