@@ -17,14 +17,14 @@ from fpmonitor.cluster.engine import open_engine
 from fpmonitor.cluster.local import LocalEngine
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
+from fpmonitor.estimate.value_sample import ENTRIES
 from fpmonitor.render import sketches
 from fpmonitor.sketch.file import Sketch, UserPart, read_sketch, write_sketch
-from fpmonitor.sketch.making import SketchPlan, share_level, sketch_population, sketch_table
+from fpmonitor.sketch.making import sketch_population, sketch_table
 from fpmonitor.sketch.merge import merge_sketches
+from fpmonitor.sketch.plan import SketchPlan, share_level
 from fpmonitor.sketch.words import make_sketch_key, read_sketch_key
 from fpmonitor.vocabulary import split_names
-
-ENTRIES = 1_000_000
 
 app = typer.Typer(
     name="sketch", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
@@ -101,7 +101,8 @@ class SketchedUsers(TransformedUsers):
                 raise InputError("sketch: --user, --time and --part are for --from")
             with self.open() as monitor:
                 population = monitor.population()
-                note_view(population, 1)
+                if not quiet:
+                    note_view(population, 1)
                 return sketch_population(population, plan)
         if self.snapshot is not None or any(self.window.bounds.values()):
             raise InputError(

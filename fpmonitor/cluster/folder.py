@@ -6,6 +6,7 @@ Without an engine the folder is read on this computer.
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from fpmonitor.population.snapshot import Repeats
 
 _HALF_BITS = 1 << 31  # of half a word, so that products stay below 63 bits
-_KEY_SHIFT = 16  # keys are counted by their first bits, to find the last one kept
 
 
 # The halves of a user's hash, which no other user has, and their names beside codes.
@@ -273,11 +273,8 @@ class FolderSnapshot:
             drawn = np.argpartition(keys, users - 1)[:users]
             codes = [column[drawn] for column in self.codes(self.apis)]
         else:
-            names = [self.column(api) for api in self.apis]
-            kept = _FirstUsers.of(self.engine, self.relation, users, seed)
-            text = transpile(kept.users(self.relation, names), self.engine.dialect)
-            frame = self.engine.frame(text)
-            codes = [frame[name].to_numpy() for name in names]
+            frame = self._first_users(users, seed)
+            codes = [frame[self.column(api)].to_numpy() for api in self.apis]
         order = np.random.default_rng(seed).permutation(users)
         logs = []
         for api, column in zip(self.apis, codes, strict=True):
@@ -296,69 +293,29 @@ class FolderSnapshot:
             )
         return pl.concat(logs)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FirstUsers:
-    """The first users in the order of a seed.
-
-    Attributes
-    ----------
-    seed
-        Orders the users.
-    high, low
-        Halves of the key of the last user that is kept; -1 keeps nobody.
-    """
-
-    seed: int
-    high: int
-    low: int
-
-    @classmethod
-    def of(cls, engine: Engine, relation: str, users: int, seed: int) -> _FirstUsers:
-        """Find the last of `users` users of a relation, without sorting all."""
-        if not users:
-            return cls(seed=seed, high=-1, low=-1)
-        keys = cls(seed=seed, high=-1, low=-1).keys(relation, ["one"], "1 AS one")
-        counts = rows(engine, "cluster/count_keys", keys=keys).cast(pl.Int64).sort("first_bits")
-        ends = counts["users"].to_numpy().cumsum()
-        place = int(np.searchsorted(ends, users))
-        bits = int(counts["first_bits"][place])
-        between = {"first": bits << _KEY_SHIFT, "after": (bits + 1) << _KEY_SHIFT}
-        found = rows(
-            engine,
-            "cluster/keys_between",
-            keys=keys,
-            **{name: str(number) for name, number in between.items()},
-        ).sort("high", "low")
-        before = int(ends[place - 1]) if place else 0
-        high, low = found.select("high", "low").row(users - before - 1)
-        return cls(seed=seed, high=int(high), low=int(low))
-
-    def keys(self, relation: str, names: Sequence[str], columns: str = "") -> str:
-        """Statement of the keys of users, with some columns."""
-        ordered = statement(
+    def _first_users(self, users: int, seed: int) -> pl.DataFrame:
+        """Read the first users in the order of a seed, and few others, whom it leaves out."""
+        names = [self.column(api) for api in self.apis]
+        # Ten standard deviations more than are wanted: so many are there but for bad luck.
+        most = (users + 10 * math.isqrt(users) + 100) * WORD_HALF // self.users
+        words = statement(
             "cluster/order_words",
-            keep=columns or ", ".join(names),
-            snapshot=relation,
-            seed_high=str(self.seed // WORD_HALF),
-            seed_low=str(self.seed % WORD_HALF),
+            keep=", ".join(names),
+            snapshot=self.relation,
+            seed_high=str(seed // WORD_HALF),
+            seed_low=str(seed % WORD_HALF),
         )
-        return mixed(names, ordered)
-
-    @property
-    def condition(self) -> str:
-        """Whether a key is kept."""
-        return f"(high < {self.high} OR (high = {self.high} AND low <= {self.low}))"
-
-    def users(self, relation: str, names: Sequence[str]) -> str:
-        """Statement of some columns of the users that are kept."""
-        return statement(
+        text = statement(
             "cluster/rows",
-            columns=", ".join(names),
-            users=f"({self.keys(relation, names)})",
+            columns=", ".join([*names, "high", "low"]),
+            users=f"({mixed(names, words)})",
             joins="",
-            condition=self.condition,
+            condition=f"high < {most}",
         )
+        frame = self.engine.frame(transpile(text, self.engine.dialect))
+        if len(frame) < users:
+            raise StoreError(f"sample: {len(frame):,} of {users:,} users, out of {self.users:,}")
+        return frame.sort("high", "low").head(users)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from fpmonitor.masking import masked_quotes
 from fpmonitor.sql import quote_text, statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _QUERY = re.compile(r"\s*\(?\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
 # Types as Spark names them, by DuckDB's names; whole numbers of any size have one text.
@@ -49,23 +49,22 @@ class LocalEngine(Closing):
     lost = False
 
     def __init__(self) -> None:
-        self._open = ExitStack()
-        self._open.enter_context(keyboard_interrupts())
         # What it reads is kept nowhere: neither in memory nor, where that is full, on disk.
         settings = {"enable_external_file_cache": "false", "temp_directory": ""}
-        self._connection = self._open.enter_context(connect(":memory:", **settings))
+        self._connection = connect(":memory:", **settings)
         for text in ("SET TimeZone = 'UTC'", *macros()):
             self._connection.execute(text)
 
     def close(self) -> None:
         """End the session."""
-        self._open.close()
+        self._connection.close()
 
     @contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
         """Turn errors of DuckDB into ours, in one line and without values."""
         try:
-            yield
+            with keyboard_interrupts():
+                yield
         except DuckDBError as error:
             reason = excerpt(masked_quotes(reason_of(error)))
             raise StoreError(f"{doing}: DuckDB refuses ({reason})") from error
@@ -74,6 +73,22 @@ class LocalEngine(Closing):
         """Return the rows of a query; see `Engine`."""
         with self._errors("query"):
             return pl.DataFrame(ArrowStream(self._connection.sql(text)))
+
+    def batches(self, text: str, most: int) -> Iterator[pl.DataFrame]:
+        """Rows of a query in any order, about so many at once."""
+        with self._errors("query"):
+            stream = pl.scan_arrow_c_stream(ArrowStream(self._connection.sql(text)))
+            try:
+                yield from stream.collect_batches(chunk_size=most, maintain_order=False)
+            except pl.exceptions.ComputeError as error:
+                raise DuckDBError(str(error)) from error
+
+    def define_codes(self, kind: str, texts: Sequence[str]) -> None:
+        """Let `kind` be a type of texts, whose codes are their places; no texts, no type."""
+        if texts:
+            quoted = ", ".join(map(quote_text, texts))
+            with self._errors("query"):
+                self._connection.execute(statement("cluster/codes", kind=kind, texts=quoted))
 
     def define_table(self, name: str, table: str) -> Mapping[tuple[str, ...], str]:
         """Let `name` stand for a query or files of Parquet; see `Engine`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -27,6 +27,8 @@ _PLAIN = re.compile(r"string|boolean|(tiny|small|big)?int|integer|date|timestamp
 _NESTED = re.compile(r"(array|map)<.*>")
 _RETOLD = {"number": pl.Int64, "text": pl.String, "stored": pl.String}
 _IS_CELL = "CASE WHEN substr({0}, 1, 1) = chr(31) THEN 1 ELSE 0 END"
+_MOST_FEW = 1 << 19  # values of an API that are few
+_MOST_FEW_BYTES = 1 << 27
 COLUMNS_A_STATEMENT = 40  # each may be a join, and engines plan joins slowly when there are many
 
 
@@ -44,11 +46,15 @@ class Cells:
         Sorted; API number i is in the column `c<i>`.
     seen
         Rows with a value of each.
+    few
+        API number -> relation (text, cell) of its values, where these are few and the engine is of
+        this computer: `c<i>` then is the text.
     """
 
     relation: str
     apis: tuple[str, ...]
     seen: tuple[int, ...]
+    few: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -117,7 +123,8 @@ def define_cells(
         if (condition := _to_retell(f"c{i}", kinds[found[api]]))
     }
     seen, retold = _survey(engine, table, raw, len(wanted), retold, repeated=repeated)
-    _define_retold(engine, name, raw, {i: (retold[i], kinds[found[wanted[i]]]) for i in retold})
+    told = {i: (retold[i], kinds[found[wanted[i]]]) for i in retold}
+    _define_retold(engine, name, dict.fromkeys(told, raw), told)
     _define(
         engine,
         name,
@@ -178,6 +185,7 @@ def define_values(
         texts.append(f"{'.'.join(map(quote_name, found[time]))} AS moment")
         keep.append("moment")
     _define(engine, raw, "cluster/select", columns=texts, relation=f"{name}_table", joins="")
+    few = _define_few(engine, name, raw, len(apis)) if engine.dialect == OWN else {}
     retold = {
         i: text
         for i, api in enumerate(apis)
@@ -187,13 +195,20 @@ def define_values(
     }
     texts_of = [i for i, api in enumerate(apis) if not _PLAIN.fullmatch(kinds[found[api]])]
     texts_of += [i for i, api in enumerate(apis) if kinds[found[api]] == "string"]
-    columns = [f"count(c{i}) AS s{i}" for i in range(len(apis))]
-    columns += [f"max(CASE WHEN {text} THEN 1 ELSE 0 END) AS n{i}" for i, text in retold.items()]
-    columns += [f"max(count_bytes(c{i})) AS b{i}" for i in texts_of]
-    columns += [f"max({_IS_CELL.format(f'c{i}')}) AS t{i}" for i in texts_of]
+    columns: dict[int, list[str]] = {i: [] for i in range(len(apis))}
+    for i, text in retold.items():
+        columns[i].append(f"max(CASE WHEN {text} THEN 1 ELSE 0 END) AS n{i}")
+    for i in texts_of:
+        columns[i].append(f"max(count_bytes(c{i})) AS b{i}")
+        columns[i].append(f"max({_IS_CELL.format(f'c{i}')}) AS t{i}")
     named = "*" if user is None else "CASE WHEN \"user\" <> '' THEN 1 END"
-    counts = ", ".join([*columns, "count(*) AS records", f"count({named}) AS named"])
-    row = rows(engine, "cluster/count", counts=counts, relation=raw).row(0, named=True)
+    of_rows = ["count(*) AS records", f"count({named}) AS named"]
+    of_rows += [f"count(c{i}) AS s{i}" for i in columns]
+    of_rows += [column for i in columns if i not in few for column in columns[i]]
+    row = rows(engine, "cluster/count", counts=", ".join(of_rows), relation=raw).row(0, named=True)
+    for i in few.keys() & {i for i in columns if columns[i]}:
+        counts = ", ".join(columns[i])
+        row |= rows(engine, "cluster/count", counts=counts, relation=few[i]).row(0, named=True)
     if row["named"] < row["records"]:
         raise InputError(
             f"{excerpt(table)}: {row['records'] - row['named']:,} of {row['records']:,} rows have "
@@ -201,7 +216,8 @@ def define_values(
             hint="omit them in the query",
         )
     retold = {i: text for i, text in retold.items() if row[f"n{i}"]}
-    _define_retold(engine, name, raw, {i: (retold[i], kinds[found[apis[i]]]) for i in retold})
+    told = {i: (text, kinds[found[apis[i]]]) for i, text in retold.items()}
+    _define_retold(engine, name, {i: few.get(i, raw) for i in told}, told)
     cells = [
         _cell(
             i,
@@ -212,17 +228,45 @@ def define_values(
         )
         for i in range(len(apis))
     ]
+    for i, values in few.items():
+        _define(
+            engine,
+            f"{values}_cells",
+            "cluster/select",
+            columns=[f"raw.c{i} AS text", f"{cells[i]} AS cell"],
+            relation=f"{values} AS raw",
+            joins=_retold_joins(name, {i} & retold.keys()),
+        )
+    shown = [f"raw.c{i} AS c{i}" if i in few else f"{cell} AS c{i}" for i, cell in enumerate(cells)]
     _define(
         engine,
         name,
         "cluster/select",
-        columns=[*keep, *(f"{cell} AS c{i}" for i, cell in enumerate(cells))],
+        columns=[*keep, *shown],
         relation=f"{raw} AS raw",
-        joins=f"{_retold_joins(name, retold)} WHERE {condition}",
+        joins=f"{_retold_joins(name, retold.keys() - few.keys())} WHERE {condition}",
     )
     return Cells(
-        relation=name, apis=tuple(apis), seen=tuple(int(row[f"s{i}"]) for i in range(len(apis)))
+        relation=name,
+        apis=tuple(apis),
+        seen=tuple(int(row[f"s{i}"]) for i in range(len(apis))),
+        few={i: f"{values}_cells" for i, values in few.items()},
     )
+
+
+def _define_few(engine: Engine, name: str, raw: str, apis: int) -> dict[int, str]:
+    """Let DuckDB hold the different texts of the columns that have few; the table of each."""
+    columns = [f"approx_count_distinct(c{i}), avg(count_bytes(c{i}))" for i in range(apis)]
+    [found] = rows(engine, "cluster/count", counts=", ".join(columns), relation=raw).rows()
+    few = {
+        i: f"{name}_few{i}"
+        for i, (values, size) in enumerate(zip(found[::2], found[1::2], strict=True))
+        if values <= _MOST_FEW and values * (size or 0) <= _MOST_FEW_BYTES
+    }
+    for i, values in few.items():
+        distinct = statement("cluster/distinct", column=f"c{i}", relation=raw)
+        engine.define_rows(values, engine.frame(distinct))
+    return few
 
 
 def _retold_joins(name: str, retold: Iterable[int]) -> str:
@@ -253,7 +297,7 @@ def _text(path: tuple[str, ...], kind: str) -> str:
     if _PLAIN.fullmatch(kind):
         return f"{name}::VARCHAR"
     if _NESTED.fullmatch(kind) and "struct" not in kind and "binary" not in kind:
-        return f"to_json({name})"
+        return f"to_json({name})::VARCHAR"
     raise InputError(
         f"column {excerpt('.'.join(path))!r} is of type {excerpt(kind)}",
         hint="omit it from the query, or turn it into text there",
@@ -295,13 +339,15 @@ def _survey(
 
 
 def _define_retold(
-    engine: Engine, name: str, raw: str, retold: Mapping[int, tuple[str, str]]
+    engine: Engine, name: str, sources: Mapping[int, str], retold: Mapping[int, tuple[str, str]]
 ) -> None:
-    """Send the stored form of values that the engine writes differently."""
+    """Send the stored form of values that the engine writes differently, of a relation each."""
     if not retold:
         return
     texts = [
-        statement("cluster/texts", number=str(i), column=f"c{i}", rows=raw, condition=condition)
+        statement(
+            "cluster/texts", number=str(i), column=f"c{i}", rows=sources[i], condition=condition
+        )
         for i, (condition, _) in retold.items()
     ]
     found = engine.frame(transpile(union(texts), engine.dialect))

@@ -7,23 +7,23 @@ that are tested cost anything. Theorem and proof: docs/certificate.md, section 1
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.decide.deciding import tests_of
+from fpmonitor.decide.deciding import tests_of, without_empty
 from fpmonitor.decide.decision import Confirmation
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, search
 from fpmonitor.decide.utility import recommend
-from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.saddle_point import log_poisson
-from fpmonitor.estimate.value_sample import planned_level, value_criteria
+from fpmonitor.estimate.value_sample import ENTRIES, planned_level, value_criteria
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 SEARCH_SHARE = 0.2  # of the level of the question, for the users who are searched
-ENTRIES = 1_000_000
 CHAINS = 12
 _LONGEST = 6  # sets of a chain
 _HOPELESS = 1.5  # times the budget, as the users searched have it: not tested
@@ -82,7 +81,7 @@ def confirm(
     UndecidableError
         One set is certified both within and above the budget.
     """
-    progress = progress or (lambda _text: None)
+    began, progress = time.perf_counter(), progress or (lambda _text: None)
     progress("choosing the sets to confirm")
     nested = _chains(found, searched, chains)
     sets = sorted(set(chain.from_iterable(nested)))
@@ -107,15 +106,13 @@ def confirm(
     # first set that is otherwise comes out wrongly.
     confirmed = [apis for sets in nested for apis in _leading(sets, within)]
     refuted = [apis for sets in nested for apis in _leading(sets[::-1], above)]
-    if any({*b} <= {*a} for a in (*found.allow, *confirmed) for b in (*found.block, *refuted)):
-        raise UndecidableError("one set is certified both within and above the budget")
     tests = tests_of(found.proof or {})
     known = Borders(
-        allow=_maximal([*found.allow, *confirmed]),
-        block=_minimal([*found.block, *refuted]),
+        allow=[*found.allow, *confirmed],
+        block=[*found.block, *refuted],
         undecided=[],
         complete=False,
-        evaluated=found.evaluated,
+        evaluated=0,
     )
     borders = search(
         searched,
@@ -129,14 +126,15 @@ def confirm(
     decided = replace(
         found,
         users=searched.users + rest.users,
-        allow=tuple(filter(None, borders.allow)),
-        block=tuple(filter(None, borders.block)),
-        undecided=tuple(filter(None, borders.undecided)),
+        allow=without_empty(borders.allow),
+        block=without_empty(borders.block),
+        undecided=without_empty(borders.undecided),
         recommended=best.apis,
         utility=best.weight,
         utility_bound=best.weight,
         complete=borders.complete,
-        evaluated=borders.evaluated + len(sets),
+        evaluated=found.evaluated + len(sets) + borders.evaluated,
+        seconds=round(found.seconds + time.perf_counter() - began, 3),
         confirmation=Confirmation(
             searched=searched.users,
             level=level,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
 
 LAST_LEVEL = 40
+ENTRIES = 1_000_000  # values to keep at most, where nobody says how many
 WORD_BITS = 64
 _PLANNED = Fraction(3, 4)  # of delta, for the level that was planned
 _NEXT = Fraction(1, 4)  # of the level before, for each above it

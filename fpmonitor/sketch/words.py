@@ -69,12 +69,17 @@ class SketchKey:
         digests = (hashlib.sha256(prefix + cell.encode()).digest()[:8] for cell in cells)
         return np.fromiter((int.from_bytes(digest, "big") for digest in digests), dtype=np.uint64)
 
-    def chained(self, columns: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-        """Words of the values of a set, from one column of words per API in sorted order."""
-        state = np.full(len(columns[0]), self.start, dtype=np.uint64)
+    def chained(
+        self, columns: Sequence[NDArray[np.uint64]], state: NDArray[np.uint64] | None = None
+    ) -> NDArray[np.uint64]:
+        """Words of the values of a set, from one column of words per API in sorted order.
+
+        `state` has the words of the APIs before these, none by default.
+        """
+        words = np.array([self.start], dtype=np.uint64) if state is None else state
         for column in columns:
-            state = splitmix64(state ^ column)
-        return state
+            words = splitmix64(column ^ words)
+        return words
 
     def _digest(self, purpose: bytes, text: bytes, size: int) -> bytes:
         return hashlib.blake2b(text, key=self.secret, digest_size=size, person=purpose).digest()

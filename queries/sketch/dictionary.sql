@@ -1,1 +1,1 @@
-SELECT cell, {word} FROM (SELECT DISTINCT {column} AS cell FROM {relation} WHERE {column} IS NOT NULL) AS cells
+SELECT text, ('0x' || substr(sha256({prefix} || cell), 1, 16))::UBIGINT AS word FROM {relation}

@@ -11,7 +11,8 @@ import pytest
 from fpmonitor.cluster.local import LocalEngine
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.sketch.file import UserPart
-from fpmonitor.sketch.making import SketchPlan, sketch_table
+from fpmonitor.sketch.making import sketch_table
+from fpmonitor.sketch.plan import SketchPlan
 from fpmonitor.sketch.words import SketchKey
 
 if TYPE_CHECKING:

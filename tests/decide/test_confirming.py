@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from fpmonitor.answers.decide import asked_question, decide_sets
 from fpmonitor.cli import run
 from fpmonitor.decide import confirming
 from fpmonitor.decide.decision import Decision, read_decision
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.policy import Policy
 from fpmonitor.population.held_values import HeldValues
@@ -22,9 +24,11 @@ from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
 from fpmonitor.proof_check import check_proofs
 from fpmonitor.question import Question
+from fpmonitor.spectrum import CountSpectrum
 from tests.stored import stored
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 APIS = ("a", "b", "c", "d", "e")
@@ -135,6 +139,8 @@ def test_such_a_decision_is_no_test_of_other_users(
     assert "not with --resume" in capsys.readouterr().err
     assert run([*asked, "--search-users", "2999"]) == 2
     assert "must be 2 to 2,998" in capsys.readouterr().err
+    assert run([*asked, "--confirm", "3"]) == 2
+    assert "say how many to search: --search-users" in capsys.readouterr().err
 
 
 def test_an_allowed_set_above_the_budget_is_rarer_than_delta() -> None:
@@ -171,6 +177,50 @@ def test_values_are_kept_whole_and_as_many_as_the_level_says(level: int) -> None
     assert abs(kept.support - expected) <= 5 * np.sqrt(expected) * (level > 0)
     mean = kept.users / kept.support  # all users of each
     assert mean == pytest.approx(whole.users / whole.support, rel=0.1 * (level > 0))
+
+
+@dataclass(frozen=True)
+class OtherValues:
+    """Users of whom nobody, or everybody, shares a value with another, after a while."""
+
+    users: int
+    others: int
+
+    def kept_spectra(self, sets: Sequence[Sequence[str]], level: int) -> list[CountSpectrum | None]:
+        time.sleep(0.2)
+        kept = max(1, self.users // self.others >> level)
+        return [CountSpectrum.from_counts(np.full(kept, self.others))] * len(sets)
+
+
+@pytest.fixture(scope="module")
+def of_few() -> tuple[Decision, MemorySource]:
+    """A decision of few users, and these."""
+    users = population(1)
+    columns = {api: users.column(api)[:6000] for api in APIS}
+    few = Population(MemorySnapshot(columns=columns, texts=lambda _api: {}))
+    decision = decide_sets(few, Question(10, USERS), budget=0.05, fixed_question=True)
+    return decision, MemorySource(APIS, list(columns.values()))
+
+
+def test_the_time_and_the_sets_of_both_parts_are_told(
+    of_few: tuple[Decision, MemorySource],
+) -> None:
+    found, searched = of_few
+    decided = confirming.confirm(found, searched, OtherValues(54_000, 54_000), chains=1)
+    assert decided.seconds >= found.seconds + 0.2
+    assert decided.evaluated > found.evaluated
+    assert decided.confirmation is not None
+    assert decided.confirmation.confirmed
+
+
+def test_others_who_contradict_the_users_searched_end_it_with_a_hint(
+    of_few: tuple[Decision, MemorySource],
+) -> None:
+    found, searched = of_few
+    allowed = replace(found, undecided=(("a",),), allow=(("a",),), block=())
+    with pytest.raises(UndecidableError, match="both within and above") as raised:
+        confirming.confirm(allowed, searched, OtherValues(54_000, 1))
+    assert raised.value.hint
 
 
 def test_a_search_of_all_users_is_refused() -> None:

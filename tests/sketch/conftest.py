@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from fpmonitor.cluster.local import LocalEngine
-from fpmonitor.sketch.making import SketchPlan, sketch_table
+from fpmonitor.sketch.making import sketch_table
+from fpmonitor.sketch.plan import SketchPlan
 from fpmonitor.sketch.words import SketchKey
 
 if TYPE_CHECKING:

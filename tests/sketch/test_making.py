@@ -11,15 +11,18 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.cluster import table as table_module
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
-from fpmonitor.sketch import making
+from fpmonitor.sketch import local
 from fpmonitor.sketch.file import UserPart
 from fpmonitor.sketch.kept import Tally
-from fpmonitor.sketch.making import SketchPlan, share_level, sketch_population
+from fpmonitor.sketch.making import sketch_population
+from fpmonitor.sketch.plan import SketchPlan, share_level
 from fpmonitor.sketch.words import SketchKey, is_kept
 from fpmonitor.store.transforms import Transform
+from tests.stored import stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +67,7 @@ def held(values: KeptValues) -> dict[int, int]:
     return dict(zip(values.words.tolist(), values.counts.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(("level", "most_words"), [(0, 0), (2, 20), (2, 10**6)])
+@pytest.mark.parametrize(("level", "few", "coded"), [(0, 0, 0), (2, 20, 10), (2, 10**6, 10**6)])
 def test_all_users_of_kept_values_are_counted(
     frame: pl.DataFrame,
     table: Path,
@@ -72,11 +75,13 @@ def test_all_users_of_kept_values_are_counted(
     sketched: Callable[..., Sketch],
     *,
     level: int,
-    most_words: int,
+    few: int,
+    coded: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whether the words of values are looked up or made row by row."""
-    monkeypatch.setattr(making, "_MOST_WORDS", most_words)
+    """Whether values are coded, or their words looked up, or made row by row."""
+    monkeypatch.setattr(table_module, "_MOST_FEW", few)
+    monkeypatch.setattr(local, "_MOST_CODED", coded)
     sketch = sketched(table, level=level)
     assert sketch.users == len(frame)
     for values in sketch.sets:
@@ -220,3 +225,29 @@ def test_commands_make_merge_and_ask(
     capsys.readouterr()
     assert run([*made, "--from", str(table), "-o", others, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_quiet_says_nothing_of_who_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bots = ({"Navigator.webdriver": True, "Screen.width": i} for i in range(30))
+    db = stored(tmp_path, [*bots, *({"Screen.width": i % 7} for i in range(60))])
+    key, made = str(tmp_path / "key"), str(tmp_path / "sketch")
+    assert run(["sketch", "key", key]) == 0
+    asked = ["sketch", "make", "--db", db, "--drop-automation", "--apis", "Screen.width"]
+    asked += ["--share", "1", "--key-file", key, "-o", made]
+    capsys.readouterr()
+    assert run(asked) == 0
+    assert "look automated are excluded" in capsys.readouterr().err
+    assert run([*asked, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_lists_are_kept_as_their_text(sketched: Callable[..., Sketch]) -> None:
+    """Of lists, DuckDB has JSON, which is another type than text."""
+    lists, texts = (
+        sketched(f"SELECT {one} AS l FROM range(300) AS rows (i)", sets=(("l",),), level=0)
+        for one in ("[i % 90, 4]", "'[' || i % 90 || ', 4]'")
+    )
+    assert lists.head == texts.head
+    assert len(lists.sets[0].words) == 90

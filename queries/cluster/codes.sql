@@ -1,0 +1,1 @@
+CREATE OR REPLACE TYPE {kind} AS ENUM ({texts})

@@ -1,0 +1,1 @@
+SELECT DISTINCT {column} FROM {relation} WHERE {column} IS NOT NULL

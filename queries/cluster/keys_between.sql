@@ -1,2 +1,0 @@
--- Keys in one range, in order.
-SELECT high, low FROM ({keys}) AS keyed WHERE high >= {first} AND high < {after} ORDER BY high, low
