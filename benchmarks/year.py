@@ -1,48 +1,117 @@
-"""A simulated year of `watch --by day`: which event is told on which day, and false alarms.
+"""A simulated year: which event which command tells on which day, and false alarms.
 
 `python benchmarks/year.py` writes a log a day for `--days` days (365 by default), each of `--users`
-users, and lets a watch look at the end of each. Known events happen on known days: see `EVENTS`. It
-prints each event with its day, the day of the first notice that names it, and what a day's look
-took at the beginning and at the end. `--null N` lives N years without any event instead, and counts
-the notices after the first: each would be a false alarm; it goes on where it was stopped. JSON goes
-to stdout.
+users, lets a `watch --by day` look at the end of each, and runs `check` and `trend`. Known events
+happen on known days: see `EVENTS`. It prints each event with its day and the day on which each
+command first names it, all that they said, and what a look of the watch took at the beginning and
+at the end. JSON goes to stdout.
+
+`--null N` lives N years without any event instead, and goes on where it was stopped. Each has one
+of `LAWS`, whose true exposure is a stated share of the budget, and one of `SCHEDULES` of looks. It
+counts the years in which the watch said something false, beside the share that is stated:
+
+* a set was said to be above the budget that is within it, or the other way round: delta of the
+  years at most, as all such verdicts of a year are wrong;
+* an alarm, though no day is above the budget: days / 3,650 of the years at most;
+* users who keep to one distribution were said to have moved: 1 of 100 years at most.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import shutil
 import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from scipy.optimize import brentq
+from scipy.stats import binom
 
 from fpmonitor import monitor, watch
+from fpmonitor.answers.check import RUN_LENGTH
+from fpmonitor.answers.renewal import FALSE_MOVES
 from fpmonitor.monitor import Monitor
+from fpmonitor.store.upkeep import forget_batch, forget_user
 from fpmonitor.watch import Watch, WatchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fpmonitor.answers.check import CheckReport
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.store.watching import Notice
 
+AGENT = "Navigator.userAgent"
+BROWSERS = (
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/{}.0.0.0 Safari/537.36",
+    "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 HeadlessChrome/139.0.0.0 Safari/537.36",
+)
 START = datetime(2026, 1, 1, tzinfo=UTC)
-# What happens, on which day, and the day at whose end it can be known.
+COMMANDS = ("watch", "check", "trend")
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happens on a day, the day at whose end it can be known, and what each command calls it.
+
+    Null where a command has nothing to say of it.
+    """
+
+    day: int
+    known: int
+    watch: str | None
+    check: str | None = None
+    trend: str | None = None
+
+
 EVENTS = {
-    "refused": (12, 12),
-    "no logs": (16, 17),
-    "appeared": (20, 20),
-    "violated": (24, 24),
-    "holds": (25, 25),
-    "future": (30, 30),
-    "vanished": (36, 36),
+    "a file that cannot be read": Event(12, 12, "refused"),
+    "a day without logs": Event(16, 17, "no logs", "an older day", "a gap"),
+    "an API that the decision does not know": Event(
+        20, 20, "appeared", "unknown A.new", "appeared A.new"
+    ),
+    "a wave of bots": Event(24, 24, "cause A.size", "violated", "changed A.size"),
+    "its browsers": Event(24, 24, "harmless without automation", None, "changed " + AGENT),
+    "the wave is over": Event(25, 25, "holds", "holds", "changed A.size"),
+    "a file of the year 2099": Event(30, 30, "future", "left out", "2099"),
+    "an API of the list is gone": Event(36, 36, "vanished", "lacks A.depth", "vanished A.depth"),
+    "a browser release": Event(45, 46, "moved " + AGENT, "moved " + AGENT, "changed " + AGENT),
+    "half a log comes a day late": Event(61, 61, None),
+    "a log comes again": Event(70, 70, None),
+    "a log is wrong": Event(79, 79, "violated", "violated", "changed A.size"),
+    "and is corrected": Event(80, 80, "corrected", "holds", None),
+    "users are forgotten, and arrive again": Event(90, 90, None),
+    "an API comes under another name": Event(
+        100, 100, "vanished and appeared", "lacks A.zoom", "vanished A.zoom"
+    ),
+    "clocks go back an hour": Event(110, 110, None),
+    "users move slowly from here on": Event(120, 120, "moved A.zoom2", "moved A.zoom2", None),
 }
+DRIFT = 0.001  # of the users, a day
+K, BUDGET, DELTA = 10, 0.05, 0.05
+# Law of a null year -> true exposure of the pair of APIs over the budget, and the mean number of
+# users of a rare value. What is within is refuted best by values of their own, and what is above
+# passes best with values of 0.65 k. The last law passes on some days, and on others cannot be told.
+LAWS = {
+    "within, values of their own": (0.999, 0.0),
+    "within, shared values": (0.999, 0.65 * K),
+    "above, shared values": (1.001, 0.65 * K),
+    "near, values of their own": (0.35, 0.0),
+}
+# Whether the watch looks at the end of each day or week, or at random: at the end of one day of
+# five, and at that of one of ten twice, after each half of its logs.
+SCHEDULES = ("daily", "weekly", "random")
 
 
 class Clock(datetime):
@@ -56,24 +125,37 @@ class Clock(datetime):
 
 
 class Year:
-    """A population, the logs of its days, and a watch over them."""
+    """A population, the logs of its days, and an engineer who reads what is said of them.
 
-    def __init__(self, folder: Path, users: int, seed: int, *, quiet: bool) -> None:
-        self._folder, self._users, self._quiet = folder, users, quiet
-        self._rng = np.random.default_rng(seed)
-        self.told: list[tuple[int, dict[str, Any]]] = []
-        self._day = 0
-        decided = self._log(-1, folder / "decided.parquet")
-        with Monitor(folder / "decided.duckdb", create=True) as made:
-            made.ingest([str(decided)])
-            decision = made.decide(k=10, population=users, budget=0.05)
-        assert [len(apis) for apis in decision.allow] == [3], "all are allowed together"
+    The engineer decides again on other users of the day when a notice says so, takes away what
+    cannot be read, and forgets what has a time of the future.
+    """
+
+    def __init__(self, folder: Path, users: int) -> None:
+        self._folder, self._users = folder, users
+        self._rng = np.random.default_rng(1)
+        self._database = folder / "watched.duckdb"
         self._incoming = folder / "in"
         self._incoming.mkdir()
+        self._day = 0
+        self.notices: list[tuple[int, dict[str, Any]]] = []
+        self.said: dict[str, list[set[str]]] = {command: [] for command in COMMANDS}
+        self.decided: list[int] = []
+        self._decide(0)
+
+    def _decide(self, day: int) -> None:
+        """Decide on users of a day who are in no log, and watch the decision from now on."""
+        path = self._folder / f"decided-{day}"
+        log = self._log(day, path.with_suffix(".parquet"), name="decided", quiet=True)
+        with Monitor(path, create=True) as made:
+            made.ingest([str(log)])
+            self._decision = made.decide(k=K, population=self._users, budget=BUDGET, delta=DELTA)
+        assert [{*apis} for apis in self._decision.allow] == [{*self._values(day, quiet=True)}]
+        self.decided.append(day)
         settings = WatchSettings(
             folder=self._incoming,
-            database=folder / "watched.duckdb",
-            decision=decision,
+            database=self._database,
+            decision=self._decision,
             by="day",
             new_users=True,
             settle=0,
@@ -81,56 +163,135 @@ class Year:
         self._watch = Watch(settings, deliver=[self._deliver])
 
     def _deliver(self, notice: Notice) -> None:
-        self.told.append((self._day, notice.body))
+        self.notices.append((self._day, dict(notice.body)))
 
-    def _values(self, day: int) -> dict[str, np.ndarray[Any, Any]]:
-        """Values of the users of a day; a share moves from one zoom to another in the year."""
+    def _values(self, day: int, *, quiet: bool = False) -> dict[str, np.ndarray[Any, Any]]:
+        """Values of the users of a day; without what lasts a day only if it is to be quiet."""
         rng, users = self._rng, self._users
-        drift = 0.0 if self._quiet else 0.0005 * max(day, 0)
+        drift = DRIFT * max(day - happens("users move slowly from here on"), 0)
+        release = 141 if day >= happens("a browser release") else 140
         values = {
-            "A.size": rng.choice(3, users),
-            "A.depth": rng.choice(2, users, p=(0.7, 0.3)),
-            "A.zoom": rng.choice(3, users, p=(0.6 - drift, 0.2, 0.2 + drift)),
+            "A.size": rng.choice(2, users),
+            "A.depth": rng.choice(2, users),
+            "A.zoom": rng.choice(2, users, p=(0.5 - drift, 0.5 + drift)),
+            AGENT: np.array([BROWSERS[0].format(release), BROWSERS[1]])[rng.choice(2, users)],
         }
-        if self._quiet:
-            return values
-        if day == EVENTS["violated"][0]:  # bots, each with a size of its own
+        if day >= happens("an API that the decision does not know"):
+            values["A.new"] = rng.choice(2, users)
+        if day >= happens("an API of the list is gone"):
+            del values["A.depth"]
+        if day >= happens("an API comes under another name"):
+            values["A.zoom2"] = values.pop("A.zoom")
+        if day == happens("a wave of bots") and not quiet:
             bots = users // 3
             values["A.size"][:bots] = 1000 + np.arange(bots)
-        if day >= EVENTS["appeared"][0]:
-            values["A.new"] = rng.choice(2, users)
-        if day >= EVENTS["vanished"][0]:
-            del values["A.depth"]
+            values[AGENT] = values[AGENT].astype(object)
+            values[AGENT][:bots] = BROWSERS[2]
         return values
 
-    def _log(self, day: int, path: Path, *, at: datetime | None = None) -> Path:
+    def _log(
+        self,
+        day: int,
+        path: Path,
+        *,
+        name: str = "",
+        at: datetime | None = None,
+        users: slice = slice(None),
+        wrong: bool = False,
+        quiet: bool = False,
+    ) -> Path:
         moment = at or START + timedelta(days=day, hours=12)
-        names = [f"{day}/{user}" for user in range(self._users)]
-        columns: Mapping[str, Any] = {"user": names, "time": [moment] * self._users}
-        pl.DataFrame({**columns, **self._values(day)}).write_parquet(path)
+        names = [f"{name}{day}/{user}" for user in range(self._users)]
+        columns: dict[str, Any] = {"user": names, "time": [moment] * self._users}
+        columns |= self._values(day, quiet=quiet)
+        if wrong:  # a size for each user
+            columns["A.size"] = 1000 + np.arange(self._users)
+        pl.DataFrame(columns)[users].write_parquet(path)
         return path
 
     def live(self, day: int) -> float:
-        """Live a day, and look at its end; return the processor's seconds of the look."""
-        self._day = day
-        is_silent = not self._quiet and day == EVENTS["no logs"][0]
-        if not is_silent:
-            self._log(day, self._incoming / f"{day:03}.parquet")
-        if not self._quiet:
-            self._accidents(day)
+        """Live a day, and look at its end; return the processor's seconds of the watch."""
+        self._day, heard = day, len(self.notices)
+        self._happens(day)
         Clock.today = START + timedelta(days=day + 1, hours=3)
         started = time.process_time()
         self._watch.step()
-        return time.process_time() - started
+        seconds = time.process_time() - started
+        if day == happens("clocks go back an hour"):
+            Clock.today -= timedelta(hours=1)
+            self._watch.step()
+        if day == happens("users are forgotten, and arrive again"):
+            with Monitor(self._database) as monitor:
+                assert [b.stored for b in monitor.batches() if "returned" in b.source] == [0]
+        said = set().union(*(words(body) for _, body in self.notices[heard:]))
+        self.said["watch"].append(said)
+        with Monitor(self._database) as monitor:
+            self.said["check"].append(self._check(monitor))
+            self.said["trend"].append(self._trend(monitor))
+            if "future" in said:
+                [source] = [b.source for b in monitor.batches() if "clock" in b.source]
+                forget_batch(monitor.database, source)
+                (self._incoming / "clock.parquet").unlink()
+        if said & {"appeared", "vanished"} or any(word.startswith("moved") for word in said):
+            self._decide(day)
+        return seconds
 
-    def _accidents(self, day: int) -> None:
+    def _happens(self, day: int) -> None:
+        today = self._incoming / f"{day:03}.parquet"
+        late = happens("half a log comes a day late")
+        wrong = happens("a log is wrong")
+        if day != happens("a day without logs"):
+            first = slice(None, self._users // 2 if day == late - 1 else None)
+            self._log(day, today, users=first, wrong=day == wrong)
+        if day == late:
+            path = self._incoming / "late.parquet"
+            self._log(day - 1, path, users=slice(self._users // 2, None))
         broken = self._incoming / "broken.jsonl"
-        if day == EVENTS["refused"][0]:
+        if day == happens("a file that cannot be read"):
             broken.write_text("[1, 2]\n", encoding="utf-8")
         elif broken.exists():
             broken.unlink()
-        if day == EVENTS["future"][0]:
+        if day == happens("a file of the year 2099"):
             self._log(day, self._incoming / "clock.parquet", at=datetime(2099, 1, 1, tzinfo=UTC))
+        if day == happens("a log comes again"):
+            shutil.copy(self._incoming / f"{day - 1:03}.parquet", self._incoming / "again.parquet")
+        if day == wrong + 1:
+            self._log(wrong, self._incoming / "corrected.parquet")
+        if day == happens("users are forgotten, and arrive again"):
+            with Monitor(self._database) as monitor:
+                for user in range(20):
+                    assert forget_user(monitor.database, f"{day - 1}/{user}") == 1
+            self._log(day - 1, self._incoming / "returned.parquet", users=slice(20))
+
+    def _check(self, monitor: Monitor) -> set[str]:
+        report = monitor.check(self._decision, by="day", new_users=True)
+        assert report.renewal is not None
+        assert report.since is not None
+        said = {report.outcome, *(f"lacks {api}" for api in report.lacking)}
+        said |= {f"unknown {api}" for api in report.renewal.unknown}
+        said |= {f"moved {one.api}" for one in report.renewal.moved or ()}
+        if any("future" in window.why for window in report.left_out):
+            said.add("left out")
+        if (report.since - START.replace(tzinfo=None)).days < self._day:
+            said.add("an older day")
+        return said
+
+    def _trend(self, monitor: Monitor) -> set[str]:
+        report = monitor.trend([(api,) for api in monitor.windows("day").apis], by="day", k=K)
+        days = [window.name for window in report.windows]
+        today = f"{START + timedelta(days=self._day):%Y-%m-%d}"
+        said = {"2099"} if "2099-01-01" in days else set()
+        if f"{START + timedelta(days=max(self._day - 1, 0)):%Y-%m-%d}" not in days:
+            said.add("a gap")
+        for alarm in report.alarms:
+            if alarm.window == today and alarm.compared == "values":
+                became = {value.of_api for value in alarm.values} - {None}
+                said.add(f"{(*became, 'changed')[0]} {alarm.apis[0]}")
+        return said
+
+
+def happens(event: str) -> int:
+    return EVENTS[event].day
 
 
 def names(body: Mapping[str, Any]) -> set[str]:
@@ -141,34 +302,197 @@ def names(body: Mapping[str, Any]) -> set[str]:
     return told
 
 
+def words(body: Mapping[str, Any]) -> set[str]:
+    """What a notice tells, with APIs and causes, but for the state that a watch begins with."""
+    told = names(body) - ({body["state"]} if body["was"] is None else set())
+    told |= {f"cause {cause['api']}" for cause in body["causes"]}
+    if body["corrected"]:
+        told.add("corrected")
+    if told >= {"vanished", "appeared"}:
+        told.add("vanished and appeared")
+    for change in body["changed"]:
+        without = change["without_automation"]
+        if change["now"] == "block" and without and without[0] < BUDGET < change["lower"]:
+            told.add("harmless without automation")
+    if "decide again" in told and body["renewal"]["moved"]:
+        told |= {f"moved {one['api']}" for one in body["renewal"]["moved"]}
+    return told
+
+
 def events(days: int, users: int) -> dict[str, Any]:
     seconds = []
     with tempfile.TemporaryDirectory() as folder:
-        year = Year(Path(folder), users, 1, quiet=False)
+        year = Year(Path(folder), users)
         for day in range(days):
             seconds.append(year.live(day))
     tenth = max(1, days // 10)
-    heard = [(at, names(body)) for at, body in year.told]
     found = {
-        event: {
-            "day": day,
-            "known": known,
-            "told": min((at for at, told in heard if at >= day and event in told), default=None),
+        name: {
+            "day": event.day,
+            "known": event.known,
+            **{
+                command: first_day(
+                    year.said[command],
+                    getattr(event, command),
+                    event.day,
+                    lasts=command == "check",
+                )
+                for command in COMMANDS
+            },
         }
-        for event, (day, known) in EVENTS.items()
+        for name, event in EVENTS.items()
     }
-    [wave] = [body for at, body in year.told if at == EVENTS["violated"][0]]
+    [wave] = [body for at, body in year.notices if at == happens("a wave of bots")]
     return {
         "days": days,
         "users_a_day": users,
         "events": found,
         "causes_of_the_wave": wave["causes"],
-        "notices": [(at, sorted(told)) for at, told in heard],
+        "limits_of_the_wave": wave["changed"],
+        "decided_again": year.decided[1:],
+        "notices": [(at, sorted(words(body))) for at, body in year.notices],
+        "said": {
+            command: [(day, sorted(said)) for day, said in enumerate(year.said[command])]
+            for command in ("check", "trend")
+        },
         "seconds_of_a_look": {
             "first_tenth": round(statistics.median(seconds[:tenth]), 2),
             "last_tenth": round(statistics.median(seconds[-tenth:]), 2),
         },
     }
+
+
+def first_day(said: list[set[str]], word: str | None, since: int, *, lasts: bool) -> int | None:
+    """First day from which on a command said a word; where it lasts, also not on the day before."""
+    for day in range(since, len(said)):
+        if word in said[day] and not (lasts and word in said[day - 1]):
+            return day
+    return None
+
+
+class NullYear:
+    """Users of one law, who come in two APIs, and a watch that looks at them by a schedule."""
+
+    def __init__(self, folder: Path, users: int, seed: int) -> None:
+        self._folder, self._users = folder, users
+        laws, self.schedule = list(LAWS), SCHEDULES[seed // len(LAWS) % len(SCHEDULES)]
+        self.law = laws[seed % len(laws)]
+        self._rng = np.random.default_rng(seed)
+        self._rare, self._values = rare_values(*LAWS[self.law], users=users)
+        self.told: list[tuple[int, list[str]]] = []
+        self.outcomes: Counter[str] = Counter()
+        self.alarms = 0
+        self._day = 0
+        self._incoming = folder / "in"
+        self._incoming.mkdir()
+        decision = self._decision()
+        settings = WatchSettings(
+            folder=self._incoming,
+            database=folder / "watched.duckdb",
+            decision=decision,
+            by="day",
+            new_users=True,
+            settle=0,
+        )
+        self._watch = Watch(settings, deliver=[self._deliver], checked=self._checked)
+
+    def _decision(self) -> Decision:
+        """Allow the pair, by users of whom none is exposed."""
+        path = self._folder / "decided.parquet"
+        codes = self._rng.choice(3, self._users)
+        pl.DataFrame(
+            {
+                "user": [f"decided {user}" for user in range(self._users)],
+                "A.size": codes,
+                "A.depth": 0 * codes,
+            }
+        ).write_parquet(path)
+        with Monitor(self._folder / "decided.duckdb", create=True) as made:
+            made.ingest([str(path)])
+            decision = made.decide(k=K, population=self._users, budget=BUDGET, delta=DELTA)
+        assert [len(apis) for apis in decision.allow] == [2], "both are allowed together"
+        return decision
+
+    def _deliver(self, notice: Notice) -> None:
+        self.told.append((self._day, sorted(names(notice.body))))
+
+    def _checked(self, report: CheckReport) -> None:
+        self.outcomes[report.outcome] += 1
+        self.alarms += report.alarm is not None and report.alarm.raised
+
+    def live(self, days: int) -> None:
+        """Live the days; the logs since the last look come with the next."""
+        since = 0
+        for self._day in range(days):
+            looks = {"daily": 1, "weekly": int(self._day % 7 == 6)}.get(self.schedule)
+            if looks is None:
+                looks = int(self._rng.choice(3, p=(0.7, 0.2, 0.1)))
+            if not looks:
+                continue
+            for look in range(looks):
+                self._log(since, looks, look)
+                # The day is over: what the second look finds of it is late.
+                Clock.today = START + timedelta(days=self._day + 1, hours=3 + look)
+                self._watch.step()
+            since = self._day + 1
+
+    def _log(self, since: int, parts: int, part: int) -> None:
+        """Write one of the parts of the logs of all days since then."""
+        number = self._users * (self._day + 1 - since)
+        days = np.repeat(np.arange(since, self._day + 1), self._users)
+        rare = self._rng.random(number) < self._rare
+        values = np.where(
+            rare,
+            self._rng.integers(self._values, size=number)
+            if self._values
+            else self._users * days + np.tile(np.arange(self._users), self._day + 1 - since),
+            0,
+        )
+        frame = pl.DataFrame(
+            {
+                "user": np.arange(number) + since * self._users,
+                "time": [START + timedelta(days=int(day), hours=12) for day in days],
+                # Neither API alone tells a rare value: only the pair does.
+                "A.size": np.where(rare, values // 3, -1 - self._rng.choice(3, number)),
+                "A.depth": np.where(rare, values % 3, 0),
+            }
+        )
+        frame = frame.filter(pl.col("user") % parts == part)
+        frame.write_parquet(self._incoming / f"{self._day:03}-{part}.parquet")
+
+    @property
+    def wrong(self) -> int:
+        """Checks whose verdict is false."""
+        return self.outcomes["holds" if self.law.startswith("above") else "violated"]
+
+    def lived(self) -> dict[str, Any]:
+        false_alarms = 0 if self.law.startswith("above") else self.alarms
+        return {
+            "law": self.law,
+            "schedule": self.schedule,
+            "outcomes": dict(self.outcomes),
+            "wrong": self.wrong,
+            "false_alarms": false_alarms,
+            "moved": sum("decide again" in told for _, told in self.told),
+            "told": self.told,
+        }
+
+
+def rare_values(exposure: float, mean: float, *, users: int) -> tuple[float, int]:
+    """Share of the users who have rare values, and number of these; 0 for values of their own.
+
+    Other users are many of each value, so that the exposure, a multiple of the budget, is theirs.
+    """
+    if not mean:
+        return exposure * BUDGET, 0
+
+    def exposed(each: float) -> float:  # expected users of a value who are exposed
+        return each * float(binom.cdf(K - 2, users - 1, each / users))
+
+    wanted = exposure * BUDGET * users
+    number = math.ceil(wanted / exposed(mean))
+    each = brentq(lambda each: number * exposed(each) - wanted, 0, mean)
+    return number * each / users, number
 
 
 def null_years(years: int, days: int, users: int, done: Path) -> dict[str, Any]:
@@ -179,20 +503,36 @@ def null_years(years: int, days: int, users: int, done: Path) -> dict[str, Any]:
         found = map(json.loads, done.read_text(encoding="utf-8").splitlines())
         lived = [year for year in found if question.items() <= year.items()]
     for seed in range(len(lived), years):
+        started = time.process_time()
         with tempfile.TemporaryDirectory() as folder:
-            year = Year(Path(folder), users, seed, quiet=True)
-            for day in range(days):
-                year.live(day)
-        told = [(day, sorted(names(body))) for day, body in year.told[1:]]
-        lived.append({**question, "seed": seed, "told": told})
+            year = NullYear(Path(folder), users, seed)
+            year.live(days)
+        seconds = round(time.process_time() - started, 1)
+        lived.append({**question, "seed": seed, **year.lived(), "seconds": seconds})
         with done.open("a", encoding="utf-8") as file:
             file.write(json.dumps(lived[-1]) + "\n")
-    false = [len(year["told"]) for year in lived]
+    return {**question, **summary(lived, days)}
+
+
+def summary(lived: list[dict[str, Any]], days: int) -> dict[str, Any]:
+    """Years with something false beside the share that is stated, by law and by schedule."""
+    stated = {"wrong": DELTA, "false_alarms": days / RUN_LENGTH, "moved": FALSE_MOVES}
+
+    def counted(years: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "years": len(years),
+            "checks": sum(sum(year["outcomes"].values()) for year in years),
+            **{f"years_with_{what}": sum(bool(year[what]) for year in years) for what in stated},
+            "most_notices": max((len(year["told"]) for year in years), default=0),
+        }
+
     return {
-        "years": len(lived),
-        **question,
-        "false_alarms": sum(false),
-        "told": [year["told"] for year in lived if year["told"]],
+        "stated_shares_of_the_years": {what: round(share, 3) for what, share in stated.items()},
+        **counted(lived),
+        **{
+            name: counted([year for year in lived if name in {year["law"], year["schedule"]}])
+            for name in (*LAWS, *SCHEDULES)
+        },
     }
 
 

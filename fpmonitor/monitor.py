@@ -544,7 +544,7 @@ class Monitor(Closing):
             users,
             decision,
             others=report.others,
-            vanished=report.lacking,
+            vanished=report.vanished,
             windows=self.windows(by or "day", window=users.window, view=decision.view)
             if compared
             else None,

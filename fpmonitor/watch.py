@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fpmonitor.answers.check import report_check
+from fpmonitor.answers.check import report_check, usable
 from fpmonitor.answers.standing import (
     Problem,
     Standing,
@@ -161,9 +161,8 @@ class Watch:
         note: Callable[[str], None] = lambda _text: None,
         checked: Callable[[CheckReport], None] = lambda _report: None,
     ) -> None:
-        if not settings.folder.is_dir():
-            raise InputError(f"{settings.folder}: no such folder")
         self._settings = settings
+        self._require_folder()
         self._deliver = tuple(deliver)
         self._note = note
         self._checked = checked
@@ -175,14 +174,15 @@ class Watch:
         self._pending = True
         self._corrected: set[str] = set()  # logs, of k users or more, since the last check
         self._day: date | None = None
+        self._told: dict[int, set[int]] = {}  # by which ways, where another failed
 
     def step(self) -> None:
         """Read what has arrived, check, and report; return when there is nothing left to do.
 
         Raises
         ------
-        StoreError
-            The database is in use, or cannot be opened; nothing is lost.
+        StoreError, InputError
+            The database is in use, or cannot be opened; the folder has vanished. Nothing is lost.
         FpmonitorError
             The check itself is not possible; the logs that have arrived are stored.
         """
@@ -225,8 +225,13 @@ class Watch:
         refused = [path for path in sorted(self._seen) if path in known and known[path].refused]
         return [str(Path(path).relative_to(self._settings.folder)) for path in refused]
 
+    def _require_folder(self) -> None:
+        if not self._settings.folder.is_dir():
+            raise InputError(f"{self._settings.folder}: no such folder")
+
     def _settled(self) -> list[str]:
         """Find logs in the folder that are no longer written to, in the order of their names."""
+        self._require_folder()
         now, settle = time.monotonic(), self._settings.settle
         present: dict[str, tuple[FileState, float]] = {}
         settled = []
@@ -332,20 +337,20 @@ class Watch:
         window = Window(report.since, report.until, settings.decision.source)
         apis = {*monitor.population(window=window).publishable_apis(policy.k)}
         after = judged(before, report, now=now.isoformat(timespec="seconds"))
-        problems = [_vanished(api, policy.k) for api in report.lacking]
+        problems = [_vanished(api, policy.k) for api in report.vanished]
         seen = {*policy.candidates} if before is None else {*before.apis, *policy.candidates}
         new = sorted(apis - seen)
         is_first = before is None or not before.apis
         # At first a list may know fewer APIs than logs have, but a vanished one may be renamed.
-        if not is_first or len(new) <= len(report.lacking):
+        if not is_first or len(new) <= len(report.vanished):
             problems += [_appeared(api) for api in new]
-        problems += self._without_logs(before, report, now)
+        problems += self._without_logs(monitor, before, report, now)
         if report.renewal is not None:
             problems += again(before, after, report.renewal)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
 
     def _without_logs(
-        self, before: Standing | None, report: CheckReport, now: datetime
+        self, monitor: Monitor, before: Standing | None, report: CheckReport, now: datetime
     ) -> list[Problem]:
         """Tell that windows are missing: between two that were checked, or for a whole one now."""
         by = self._settings.by
@@ -353,11 +358,20 @@ class Watch:
             return []
         last = report.until
         if before is not None and before.until is not None:
-            known = datetime.fromisoformat(before.until)
-            if report.since > known:
-                return [_no_logs(by, known)]
+            since = datetime.fromisoformat(before.until)
+            while since < report.since:  # a watch that was away may have missed good ones
+                if not self._has_users(monitor, Window(since, end_of(since, by))):
+                    return [_no_logs(by, since)]
+                since = end_of(since, by)
         waited = end_of(end_of(last, by), by) <= now.replace(tzinfo=None)
         return [_no_logs(by, last)] if waited else []
+
+    def _has_users(self, monitor: Monitor, window: Window) -> bool:
+        decision = self._settings.decision
+        try:
+            return usable(monitor.population_as(decision, window=window), decision)
+        except UndecidableError:
+            return False
 
     def _in_the_future(self, users: int) -> list[Problem]:
         """Tell of visits whose clock is ahead; others only where k users have such visits."""
@@ -437,15 +451,26 @@ class Watch:
             return {}
 
     def _tell(self, notices: Iterable[Notice]) -> None:
+        """Deliver by each way, in order; one that fails keeps nothing from the others."""
+        failed: dict[int, DeliveryError] = {}
         for notice in notices:
-            try:
-                for deliver in self._deliver:
+            told = self._told.setdefault(notice.number, set())
+            for way, deliver in enumerate(self._deliver):
+                if way in told or way in failed:
+                    continue
+                try:
                     deliver(notice)
-            except DeliveryError as error:
-                self._note(f"notice {notice.number} is kept, and will be sent again: {error}")
-                raise
-            with self._settings.open_database() as database:
-                mark_delivered(database, notice)
+                except DeliveryError as error:
+                    failed[way] = error
+                else:
+                    told.add(way)
+            if len(told) == len(self._deliver):
+                with self._settings.open_database() as database:
+                    mark_delivered(database, notice)
+                del self._told[notice.number]
+        if failed:
+            [why, *_] = failed.values()
+            raise DeliveryError(f"notices are kept, and will be sent again: {why}")
 
 
 _CANNOT_JUDGE = Problem(

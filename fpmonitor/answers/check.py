@@ -150,6 +150,12 @@ class CheckReport(Result):
         return "cannot tell" if "undecided" in self.verdicts.values() else "holds"
 
     @property
+    def vanished(self) -> tuple[str, ...]:
+        """Candidates that fewer than k users have a value of, unless it was so when decided on."""
+        had = self.decision.coverage or {}
+        return tuple(api for api in self.lacking if had.get(api, 1.0) is not None)
+
+    @property
     def guarantee(self) -> str:
         """What holds of checks like this one."""
         delta = self.decision.policy.delta

@@ -500,7 +500,8 @@ def called_as(decision: Decision, population: Population) -> Decision:
         undecided=sets(decision.undecided),
         recommended=recommended,
         masked=None if decision.masked is None else sets([decision.masked])[0],
-        coverage=None,
+        coverage=decision.coverage
+        and {called[api][0]: share for api, share in decision.coverage.items()},
         names=population.names(names),
     )
 

@@ -50,7 +50,7 @@ class Renewal:
     decided_on, days
         Users that were decided on, and their first and last day; null where it does not say.
     vanished, unknown
-        Candidates that fewer than k users have now, and other APIs that may be named.
+        Candidates that fewer than k users have now, and other APIs that k users have.
     moved
         The surest first; null where it was not looked at: without calendar windows, without k
         earlier users in the database to compare with, and where values are made coarser.
@@ -141,7 +141,7 @@ def find_renewal(
     population, decision
         The users of the check, seen as the decision saw its own, and the decision.
     others, vanished
-        See `CheckReport.others` and `CheckReport.lacking`.
+        See `CheckReport.others` and `CheckReport.vanished`.
     windows
         Calendar windows, of which the users are one; null where moves are not looked for. They are
         compared with the users of the days of the decision.
@@ -158,6 +158,7 @@ def find_renewal(
     if windows is not None:
         compared = _compared(windows, decision, origin, sorted(candidates.intersection(apis)))
     moved_since, moved = compared or (None, None)
+    had = population.coverage(apis, decision.policy.k)
     made = decision.made
     return Renewal(
         made=made,
@@ -165,7 +166,7 @@ def find_renewal(
         decided_on=decision.users,
         days=decision.days,
         vanished=vanished,
-        unknown=tuple(api for api in apis if api not in candidates),
+        unknown=tuple(api for api in apis if api not in candidates and had[api] is not None),
         moved=moved,
         moved_since=moved_since,
         would_allow=tuple(apis for apis, verdict in others.items() if verdict == "allow"),

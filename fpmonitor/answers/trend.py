@@ -455,7 +455,7 @@ def _unpacked(kept: KeptWindow, windows: Windows, apis: Sequence[str]) -> _Found
     try:
         found = msgspec.msgpack.decode(kept.content, type=_Found)
     except msgspec.MsgspecError as error:
-        raise StoreError("a kept window was tampered with", hint="restore a backup") from error
+        raise _tampered() from error
     known = found.contradicted
     return found if known is None or known == windows.contradicted(apis) else None
 
@@ -495,8 +495,15 @@ def _bytes_of(spectrum: CountSpectrum) -> tuple[bytes, bytes]:
 
 
 def _spectrum_of(kept: tuple[bytes, bytes]) -> CountSpectrum:
-    counts, values = (np.frombuffer(part, dtype="<i8") for part in kept)
-    return CountSpectrum(counts, values)
+    try:
+        counts, values = (np.frombuffer(part, dtype="<i8") for part in kept)
+        return CountSpectrum(counts, values)
+    except (ValueError, InputError) as error:
+        raise _tampered() from error
+
+
+def _tampered() -> StoreError:
+    return StoreError("a kept window was tampered with", hint="restore a backup")
 
 
 def _distribution(columns: Sequence[NDArray[np.integer[Any]]]) -> CodeTable:

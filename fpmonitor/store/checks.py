@@ -167,12 +167,13 @@ def users_before(
     Returns
     -------
     tuple
-        bool, shape (users,): whether a visit up to `last_visit` is theirs; whether they may have
-        come before the window.
+        bool, shape (users,): whether a visit up to `last_visit` may be theirs; whether they may
+        have come before the window. Both are false of users who were first stored later.
     """
-    [(first, last, last_user)] = database.rows("checks/stretch", **window.bounds)
-    stretch = {"first": first, "last": last, "last_user": last_user}
-    arrays = database.arrays("checks/users", last_visit=last_visit, **stretch, **window.bounds)
+    [(first, last)] = database.rows("checks/stretch", **window.bounds)
+    arrays = database.arrays(
+        "checks/users", last_visit=last_visit, first=first, last=last, **window.bounds
+    )
     decided, seen = (np.asarray(arrays[name], dtype=np.bool_) for name in ("decided", "seen"))
     return decided, seen
 

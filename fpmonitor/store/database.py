@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 6
 _MEMORY_LIMIT = "1200MB"
+_MOST_PARTS = 16  # of small logs, each of which takes a block of every table
 _LOG_BYTES = 1 << 24
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
@@ -129,8 +130,7 @@ class Database(Closing):
             key = read_key_file(self._key_file)
             connection = connect_encrypted(path, key, memory_limit=_MEMORY_LIMIT)
         by_hand_only(connection)
-        # To fill its parts of tables, a checkpoint would write half of a new log's rows again.
-        connection.execute("SET max_vacuum_tasks = 0")
+        connection.execute(statement("upkeep/leave_gaps"))
         return connection
 
     @contextmanager
@@ -228,9 +228,12 @@ class Database(Closing):
     def _take_in_log(self, most: int = 0) -> None:
         """Write what is committed into the file itself, where its log has more bytes."""
         if log_bytes(self.path) > most:
+            if self.rows("upkeep/parts_of_batches")[0][0] > _MOST_PARTS:
+                self.run("upkeep/fill_gaps")
             with suppress(duckdb.TransactionException), self._watched():
                 # Another connection of this process writes, and will do it.
                 checkpoint(self._connection, self.path)
+            self.run("upkeep/leave_gaps")
 
     @contextmanager
     def frame(self, name: str, frame: pl.DataFrame) -> Iterator[None]:

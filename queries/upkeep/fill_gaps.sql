@@ -1,2 +1,2 @@
--- Let the next checkpoint take the space of deleted rows.
+-- Let the next checkpoint take the space of deleted rows, and join small parts of tables.
 RESET max_vacuum_tasks

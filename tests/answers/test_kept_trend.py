@@ -7,9 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
+import msgspec
+import pytest
 
 from fpmonitor.answers.trend import report_trend
 from fpmonitor.disclosure import Audience
+from fpmonitor.errors import StoreError
 from fpmonitor.monitor import Monitor
 from fpmonitor.question import Question
 from fpmonitor.store import kept_windows
@@ -19,8 +22,6 @@ from fpmonitor.store.upkeep import compact, forget_batch, forget_before, forget_
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-
-    import pytest
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 CANVAS = "HTMLCanvasElement.toDataURL"
@@ -149,6 +150,34 @@ def test_days_that_have_not_changed_are_not_read_again(tmp_path: Path) -> None:
     with duckdb.connect(path) as connection:  # behind its back
         connection.execute("DELETE FROM observation WHERE visit_id <= $visits", {"visits": USERS})
     assert told(path, Window()) == before
+
+
+def test_a_day_is_compared_again_when_the_day_before_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    ingest(path, "days.jsonl", [visit for day in range(3) for visit in of_day(day)])
+    before = told(path, Window())
+    ingest(path, "late.jsonl", visits(1, range(500, 560), size=9))
+    kept, from_nothing = told(path, Window(), EVERYTHING)
+    assert kept == from_nothing
+    assert kept["drift"]["alarms"] != before[0]["drift"]["alarms"]
+    assert kept_days(path) == [0, 1, 2]
+
+
+def test_a_damaged_spectrum_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    ingest(path, "days.jsonl", of_day(0))
+    told(path, Window())
+    for bad_counts in (b"\1\0\0", b"", bytes(8)):
+        with duckdb.connect(path) as connection:
+            [(content,)] = connection.execute("SELECT content FROM kept_window").fetchall()
+            found = msgspec.msgpack.decode(content)
+            found["spectra"][0][0] = bad_counts
+            bad = msgspec.msgpack.encode(found)
+            connection.execute("UPDATE kept_window SET content = $bad", {"bad": bad})
+        with pytest.raises(StoreError, match="tampered"):
+            told(path, Window())
+        with duckdb.connect(path) as connection:
+            connection.execute("UPDATE kept_window SET content = $good", {"good": content})
 
 
 def test_nothing_is_kept_of_the_days_of_a_forgotten_user_or_compared_with_them(

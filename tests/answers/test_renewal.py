@@ -189,3 +189,11 @@ def test_the_command_asks_the_same_question(decision: Decision) -> None:
     policy = replace(decision.policy, sample=SampleModel(bias=1.25))
     asked = decide_again(replace(decision, policy=policy, missing="drop"), Path("db"))
     assert "--missing drop --bias 1.25" in asked
+
+
+def test_an_api_that_nobody_has_any_more_is_not_unknown(decision: Decision, tmp_path: Path) -> None:
+    days = {2: (range(3000, 4500), AFTER), 3: (range(5000, 6500), BEFORE)}
+    with Monitor(stored(tmp_path / "db", days)) as monitor:
+        found = monitor.check(decision, by="day", new_users=True).renewal
+    assert found is not None
+    assert found.unknown == ()

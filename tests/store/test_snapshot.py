@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import stored_snapshot
+from fpmonitor.store.checks import users_before
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import (
     Window,
@@ -74,7 +75,7 @@ def test_each_api_has_its_own_latest_visit(tmp_path: Path) -> None:
 
 def test_a_window_hides_what_is_outside(tmp_path: Path) -> None:
     database = store(tmp_path, "user,time,a\nu,2026-01-01,1\nu,2026-01-03,3\nw,2026-01-05,5\n")
-    window = Window(datetime(2026, 1, 1), datetime(2026, 1, 3))  # noqa: DTZ001 -- UTC by contract
+    window = Window(datetime(2026, 1, 1), datetime(2026, 1, 3, tzinfo=UTC))  # noqa: DTZ001 -- UTC by contract
     assert latest(database, "a", window) == ["1"]
     with Database(database) as opened, pytest.raises(UndecidableError):
         take_snapshot(opened, Window(since=datetime(2027, 1, 1)))  # noqa: DTZ001
@@ -168,3 +169,27 @@ def test_duckdb_and_memory_give_the_same_spectra(
     assert by_query.counts.tolist() == by_memory.counts.tolist()
     assert by_query.values.tolist() == by_memory.values.tolist()
     assert by_query.users == snapshot.users
+
+
+def test_who_came_before_a_window_is_known_also_where_logs_are_late(tmp_path: Path) -> None:
+    head, day = "user,time,a\n", "2026-01-{:02}T12:00:00Z".format
+    logs = [
+        f"ann,{day(3)},x\nbob,{day(1)},x\ncid,{day(3)},x\n",
+        f"dan,{day(3)},x\nann,{day(3)},y\neva,{day(3)},x\n",
+        f"dan,{day(1)},x\nfay,{day(2)},x\n",  # late
+        f"bob,{day(4)},x\ngus,{day(4)},x\n",
+    ]
+    path = store(tmp_path, *(head + log for log in logs))
+    with Database(path) as database:
+        [(of_the_list,)] = database._connection.execute(
+            "SELECT max(visit_id) FROM visit WHERE batch_id = 1"
+        ).fetchall()
+        third, fourth = (
+            [flags.tolist() for flags in users_before(database, Window(since, until), of_the_list)]
+            for since, until in (
+                (datetime(2026, 1, 3, tzinfo=UTC), datetime(2026, 1, 4, tzinfo=UTC)),
+                (datetime(2026, 1, 4, tzinfo=UTC), datetime(2026, 1, 5, tzinfo=UTC)),
+            )
+        )
+    assert third == [[True, True, False, False], [False, False, True, False]]  # ann, cid, dan, eva
+    assert fourth == [[True, False], [True, False]]  # bob, gus

@@ -124,6 +124,19 @@ def test_the_space_of_forgotten_rows_is_used_again_without_compacting(db: Path) 
         assert 160_000 < rows_held(database) < before
 
 
+def test_many_small_logs_do_not_take_a_block_of_each_table_each(tmp_path: Path) -> None:
+    path, log = tmp_path / "small", tmp_path / "log.jsonl"
+    for number in range(24):
+        log.write_text(f'{{"user": "u{number}", "a": "x"}}\n', encoding="utf-8")
+        with Monitor(path, create=True) as monitor:
+            monitor.ingest(log)
+    with duckdb.connect(path, read_only=True) as connection:
+        parts = connection.execute(
+            "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('observation')"
+        ).fetchall()
+    assert parts[0][0] <= 16
+
+
 def test_a_log_that_was_forgotten_is_not_stored_again_by_accident(db: Path) -> None:
     assert run(["db", "forget", "--before", "2026-02-01", "--db", str(db), "--quiet"]) == 0
     with Monitor(db) as monitor:

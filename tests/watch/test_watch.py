@@ -142,15 +142,53 @@ def test_a_notice_that_was_not_delivered_is_kept_and_told_again(settings: WatchS
         raise DeliveryError("nobody at home")
 
     log(settings.folder, "1.jsonl", range(100), "common")
-    notes: list[str] = []
-    watch = Watch(settings, deliver=[refuse], note=notes.append)
+    watch = Watch(settings, deliver=[refuse])
     for _ in range(2):
-        with pytest.raises(DeliveryError):
+        with pytest.raises(DeliveryError, match="will be sent again: nobody at home"):
             watch.step()
-    assert any("will be sent again" in text for text in notes)
     log(settings.folder, "2.jsonl", range(1000, 1040), "telling")
     Watch(settings, deliver=[collect(told)]).step()
     assert [body["outcome"] for body in told] == ["holds", "violated"]
+
+
+def test_a_folder_that_vanishes_is_an_error_and_its_return_is_no_news(
+    settings: WatchSettings,
+) -> None:
+    told: list[dict[str, Any]] = []
+    log(settings.folder, "1.jsonl", range(100), "common")
+    watch = Watch(settings, deliver=[collect(told)])
+    watch.step()
+    away = settings.folder.rename(settings.folder.with_name("away"))
+    with pytest.raises(InputError, match="no such folder"):
+        watch.step()
+    away.rename(settings.folder)
+    watch.step()
+    assert len(told) == 1
+
+
+def test_a_webhook_that_fails_for_a_day_floods_nobody_else(settings: WatchSettings) -> None:
+    told: list[dict[str, Any]] = []
+    posted: list[dict[str, Any]] = []
+    is_down = True
+
+    def post(notice: Notice) -> None:
+        if is_down:
+            raise DeliveryError("example.org answered 500")
+        collect(posted)(notice)
+
+    log(settings.folder, "1.jsonl", range(100), "common")
+    watch = Watch(settings, deliver=[collect(told), post])
+    for _ in range(3):
+        with pytest.raises(DeliveryError):
+            watch.step()
+    log(settings.folder, "2.jsonl", range(1000, 1040), "telling")
+    with pytest.raises(DeliveryError):
+        watch.step()
+    assert [body["id"] for body in told] == [1, 2]
+    is_down = False
+    watch.step()
+    assert [body["id"] for body in told] == [1, 2]
+    assert [body["id"] for body in posted] == [1, 2]
 
 
 def test_a_file_that_is_still_written_to_is_left_alone(settings: WatchSettings) -> None:
@@ -607,6 +645,20 @@ def test_each_thing_in_the_way_is_told_once(
     assert problems(6)[1] == []
 
 
+def test_a_watch_that_was_away_tells_of_days_without_logs_and_of_no_others(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    good(tmp_path / "in", 0)
+    assert len(daily(0)[1]) == 1
+    for day in (1, 2, 3):
+        good(tmp_path / "in", day)
+    assert daily(3)[:2] == (0, [])  # it was away for two days, which have logs
+    for day in (4, 6):
+        good(tmp_path / "in", day, users=10 if day == 4 else 1000)
+    [notice] = daily(6)[1]  # one day has too few users, the next none
+    assert [(one["kind"], one["what"]) for one in notice["problems"]] == [("no logs", "2026-01-05")]
+
+
 def test_an_api_that_has_another_name_at_the_first_look_is_told(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -614,6 +666,29 @@ def test_an_api_that_has_another_name_at_the_first_look_is_told(
     _, [notice], _ = daily(0)
     told = {problem["kind"]: problem["what"] for problem in notice["problems"]}
     assert told == {"vanished": "b", "appeared": "B"}
+
+
+def test_an_api_that_users_lacked_when_it_was_decided_has_not_vanished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = {"a": lambda u: u % 3, "b": lambda u: u % 2}
+    few = day_log(tmp_path, "2026-01-02", range(3), c=lambda u: u, **values)
+    many = day_log(tmp_path, 0, range(3, 2000), **values)
+    decided = tmp_path / "decision.json"
+    with Monitor(tmp_path / "then", create=True) as monitor:
+        monitor.ingest([str(few), str(many)])
+        decision = monitor.decide(k=5, population=2000, budget=0.05)
+    assert decision.allow == (("a", "b", "c"),)
+    decided.write_text(json.dumps(decision.to_json()), encoding="utf-8")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    good(folder, 3)
+    asked = ["watch", str(folder), "--decision", str(decided), "--by", "day", "--once"]
+    assert run([*asked, "--settle", "0", "--new-users", "--db", str(tmp_path / "now")]) == 0
+    notice = json.loads(capsys.readouterr().out)
+    assert notice["lacking"] == ["c"]
+    assert "vanished" not in {problem["kind"] for problem in notice["problems"]}
+    assert notice["renewal"]["vanished"] == []
 
 
 def test_a_watch_that_cannot_judge_says_so(
