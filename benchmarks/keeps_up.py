@@ -1,6 +1,6 @@
 """What a batch costs that changes one user in a hundred: reading users, verdicts, whole lists.
 
-    python benchmarks/keeps_up.py [--part reading] [--users 1000000] [--apis 20] [--share 0.01]
+    python benchmarks/keeps_up.py [--part reading] [--users 1000000] [--apis 20] [--budget 0.05]
 
 prints a line of JSON for each part. The users are those of the table 20x1M of `search_data.py`; the
 batch changes half of the share, and as many come in. Times are CPU time.
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.unsignedinteger[Any]]
 
-SEED, K, BUDGET, DELTA = 20261123, 10, 0.05, 0.05
+SEED, K, DELTA = 20261123, 10, 0.05
 
 
 def milliseconds(work: Callable[[], Any]) -> tuple[Any, float]:
@@ -129,6 +129,16 @@ def log_of(codes: dict[str, Codes], users: Iterable[int], **more: str) -> pl.Dat
     )
 
 
+def policy_of(asked: argparse.Namespace, apis: list[str]) -> Policy:
+    return Policy(
+        k=K,
+        population=10 * asked.users,
+        budget=asked.budget,
+        delta=DELTA,
+        candidates=tuple(apis),
+    )
+
+
 def watched_sets(asked: argparse.Namespace) -> dict[str, Any]:
     """Judge sets anew: by what changed, and by counting from nothing."""
     before, after, changed = batch_of(asked)
@@ -137,9 +147,7 @@ def watched_sets(asked: argparse.Namespace) -> dict[str, Any]:
     kept = KeptSpectra()
     _, build = milliseconds(lambda: kept.follow(before, sets))
     users, first = len(after[apis[0]]), apis[0]
-    policy = Policy(
-        k=K, population=10 * asked.users, budget=BUDGET, delta=DELTA, candidates=(first,)
-    )
+    policy = policy_of(asked, [first])
     source = MemorySource([first], [before[first]])
     decision = decide(source, policy, seal="", universe=UNIVERSE)
     judge, tests = milliseconds(lambda: Judge.of(decision, users))
@@ -175,9 +183,7 @@ def borders(asked: argparse.Namespace) -> dict[str, Any]:
     before, after, changed = batch_of(asked)
     apis = [*after][-asked.apis :]
     users = len(after[apis[0]])
-    policy = Policy(
-        k=K, population=10 * asked.users, budget=BUDGET, delta=DELTA, candidates=tuple(apis)
-    )
+    policy = policy_of(asked, apis)
     source = MemorySource(apis, [before[api] for api in apis])
     decision = decide(source, policy, seal="before", universe=UNIVERSE)
     kept, judge = KeptSpectra(), Judge.of(decision, users)
@@ -200,6 +206,7 @@ def borders(asked: argparse.Namespace) -> dict[str, Any]:
         "users": users,
         "apis": len(apis),
         "users_changed": len(changed),
+        "budget": asked.budget,
         "listed": len(border_sets(decision)),
         "tested_again_or_new": found.evaluated,
         "sets_changed": len({*found.allow} ^ {*decision.allow}),
@@ -229,6 +236,7 @@ def main() -> None:
     parser.add_argument("--apis", type=int, default=20, help="of `borders`, those of most values")
     parser.add_argument("--sets", type=int, default=50)
     parser.add_argument("--share", type=float, default=0.01)
+    parser.add_argument("--budget", type=float, default=0.05, help="of `sets` and `borders`")
     asked = parser.parse_args()
     for part in [asked.part] if asked.part else PARTS:
         print(json.dumps({"part": part, **PARTS[part](asked)}), flush=True)

@@ -1,8 +1,10 @@
-"""Recommended sets of 41 to 69 APIs: utility, both bounds, sets evaluated and seconds.
+"""Recommended sets of 41 to 77 APIs: utility, both bounds, sets evaluated and seconds.
 
-`python benchmarks/recommend.py` prints a line of JSON for each search of three tables of 100,000
-users that it makes: all columns of the network of `apify_fingerprint_datapoints`, 41 of them, and
-60 that are made up, which follow a device with noise of their own and no structure among them.
+`python benchmarks/recommend.py` prints a line of JSON for each search of four tables of 100,000
+users that it makes: 41 and 69 columns of what pages read by the network of the PyPI package
+`apify_fingerprint_datapoints`, 77 of its three networks together (kind of browser, headers, and
+what pages read), and 60 that are made up, which follow a device with noise of their own and no
+structure among them.
 Level-wise search, which asks all sets of one API, of two and so on, is stopped after the same time:
 its bound is the weight that no set exceeds which holds none of those it refused. The last line
 compares random tables of eleven APIs with their complete borders. `--table` and `--search` run one.
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from search import has_all_subsets, joined
-from search_data import Codes, network
+from search_data import Codes, network, visits
 
 from fpmonitor.decide import best as best_module
 from fpmonitor.decide import effort as effort_module
@@ -64,6 +66,23 @@ BROWSER = (
     *(f"{node}.{name}" for node in _MEMBERS for name in _MEMBERS[node].split()),
 )
 
+_NUMBERS = ["multimediaDevices.speakers", "multimediaDevices.micros", "multimediaDevices.webcams"]
+_HEADERS = """
+    sec-ch-ua sec-ch-ua-mobile sec-ch-ua-platform te accept accept-encoding dnt
+    upgrade-insecure-requests connection titleCase
+"""
+VISIT = (
+    *["*DEVICE", "*OPERATING_SYSTEM", "*BROWSER", "*HTTP_VERSION"],
+    *_HEADERS.split(),
+    *["appName", "product", "vendorSub", "fonts.n"],
+    *(
+        f"{api}.n" if api in _NUMBERS else api
+        for api in BROWSER
+        if api.partition(".")[0] not in {"audioCodecs", "videoCodecs"} or "." not in api
+        if api not in {"userAgentData.brands", "userAgentData.fullVersionList"}
+    ),
+)
+
 
 def browsers() -> Codes:
     """Browsers drawn from the network."""
@@ -90,7 +109,8 @@ def unrelated(columns: int = 60) -> Codes:
 
 TABLES: dict[str, Callable[[], Codes]] = {
     "browser, 41": lambda: browsers()[:41],
-    "browser, all": browsers,
+    "browser, 69": browsers,
+    "browser, 77": lambda: visits(SEED, USERS, VISIT),
     "made up, 60": unrelated,
 }
 

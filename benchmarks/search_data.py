@@ -12,11 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from apify_fingerprint_datapoints import get_fingerprint_network
+from apify_fingerprint_datapoints import (
+    get_fingerprint_network,
+    get_header_network,
+    get_input_network,
+)
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
 Codes = NDArray[np.uint32]
 
@@ -105,21 +110,31 @@ def _read(value: str) -> Any:
 
 
 def _code(values: list[str], part: str) -> Codes:
-    """Codes of the whole value, or of one member of it."""
+    """Codes of the whole value, of one member of it, or of how many it has (`n`)."""
     distinct = sorted(set(values))
     codes: dict[str, int] = {}
     code_of = {}
     for value in distinct:
         read = _read(value)
-        member = json.dumps(read.get(part) if part and isinstance(read, dict) else read)
+        for step in part.split(".") if part else ():
+            if step == "n":
+                read = len(read)
+            elif isinstance(read, dict):
+                read = read.get(step)
+        member = json.dumps(read)
         code_of[value] = codes.setdefault(member, len(codes))
     return np.array([code_of[value] for value in values], dtype=np.uint32)
 
 
+def _nodes(path: Path) -> list[dict[str, Any]]:
+    with zipfile.ZipFile(path) as archive:
+        nodes: list[dict[str, Any]] = json.loads(archive.read("network.json"))["nodes"]
+    return nodes
+
+
 def network(seed: int, rows: int, apis: Sequence[str]) -> Codes:
     """Browsers drawn from the network: the user agent first, then each node given its parent."""
-    with zipfile.ZipFile(get_fingerprint_network()) as archive:
-        nodes = {node["name"]: node for node in json.loads(archive.read("network.json"))["nodes"]}
+    nodes = {node["name"]: node for node in _nodes(get_fingerprint_network())}
     rng = np.random.default_rng(seed)
     agents = sorted(_draw(nodes["userAgent"]["conditionalProbabilities"], rows, rng))
     drawn = {"userAgent": agents}
@@ -136,6 +151,60 @@ def network(seed: int, rows: int, apis: Sequence[str]) -> Codes:
         columns.append(_code(drawn[name], part))
     order = rng.permutation(rows)  # the draw went agent by agent
     return np.array(columns)[:, order]
+
+
+def _law(node: dict[str, Any], parents: Iterable[str]) -> dict[str, float]:
+    """Law of a node given the values of its parents, none where it has none."""
+    laws = node["conditionalProbabilities"]
+    for value in parents:
+        laws = laws.get("deeper", {}).get(value) or laws.get("skip", {})
+    return {value: share for value, share in laws.items() if value not in {"deeper", "skip"}}
+
+
+def _drawn(
+    nodes: Iterable[dict[str, Any]], given: Mapping[str, list[str]], rng: np.random.Generator
+) -> dict[str, list[str]]:
+    """Values of all nodes, which follow their parents; those that are given stay."""
+    found, rows = dict(given), len(next(iter(given.values())))
+    for node in nodes:
+        if node["name"] in found:
+            continue
+        places: dict[tuple[str, ...], list[int]] = {}
+        parents = [found[parent] for parent in node["parentNames"]]
+        for row in range(rows):
+            places.setdefault(tuple(values[row] for values in parents), []).append(row)
+        values = [""] * rows
+        for key, held in places.items():
+            for row, value in zip(held, _draw(_law(node, key), len(held), rng), strict=True):
+                values[row] = value
+        found[node["name"]] = values
+    return found
+
+
+def visits(seed: int, rows: int, apis: Sequence[str]) -> Codes:
+    """Visits drawn from all three networks: kind of browser, headers, then what the page reads.
+
+    A header is one column, however its name is written; `titleCase` is how that is.
+    """
+    rng = np.random.default_rng(seed)
+    inputs = _nodes(get_input_network())
+    first = {"*DEVICE": _draw(_law(inputs[0], ()), rows, rng)}
+    kind = _drawn(inputs, first, rng)
+    drawn = _drawn(_nodes(get_header_network()), kind, rng)
+    for title in [name for name in drawn if name[:1].isupper()]:
+        missing = "*MISSING_VALUE*"
+        other, written = drawn.get(title.lower(), [missing] * rows), drawn[title]
+        drawn[title.lower()] = [
+            first if second == missing else second
+            for first, second in zip(other, written, strict=True)
+        ]
+    drawn["titleCase"] = [str(value != "*MISSING_VALUE*") for value in drawn["User-Agent"]]
+    drawn = _drawn(
+        _nodes(get_fingerprint_network()), drawn | {"userAgent": drawn["user-agent"]}, rng
+    )
+    return np.array(
+        [_code(drawn[name], part) for name, _, part in (a.partition(".") for a in apis)]
+    )
 
 
 def _named(codes: Codes) -> list[str]:

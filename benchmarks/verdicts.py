@@ -1,10 +1,11 @@
 """Verdicts of the service while batches come: how soon, and whether each is of a state that was.
 
 `python benchmarks/verdicts.py` decides on 12 APIs of `--users` users, starts `fpmonitor serve` on
-them, and asks `/v1/gate` for random sets over `--connections` connections, first with no user more,
-then while `--more` users a second come in. Afterwards each verdict is made again from the rows up
-to the number of users that its answer names. JSON goes to stdout: answers a second and latencies of
-both times, the states that were answered from, and how many verdicts differ.
+them, and asks `/v1/gate` for random sets over `--connections` connections, and `/v1/decision` once
+for every 20 sets, first with no user more, then while `--more` users a second come in. Afterwards
+each verdict is made again from the rows up to the number of users that its answer names. JSON goes
+to stdout: answers a second and latencies of both times, the states that were answered from, and how
+many verdicts differ.
 """
 
 from __future__ import annotations
@@ -44,16 +45,23 @@ class Asking(threading.Thread):
         super().__init__()
         self.address, self.sets, self.rng = address, sets, np.random.default_rng(seed)
         self.found: list[tuple[int, tuple[str, ...], str, float]] = []
+        self.lists: list[float] = []
         self.over = threading.Event()
 
     def run(self) -> None:
         connection = http.client.HTTPConnection(urlsplit(self.address).netloc)
-        while not self.over.is_set():
-            apis = self.sets[self.rng.integers(len(self.sets))]
+
+        def get(path: str) -> tuple[Any, float]:
             began = time.perf_counter()
-            connection.request("GET", f"/v1/gate?want={quote(','.join(apis))}")
+            connection.request("GET", path)
             answer = json.loads(connection.getresponse().read())
-            spent = 1000 * (time.perf_counter() - began)
+            return answer, 1000 * (time.perf_counter() - began)
+
+        while not self.over.is_set():
+            if len(self.found) % 20 == 0:
+                self.lists.append(get("/v1/decision")[1])
+            apis = self.sets[self.rng.integers(len(self.sets))]
+            answer, spent = get(f"/v1/gate?want={quote(','.join(apis))}")
             self.found.append((answer["users"], apis, answer["verdict"], spent))
 
 
@@ -71,13 +79,16 @@ def ask(
         asker.over.set()
         asker.join()
     found = [one for asker in askers for one in asker.found]
-    spent = [milliseconds for *_, milliseconds in found]
-    figures = {
-        "answers_per_second": round(len(found) / options.seconds, 1),
-        "median_milliseconds": round(float(np.median(spent)), 1),
-        "p99_milliseconds": round(float(np.quantile(spent, 0.99)), 1),
-        "longest_milliseconds": round(max(spent), 1),
-    }
+    figures = {"answers_per_second": round(len(found) / options.seconds, 1)}
+    for name, spent in {
+        "": [milliseconds for *_, milliseconds in found],
+        "lists_": [milliseconds for asker in askers for milliseconds in asker.lists],
+    }.items():
+        figures |= {
+            f"{name}median_milliseconds": round(float(np.median(spent)), 1),
+            f"{name}p99_milliseconds": round(float(np.quantile(spent, 0.99)), 1),
+            f"{name}longest_milliseconds": round(max(spent), 1),
+        }
     return figures, found
 
 

@@ -36,7 +36,8 @@ Group = tuple[int, int, int]  # so many users (last) are in groups of so few to 
 PRECISION = 160  # bits, and more for moments near 0
 UNIVERSE = 1000  # APIs that may ever be asked for, at least, for any choice
 DESIGN_SIZES = 2
-EXPECTED = 17 / 16  # of users who are drawn, and looked at once
+EXPECTED, OTHERWISE = 17 / 16, 17  # of users who are looked at once: the number expected, or else
+KEPT = 0.9  # of the number expected, that its design keeps
 BASES = 42
 FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
 MOST_POINTS = 40_000
@@ -227,12 +228,14 @@ class _Proof:
     def of_looks(self, sample: Mapping[str, Any], *, once: bool) -> None:
         """Prove that enough of delta is left to the other designs that might have come."""
         fewest: float = BASES if self.users < FINE_FROM else FINE_BASES
+        drawn: int = (sample.get("strata") or {}).get("expected") or 0
         if "fakes" in self.content:
             fewest = DESIGN_SIZES
         elif "value_share" in self.content:
             fewest = 1  # one look at a known number of users
-        elif once or sample.get("cluster") or (sample.get("strata") or {}).get("expected"):
-            fewest = EXPECTED
+        elif once or sample.get("cluster") or drawn:
+            expected = drawn if drawn and not once else self.users
+            fewest = EXPECTED if self.top == KEPT * expected else OTHERWISE * fewest
         _require(holds=bool(self.bases >= fewest), what="form")
 
     def _dent(self, count: int) -> arb:

@@ -230,13 +230,14 @@ def decide(
         ),
     ] = None,
     confirm: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--confirm",
             help="With --search-users: how many chains of sets are tested on the others.",
+            show_default=str(CHAINS),
             min=1,
         ),
-    ] = CHAINS,
+    ] = None,
     levels: Annotated[
         Path | None,
         typer.Option(
@@ -274,6 +275,7 @@ def decide(
             max_size=max_size,
             max_sets=max_sets,
             search_users=search_users,
+            confirm=confirm,
             engine=users.engine if users.engine != "auto" else None,
         )
         _decide_by_levels(
@@ -291,6 +293,10 @@ def decide(
         return 0
     if design_share is not None:
         raise InputError("--design-share: is of levels", hint="name them by --levels")
+    if confirm is not None and search_users is None:
+        raise InputError(
+            "--confirm: on which users?", hint="say how many to search: --search-users"
+        )
     known = None if resume is None else read_decision(resume)
     if register:
         _register(users, register)
@@ -324,7 +330,7 @@ def decide(
             forecast=forecast,
             tolerance=tolerance,
             search_users=search_users,
-            confirm_chains=confirm,
+            confirm_chains=confirm or CHAINS,
             progress=progress,
             known=known,
             note=lambda text: note(text, quiet=quiet),

@@ -42,7 +42,7 @@ _DIVERSE = 10  # sets, each made to differ from those before it
 _AGAIN = 0.6  # of its weight, what an API counts for each of them that holds it
 _PLAIN = 2500  # sets evaluated for one doll, before dolls within it are made
 _EXCHANGING = 0.1  # share of the time that is for exchanges
-_PATIENCE = 1.6  # times the work up to the last gain, before the next target
+_PATIENCE = 2.0  # times the work up to the last gain, before the next target
 _ROWS = 2000  # whose counting takes as long as the calls for it
 _STEPS = 4  # in which later targets come near to the best set, at most
 
@@ -225,6 +225,21 @@ class _Search:
             for j, end in enumerate(last[: columns - i + 1])
         )
 
+    def _needed(self, ends: _Dolls) -> int:
+        """Count the dolls at one end that lower the bound if none weighs more than the last."""
+        first, last = self._dolls
+        other = (last if ends is first else first).values
+        before = [0, *accumulate(self.weights[column] for column in ends.order)]
+        columns, value, least = len(ends.order), ends.values[-1], self._joining()
+        for made in range(len(ends.values), columns + 1):
+            rest = (
+                end + before[columns - place] - before[made]
+                for place, end in enumerate(other[: columns - made + 1])
+            )
+            if value + min(rest) < least:
+                return made - len(ends.values) + 1
+        return columns
+
     def run(
         self, share: float, *, known: Sequence[int], apis: Sequence[str], reached: Reached | None
     ) -> None:
@@ -284,7 +299,7 @@ class _Search:
         self._most = math.inf
         try:
             while least > self._aim and not any(ends.done for ends in dolls):
-                min(dolls, key=lambda ends: ends.cost).grow(until)
+                min(dolls, key=lambda ends: ends.cost * self._needed(ends)).grow(until)
                 self.tell()
                 if self._joining() < least:
                     least, self._most = self._joining(), patience * self.work
@@ -440,7 +455,7 @@ class _Dolls:
 
     def __init__(self, search: _Search, order: Sequence[int], values: Sequence[int] = (0,)) -> None:
         self.values = [*values]
-        self._search, self._order = search, order
+        self._search, self.order = search, order
         self._heaviest, self._data = 0, search.root  # a passing set, and where it is the base
         self.cost = 0  # rows that the next doll may take, by those before it
         self._until = self._evaluations = math.inf
@@ -448,7 +463,7 @@ class _Dolls:
     @property
     def done(self) -> bool:
         """Whether there is one of all columns."""
-        return len(self.values) > len(self._order)
+        return len(self.values) > len(self.order)
 
     def grow(self, until: float) -> None:
         """Make one doll more.
@@ -460,7 +475,7 @@ class _Dolls:
         """
         self._until, before = until, self._search.work
         place = len(self.values) - 1
-        self.values.append(self._made(self._order[place], self._order[:place]))
+        self.values.append(self._made(self.order[place], self.order[:place]))
         self.cost = max(self._search.work - before, self.cost // 2)
 
     def _made(self, column: int, before: Sequence[int]) -> int:

@@ -150,7 +150,7 @@ def decide(
         max_sets = _LISTED
     if max_sets is not None:
         borders = _cut(borders, max_sets, first=[best.apis, *found.diverse], weights=weights)
-    undecided = _without_empty(borders.undecided)
+    undecided = without_empty(borders.undecided)
     expected = _forecast(source, policy, universe, level, undecided) if forecast else None
     decided = Decision(
         policy=policy,
@@ -165,8 +165,8 @@ def decide(
         proof=tests.proof,
         guarantee="",
         coverage=coverage,
-        allow=_without_empty(borders.allow),
-        block=_without_empty(borders.block),
+        allow=without_empty(borders.allow),
+        block=without_empty(borders.block),
         undecided=undecided,
         recommended=best.apis,
         utility=best.weight,
@@ -390,7 +390,7 @@ def _bias_tolerated(
     A set that passes wrongly does so at the first bias of the list that the sample does not exceed:
     as that is one test, the whole list holds at the level of one.
     """
-    found = dict.fromkeys(_without_empty(allowed), policy.sample.bias)
+    found = dict.fromkeys(without_empty(allowed), policy.sample.bias)
     passing = list(found)
     for bias, tests in _biased_tests(policy, source.users, universe, level.level):
         spectra = ((apis, source.spectrum(apis)) for apis in passing)
@@ -630,5 +630,6 @@ def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> C
     return Criterion(weights, np.full(largest + 1, float(limit)))
 
 
-def _without_empty(sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
+def without_empty(sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
+    """Return the sets as a decision lists them: the empty one is always allowed, and not listed."""
     return tuple(apis for apis in sets if apis)

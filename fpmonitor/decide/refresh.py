@@ -2,29 +2,33 @@
 
 Where every listed set is still what it was, the lists are the borders of now: every set is within
 an allowed one or holds one that is not (Mannila, Toivonen 1997). Else only sets that the others
-leave open are asked for.
+leave open are asked for. Lists of a search that was stopped, or that were cut, hold what is still
+proven of the same sets and of APIs alone: nothing else is asked for.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
+from fpmonitor.decide.deciding import without_empty
 from fpmonitor.decide.decision import ApiSet
+from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, search
 
 if TYPE_CHECKING:
     from fpmonitor.decide.deciding import Judge
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.decide.effort import Effort
+    from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
 
 
 def can_refresh(decision: Decision) -> bool:
-    """Whether lists can be made again: those of all borders, certified at every look."""
-    return decision.complete and decision.setting == "population" and not decision.looked_at_once
+    """Whether lists can be made again: they are certified at every look."""
+    return decision.setting == "population" and not decision.looked_at_once
 
 
 def border_sets(decision: Decision) -> tuple[ApiSet, ...]:
@@ -43,8 +47,9 @@ def refreshed(
 ) -> Decision:
     """Return a decision with the lists of users of now, by the tests for their number.
 
-    Of what was recommended it recommends the largest part that is allowed now. What was told of the
-    users of before, or searched by weights that it does not hold, it does not have.
+    Of what was recommended it recommends the largest part that is allowed now, or one that is where
+    the lists are not complete. What was told of the users of before, or searched by weights that it
+    does not hold, it does not have.
 
     Parameters
     ----------
@@ -70,6 +75,9 @@ def refreshed(
         for apis in border_sets(decision):
             effort.check(f"{len(allowed):,} sets tested again")
             allowed[apis] = tests.allow.holds(most.spectrum(apis), len(apis))
+        if not decision.complete and decision.recommended:
+            part = _part(decision.recommended, most, tests.allow, effort)
+            allowed |= {part: True} if part else {}
     borders = search(
         most,
         allow=tests.allow,
@@ -81,7 +89,7 @@ def refreshed(
             complete=False,
             evaluated=0,
         ),
-        effort=effort,
+        effort=effort if decision.complete else Effort.of(0.0),
     )
     blocked, undecided = [*decision.block], list[ApiSet]()
     for apis in borders.block:
@@ -99,7 +107,7 @@ def refreshed(
         days=None,
         made=None,
         coverage=None,
-        allow=tuple(filter(None, borders.allow)),
+        allow=without_empty(borders.allow),
         block=tuple(sorted(blocked)),
         undecided=tuple(undecided),
         users_needed=None,
@@ -117,3 +125,12 @@ def refreshed(
         proof=tests.proof,
     )
     return replace(made, guarantee=guarantee(made))
+
+
+def _part(apis: ApiSet, source: SpectrumSource, criterion: Criterion, effort: Effort) -> ApiSet:
+    """Take APIs out of a set, always the one without which least is exposed, until it passes."""
+    while apis and not criterion.holds(source.spectrum(apis), len(apis)):
+        effort.check("what was recommended is tested again")
+        parts = {part: source.spectrum(part) for part in combinations(apis, len(apis) - 1)}
+        apis = min(parts, key=lambda part: criterion.score(parts[part]))
+    return apis

@@ -38,15 +38,19 @@ class KeptSpectra:
     ----------
     most
         Groups that are kept, of all sets together, 16 bytes each; other sets are counted each time.
+    beside
+        Kept spectra whose groups count among them.
 
     Attributes
     ----------
     columns
         API -> codes, as they were followed last.
+    number
+        Groups that are kept.
     """
 
-    def __init__(self, most: int = 1 << 26) -> None:
-        self._most = most
+    def __init__(self, most: int = 1 << 26, *, beside: KeptSpectra | None = None) -> None:
+        self._most, self._beside, self.number = most, beside, 0
         self.columns: Mapping[str, Codes] = {}
         self._groups: dict[tuple[str, ...], _Groups] = {}
 
@@ -71,14 +75,16 @@ class KeptSpectra:
         changed = self._changed(columns)
         self.columns = dict(columns)
         before, self._groups = self._groups, {}
-        found, room = dict[tuple[str, ...], CountSpectrum](), self._most
+        found = dict[tuple[str, ...], CountSpectrum]()
+        most = self._most - (0 if self._beside is None else self._beside.number)
+        self.number = 0
         for apis in sets:
             groups = before.get(apis)
             if groups is None or changed is None or not groups.change(changed, apis):
                 groups = _Groups([columns[api] for api in apis])
             found[apis] = groups.spectrum()
-            room -= groups.number
-            if room >= 0:
+            if self.number + groups.number <= most:
+                self.number += groups.number
                 self._groups[apis] = groups
         return found
 
@@ -135,7 +141,7 @@ class _Groups:
         ordered = sorted_numbers(keys)
         starts = run_starts(ordered)
         sizes = np.diff(starts, append=len(ordered)).astype(np.int64)
-        self._tables = [_Table.of(ordered[starts], sizes), _Table.of(keys[:0], keys[:0])]
+        self._tables = [_Table.of(ordered[starts], sizes), _Table.empty()]
         self._small = _small_sizes(sizes)
 
     def change(self, changed: _Changed, apis: Sequence[str]) -> bool:
@@ -164,7 +170,7 @@ class _Groups:
         late.join(keys, changes)
         if len(late.keys) > len(held.keys) // _LATE:
             held.join(late.keys, late.sizes)
-            self._tables[1] = _Table.of(keys[:0], keys[:0])
+            self._tables[1] = _Table.empty()
         return True
 
     def _keys_of(self, rows: Sequence[Codes]) -> _Numbers:
@@ -183,8 +189,9 @@ class _Groups:
 
     @property
     def number(self) -> int:
-        """Groups, also those that nobody is in any more."""
-        return sum(len(table.keys) for table in self._tables)
+        """Groups, also those that nobody is in any more, and ranks."""
+        ranks = sum(len(ranks.keys) for ranks in self._ranks)
+        return ranks + sum(len(table.keys) for table in self._tables)
 
     def spectrum(self) -> CountSpectrum:
         """Count spectrum of the groups."""
@@ -208,6 +215,11 @@ class _Table:
     def of(cls, keys: _Numbers, sizes: _Numbers) -> _Table:
         """Hold keys in increasing order."""
         return cls(keys, sizes, np.flatnonzero(sizes >= _SMALL))
+
+    @classmethod
+    def empty(cls) -> _Table:
+        """Hold no keys."""
+        return cls.of(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
     def change(self, keys: _Numbers, changes: _Numbers) -> tuple[_Numbers, _Numbers, _Flags]:
         """Change the users of keys: how many those had that are here, have now, and who is not."""
@@ -240,18 +252,18 @@ class _Ranks:
     """Numbers of keys in the order in which they came."""
 
     def __init__(self, keys: _Numbers) -> None:
-        self._keys = np.unique(keys)
-        self._ranks = np.arange(len(self._keys))
+        self.keys = np.unique(keys)
+        self._ranks = np.arange(len(self.keys))
 
     def of(self, keys: _Numbers) -> _Numbers:
         """Return the ranks of keys, which are learnt where they are new."""
-        places = self._keys.searchsorted(keys)
-        fresh = np.unique(keys[self._keys.take(places, mode="clip") != keys])
+        places = self.keys.searchsorted(keys)
+        fresh = np.unique(keys[self.keys.take(places, mode="clip") != keys])
         if len(fresh):
-            at, known = self._keys.searchsorted(fresh), len(self._keys)
+            at, known = self.keys.searchsorted(fresh), len(self.keys)
             self._ranks = np.insert(self._ranks, at, np.arange(known, known + len(fresh)))
-            self._keys = np.insert(self._keys, at, fresh)
-            places = self._keys.searchsorted(keys)
+            self.keys = np.insert(self.keys, at, fresh)
+            places = self.keys.searchsorted(keys)
         return self._ranks[places]
 
 

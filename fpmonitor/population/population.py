@@ -736,7 +736,8 @@ class Population:
     ) -> MemorySource | SpectrumQueries:
         """Return what counts groups: rows in memory if they have room, else queries."""
         self.check_names(apis)
-        in_memory = self.selected is not None or self.snapshot.in_memory(len(apis))
+        held = {*apis}.difference(self._unobserved)  # the others take next to no room
+        in_memory = self.selected is not None or self.snapshot.in_memory(len(held))
         if engine == "memory" or (engine == "auto" and in_memory):
             return MemorySource(apis, [self.column(api) for api in apis])
         return self._queries.selected(apis)

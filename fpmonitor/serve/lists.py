@@ -61,12 +61,16 @@ class Lists:
         As it stands in the file.
     log
         Told why lists could not be made.
+    beside
+        Kept spectra that share their room.
     """
 
-    def __init__(self, decision: Decision, log: Callable[[str], None]) -> None:
+    def __init__(
+        self, decision: Decision, log: Callable[[str], None], beside: KeptSpectra | None = None
+    ) -> None:
         self.decision = decision
         self._log = log
-        self._kept = KeptSpectra()
+        self._kept = KeptSpectra(beside=beside)
         self._thread = ThreadPoolExecutor(max_workers=1, initializer=_give_way)
         self._waiting: UsersOfNow | None = None
         self._now = decision.digest, 0.0
@@ -135,6 +139,8 @@ class Lists:
                 continue
             if not self._effort.stopped:
                 self._take(made)
+            elif not self._effort.left:
+                self._log(f"the lists were not made within {_SECONDS:.0f} s")
 
     def _take(self, made: Decision) -> None:
         (seal, read), self.decision = self._now, made

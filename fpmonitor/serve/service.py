@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from fpmonitor.answers.decide import question_of
 from fpmonitor.decide.deciding import Judge
 from fpmonitor.decide.decision import ApiSet, read_decision
-from fpmonitor.disclosure import Audience
+from fpmonitor.disclosure import Audience, check_users
 from fpmonitor.errors import (
     BusyError,
     FpmonitorError,
@@ -57,6 +57,7 @@ _BUSY_SECONDS = 10.0
 _STALE_SECONDS = 60.0
 _LATE_SECONDS = 60.0
 _WATCHED = 49  # sets asked for last, which are counted with each batch beside the recommended one
+_NO_CANDIDATE = "no log holds any of the candidates: nothing tells whom they expose"
 _COLLECTORS = {"observations": "long", "fingerprintjs": "fingerprintjs"}
 
 
@@ -116,14 +117,16 @@ class Service:
                     f"is {config.source}",
                     hint="decide again with the source of the settings, or leave `source` out",
                 )
+        self._kept, self._watched = KeptSpectra(), dict[ApiSet, None]()
         self.lists: Lists | None = None
         if self.decision is not None:
-            self.lists = Lists(self.decision, lambda reason: log("lists", reason=reason))
+            self.lists = Lists(
+                self.decision, lambda reason: log("lists", reason=reason), self._kept
+            )
         self._lock = threading.Lock()
         self._rates: dict[str, tuple[float, float]] = {}
         self._held: _Held | None = None
         self._judge: tuple[int, Judge] | None = None  # and of how many users
-        self._kept, self._watched = KeptSpectra(), dict[ApiSet, None]()
         self._asked_at = -math.inf
         self._reading: asyncio.Task[_Held] | None = None
         self.tasks: list[asyncio.Task[None]] = []
@@ -298,8 +301,15 @@ class Service:
         wanted = sorted(decision.named(apis))
         try:
             explorer = await self.explorer()
-        except (UndecidableError, UnknownNameError):  # too few users to judge on, or other logs
-            return decision.answer(wanted) | {"users": decision.users}
+        except (UndecidableError, UnknownNameError) as error:
+            too_few = isinstance(error, UndecidableError)
+            if too_few or decision.looked_at_once:
+                return decision.answer(wanted) | {"users": decision.users}
+            # users enough, of whom no log holds a candidate
+            told = decision.answer_of_now(wanted, lambda _: "unknown", users=0)
+            if told["verdict"] == "unknown":
+                return told | {"reason": _NO_CANDIDATE, "users": 0}
+            return told | {"users": decision.users}
         return await self.judged(wanted, explorer)
 
     async def judged(self, apis: Sequence[str], explorer: ExposureIndex) -> dict[str, Any]:
@@ -371,20 +381,25 @@ class Service:
             await self.lists.stop()
 
     async def listed(self) -> dict[str, Any]:
-        """Return the decision with the newest lists, and `state`; nothing without a decision."""
+        """Return the decision with the newest lists, and `state`; nothing without a decision.
+
+        At once: users who have come in are read in the background.
+        """
         if self.lists is None:
             return {}
-        users, is_read = None, False
-        with suppress(FpmonitorError):  # too few users, other logs, or the database is in use
-            users = (await self.explorer()).users
-            is_read = self._held is not None and self._held.state == self._state()
-        state = self.lists.state(users, is_read=is_read)
+        others, state, held = self.changes_of_others(), self._state(), self._held
+        self._asked_at = time.monotonic()
+        is_read = held is not None and held.state == state
+        if not is_read:
+            self._begin_reading(state, others)
+        users = None if held is None or held.others != others else held.explorer.users
+        told_state = self.lists.state(users, is_read=is_read)
         told = self.lists.decision.to_json()
         if self.lists.decision is not self.decision:
             # The digest of the data would tell others of a change of fewer than k users.
             content = json.dumps(told | {"data": {"users": told["data"]["users"]}, "seconds": 0})
             told["data"]["digest"] = hashlib.sha256(content.encode()).hexdigest()
-        return told | {"state": state}
+        return told | {"state": told_state}
 
     def _state(self) -> object:
         """Say what changes when the database does."""
@@ -400,7 +415,9 @@ class Service:
         if decision is None:
             users = monitor.population()
             return users.index(Question(DEFAULT_K), users.publishable_apis(DEFAULT_K))
-        explorer = monitor.population_as(decision).index(
+        users = monitor.population_as(decision)
+        check_users(users.users, decision.policy.k)
+        explorer = users.index(
             question_of(decision),
             decision.policy.candidates,
             kept=self._kept,

@@ -16,6 +16,7 @@ from fpmonitor.decide.best import BestSet, best_set
 from fpmonitor.decide.deciding import decide
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.refinement import refinement_of
 from fpmonitor.decide.search import search
 from fpmonitor.decide.utility import recommend
 from fpmonitor.errors import InputError
@@ -187,3 +188,20 @@ def test_more_than_25_candidates_are_recommended_a_set_and_two_bounds(tmp_path: 
         decide(source, policy, seal="", weights={"a03": -1.0})
     part = decide(source, policy, seal="", time_limit=0)
     assert (part.complete, part.utility_bound, part.utility_possible) == (False, 30, 30)
+
+
+def test_a_doll_is_made_where_it_can_lower_the_bound() -> None:
+    """Ends that meet: one doll more lowers it at the first end, at the last one it takes three."""
+    source = devices(0, columns=6, rows=100)
+    criterion = Criterion(np.array([1.0, 1, 0]), np.full(7, 100.0))
+    root = refinement_of(source, criterion, source.apis, [])
+    found = best_module._Search(
+        root, 0, limits=[100.0] * 7, weights=[1] * 6, scale=1, effort=Effort()
+    )
+    order = [*range(6)]
+    found._dolls = [
+        best_module._Dolls(found, order, [0, 1, 1, 1]),
+        best_module._Dolls(found, order[::-1], [0, 1, 2, 3]),
+    ]
+    assert found._joining() == 4
+    assert [found._needed(ends) for ends in found._dolls] == [1, 3]

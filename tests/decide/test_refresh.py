@@ -61,3 +61,38 @@ def test_lists_of_users_of_now_are_those_of_a_search_from_nothing() -> None:
         assert len({*found.block, *found.undecided}) == len(found.block) + len(found.undecided)
         assert not any({*allow} >= {*block} for allow in found.allow for block in found.block)
     assert min(lost, freed, stayed, above) > 0
+
+
+def test_lists_of_a_stopped_search_hold_what_is_proven_of_the_users_of_now() -> None:
+    """Listed sets are judged again, of what was recommended a part is left, and nothing is open."""
+    changed = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        device = rng.integers(0, 30, USERS)
+        columns = [
+            np.where(rng.random(USERS) < 0.9, device % values, rng.integers(0, values, USERS))
+            for values in (2, 3, 5, 8, 20, 60)
+        ]
+        before = decide(MemorySource(APIS, columns), POLICY, seal="", universe=6)
+        few = before.allow[:2]
+        stopped = replace(before, complete=False, allow=few, undecided=before.undecided[:2])
+        gone = rng.choice(USERS, 150, replace=False)
+        now = [np.r_[np.delete(codes, gone), rng.integers(0, 9, 150)] for codes in columns]
+        source = MemorySource(APIS, now)
+        most, least = (ToldSource(source, 10, which) for which in ("most", "least"))
+        judge = Judge.of(before, USERS)
+        found = refreshed(stopped, most, least, judge=judge, seal="now", effort=Effort())
+        assert (found.complete, found.digest, found.users) == (False, "now", USERS)
+        for apis in SETS:
+            told = found.verdict(apis)[0]
+            is_allowed = judge.verdict(len(apis), most.spectrum(apis)) == "allow"
+            was_blocked = before.verdict(apis)[0] == "block"
+            assert told != "allow" or is_allowed, apis
+            assert told not in {"block", "undecided"} or was_blocked or not is_allowed, apis
+        assert all(found.verdict(apis)[0] != "unknown" for apis in border_sets(stopped))
+        assert {*found.recommended} <= {*before.recommended}
+        part = ToldSource(source, 10, "most").spectrum(found.recommended)
+        assert judge.verdict(len(found.recommended), part) == "allow"
+        assert found.recommended or not before.recommended
+        changed += found.recommended != before.recommended
+    assert changed

@@ -56,6 +56,25 @@ def test_every_certificate_is_proved_by_another_program(
         assert check_proof(content) == "", name
 
 
+def test_a_design_of_another_number_than_was_expected_has_no_more_of_delta() -> None:
+    """One look gives nearly all of delta to the design of one number, which was known before."""
+
+    def answers(expected: int) -> set[str]:
+        criteria = decision_criteria(
+            users=2000,
+            k=10,
+            population=2000,
+            budget=0.05,
+            delta=0.05,
+            universe=3,
+            expected=expected,
+        )
+        return {check_proof(content, once=True) for content in criteria.proofs(3).values()}
+
+    assert answers(2000) == {""}
+    assert answers(2050) == {"form"}
+
+
 def _limit(content: dict[str, Any]) -> None:
     for size in range(1, len(content["limits"])):
         content["limits"][size] *= 1 - 1e-4 * content["sign"]

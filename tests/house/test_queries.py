@@ -24,6 +24,7 @@ HOLES = {
     "present": "a = 1",
     "having": "HAVING true",
     "joins": "",
+    "texts": "'a', 'b'",
 }
 
 

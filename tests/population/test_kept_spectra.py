@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,3 +87,28 @@ def test_columns_of_other_apis_are_other_users() -> None:
     for columns in tables:
         found = kept.follow(columns, [("a",)])[("a",)]
         assert (found.counts.tolist(), found.values.tolist()) == ([1, 2], [1, 1])
+
+
+def test_kept_spectra_beside_others_share_their_room() -> None:
+    rows = np.arange(600).reshape(100, 6)
+    columns = {f"a{place}": rows[:, place] for place in range(6)}
+    sets = [(api,) for api in columns]  # of a hundred groups each
+    first = KeptSpectra(most=400)
+    second = KeptSpectra(most=400, beside=first)
+    first.follow(columns, sets[:3])
+    assert [*second.follow(columns, sets)] == sets
+    assert (first.number, second.number) == (300, 100)
+    first.follow(columns, sets[:1])
+    second.follow(columns, sets)
+    assert (first.number, second.number) == (100, 300)
+
+
+def test_what_is_kept_of_a_set_is_as_large_as_its_groups() -> None:
+    users = 50_000
+    columns = {f"a{place}": np.arange(users) % (place + 2) for place in range(40)}
+    kept = KeptSpectra()
+    tracemalloc.start()
+    kept.follow(columns, [(api,) for api in columns])
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 40 * 8 * users / 4  # and not a number for each user

@@ -34,6 +34,7 @@ from fpmonitor.decide.decision import Decision, read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
+from fpmonitor.population import stored as stored_module
 from fpmonitor.population.views import View
 from fpmonitor.secret_files import make_secret_file
 from fpmonitor.serve import lists as lists_module
@@ -589,6 +590,38 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
     assert {*verdicts.values()} == {"allow", not_allowed}
 
 
+def lists_of_now(client: TestClient) -> dict[str, Any]:
+    """Ask for the lists until they are those of the users of now."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        told: dict[str, Any] = client.get("/v1/decision").json()
+        if told["state"]["is_now"]:
+            return told
+        time.sleep(0.02)
+    raise TimeoutError
+
+
+def test_lists_are_told_at_once_while_the_users_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with client_of(with_decision(tmp_path)) as client:
+        service, may_read = service_of(client), threading.Event()
+        really = service._make_explorer
+        monkeypatch.setattr(
+            service, "_make_explorer", lambda monitor: may_read.wait(30) and really(monitor)
+        )
+        told = client.get("/v1/decision").json()
+        assert (told["data"]["users"], told["allow"]) == (200, [["Navigator.vendor"]])
+        assert (told["state"]["users_now"], told["state"]["is_now"]) == (None, False)
+        may_read.set()
+        assert lists_of_now(client)["state"]["users_now"] == 200
+        may_read.clear()
+        add_user(client)
+        state = client.get("/v1/decision").json()["state"]
+        assert (state["users"], state["users_now"], state["is_now"]) == (200, 200, False)
+        may_read.set()
+
+
 def test_lists_are_searched_again_and_say_of_which_users_they_are(tmp_path: Path) -> None:
     """As a decision of now has them, and the gate answers; nothing that was blocked is freed."""
     rng, config = np.random.default_rng(3), config_of(tmp_path, max_records=8000)
@@ -610,7 +643,7 @@ def test_lists_are_searched_again_and_say_of_which_users_they_are(tmp_path: Path
     made.write_text(json.dumps(decision.to_json()))
     lists = [decision]
     with client_of(replace(config, decision=made)) as client:
-        assert client.get("/v1/decision").json()["state"]["is_now"]
+        assert lists_of_now(client)["data"]["users"] == 1500
         # a set is not allowed any more by values of the first batch, and again by more users
         for users, batch in (
             (1900, records(range(1400, 1900), most=9)),
@@ -621,10 +654,7 @@ def test_lists_are_searched_again_and_say_of_which_users_they_are(tmp_path: Path
             assert client.portal is not None
             client.portal.call(service_of(client).move)
             assert not client.get("/v1/decision").json()["state"]["is_now"]
-            end = time.monotonic() + 30
-            while not (told := client.get("/v1/decision").json())["state"]["is_now"]:
-                assert time.monotonic() < end
-                time.sleep(0.02)
+            told = lists_of_now(client)
             assert told["state"]["users"] == told["data"]["users"] == users
             lists.append(Decision.from_json(told))
             for size in range(1, 5):
@@ -651,7 +681,7 @@ def test_a_search_of_lists_ends_with_the_service_and_leaves_them_as_they_were(
     monkeypatch.setattr(lists_module, "refreshed", search)
     monkeypatch.setattr(lists_module, "can_refresh", lambda _: True)
     with client_of(config) as client:
-        lists = client.get("/v1/decision").json()
+        lists = lists_of_now(client)
         assert "as of 200 users; these are those of now" in client.get("/").text
         add_user(client)
         client.get("/v1/decision")
@@ -666,9 +696,46 @@ def test_a_search_of_lists_ends_with_the_service_and_leaves_them_as_they_were(
     assert [*map(list, service.lists.decision.allow)] == lists["allow"]
 
 
+def test_lists_that_are_not_made_in_time_are_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = with_decision(tmp_path)
+    monkeypatch.setattr(lists_module, "_SECONDS", 0.0)
+    monkeypatch.setattr(lists_module, "can_refresh", lambda _: True)
+    caplog.set_level("INFO", "fpmonitor.serve")
+    with client_of(config) as client:
+        lists_of_now(client)
+        add_user(client)
+        end = time.monotonic() + 30
+        while "not made within" not in caplog.text and time.monotonic() < end:
+            assert not client.get("/v1/decision").json()["state"]["is_now"]
+            time.sleep(0.02)
+    assert '"event": "lists", "reason": "the lists were not made within 0 s"' in caplog.text
+
+
+def test_lists_of_a_stopped_search_are_judged_again(tmp_path: Path) -> None:
+    config = with_decision(tmp_path)
+    assert config.decision is not None
+    with Monitor(config.db) as monitor:
+        made = monitor.decide(k=10, budget=0.5, population=200)
+    stopped = made.to_json() | {"complete": False, "undecided": [], "block": []}
+    stopped |= {"allow": [["Navigator.vendor"]], "recommended": ["Navigator.vendor"]}
+    config.decision.write_text(json.dumps(stopped))
+    with client_of(config) as client:
+        assert lists_of_now(client)["allow"] == [["Navigator.vendor"]]
+        alone = [{"user": f"v{i}", "api": "Navigator.vendor", "value": str(i)} for i in range(400)]
+        assert client.post("/v1/observations", json=alone).status_code == 202
+        assert client.portal is not None
+        client.portal.call(service_of(client).move)
+        told = lists_of_now(client)
+        assert (told["data"]["users"], told["allow"]) == (600, [["Screen.width"]])
+        assert (told["complete"], told["recommended"]) == (False, [])
+        assert ["Navigator.vendor"] in told["block"] + told["undecided"]
+
+
 def test_lists_that_are_not_made_again_say_that_others_have_come_in(tmp_path: Path) -> None:
     with client_of(with_decision(tmp_path, query_limit="100")) as client:
-        assert client.get("/v1/decision").json()["state"]["is_now"]
+        assert lists_of_now(client)["state"]["users_now"] == 200
         add_user(client)
         client.get("/v1/exposure?apis=Screen.width")
         told = client.get("/v1/decision").json()["state"]
@@ -737,14 +804,31 @@ def test_a_verdict_is_by_the_tests_for_its_users_while_other_threads_make_others
 def test_the_file_answers_as_long_as_there_are_no_users_to_judge_on(tmp_path: Path) -> None:
     config = replace(with_decision(tmp_path), db=tmp_path / "new.duckdb")
     with client_of(config) as client:
-        for users in (0, 1, 30):  # a stranger's log: none of it is a candidate
+        for users, judged_on, verdict in ((0, 200, "allow"), (1, 200, "allow"), (30, 0, "unknown")):
+            # a stranger's log: none of it is a candidate
             record = [{"user": f"s{i}", "api": "strange", "value": "1"} for i in range(users)]
             assert not users or client.post("/v1/observations", json=record).status_code == 202
             assert client.portal is not None
             client.portal.call(service_of(client).move)
             answer = client.get("/v1/gate", params={"want": "Navigator.vendor"}).json()
-            assert (answer["users"], answer["verdict"]) == (200, "allow")
+            assert (answer["users"], answer["verdict"]) == (judged_on, verdict)
             assert client.get("/v1/gate", params={"want": "strange"}).status_code == 404
+        assert "no log holds any of the candidates" in answer["reason"]
+
+
+def test_candidates_that_no_log_holds_take_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = with_decision(tmp_path)
+    assert config.decision is not None
+    decided = json.loads(config.decision.read_text())
+    decided["policy"]["candidates"] += [f"Vanished.a{i}" for i in range(3)]
+    config.decision.write_text(json.dumps(decided))
+    monkeypatch.setattr(stored_module, "has_room_for", lambda _, apis: apis <= 2)
+    with client_of(config) as client:
+        add_user(client)
+        answer = client.get("/v1/gate?want=Vanished.a1").json()
+        assert (answer["users"], answer["verdict"]) == (201, "allow")
 
 
 def test_verdicts_on_users_of_now_see_them_as_the_decision_did(tmp_path: Path) -> None:
