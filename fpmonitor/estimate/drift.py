@@ -21,6 +21,7 @@ import numpy as np
 import scipy
 
 from fpmonitor.errors import InputError
+from fpmonitor.estimate.saddle_point import hypergeometric_lower_tail
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -154,8 +155,11 @@ def _two_sided(
     total, both = sum(users), before + after
     grew = after * total > both * users[1]
     tails = np.empty(after.size)
-    tails[grew] = scipy.stats.hypergeom.sf(after[grew] - 1, total, both[grew], users[1])
-    tails[~grew] = scipy.stats.hypergeom.cdf(after[~grew], total, both[~grew], users[1])
+    # That many or more are in the later window where that few or fewer are in the former.
+    for side, fewer, window in ((grew, before, users[0]), (~grew, after, users[1])):
+        tails[side] = hypergeometric_lower_tail(
+            fewer[side].astype(float), both[side].astype(float), window, total
+        )
     return np.minimum(2 * tails, 1)
 
 
@@ -174,8 +178,13 @@ def _split(
     once = [half[learnt == 1].sum() / half.sum() for half in halves]
     grew[learnt == 0] = once[1] > once[0]
     grown = int(before[grew].sum()), int(after[grew].sum())
-    p_value = float(scipy.stats.hypergeom.sf(grown[1] - 1, sum(users), sum(grown), users[1]))
-    return p_value, max(0.0, grown[1] / users[1] - grown[0] / users[0])
+    moved = grown[1] / users[1] - grown[0] / users[0]
+    if moved <= 0:
+        return 1.0, 0.0  # the tail is above one half there, or nearly: no evidence
+    tail = hypergeometric_lower_tail(
+        np.array([float(grown[0])]), np.array([float(sum(grown))]), users[0], sum(users)
+    )
+    return min(1.0, float(tail[0])), moved
 
 
 def _half(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -20,7 +20,11 @@ import numpy as np
 import scipy
 
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
+from fpmonitor.estimate.saddle_point import (
+    deviance,
+    factorial_remainder,
+    hypergeometric_lower_tail,
+)
 from fpmonitor.policy import MAX_POPULATION, check_share, check_threshold
 
 if TYPE_CHECKING:
@@ -286,12 +290,12 @@ def subsample_exposure_probability(
     total, draws, most = users - 1.0, population - 1.0, k - 2.0
     tail = np.zeros(others.shape)
     below_mean = most * total <= others * draws
-    tail[below_mean] = _hypergeometric_lower_tail(
+    tail[below_mean] = hypergeometric_lower_tail(
         np.full(int(below_mean.sum()), most), others[below_mean], draws, total
     )
     # Members that stay out of the draw are hypergeometric too, and their tail is the short one.
     outside = others[~below_mean]
-    stay_out = _hypergeometric_lower_tail(outside - most - 1, outside, total - draws, total)
+    stay_out = hypergeometric_lower_tail(outside - most - 1, outside, total - draws, total)
     tail[~below_mean] = 1 - stay_out
     exposed[large] = tail
     return exposed
@@ -453,7 +457,7 @@ def limits_within(
 def binomial_probability(successes: int, trials: int, p: float) -> float:
     """Probability of so many successes in so many trials, to about 12 digits.
 
-    Saddle-point form, as `_hypergeometric_log_pmf`. (scipy.stats has it too, at 0.3 s for the
+    Saddle-point form, as `log_hypergeometric`. (scipy.stats has it too, at 0.3 s for the
     import; scipy.special's `betaln` keeps 5 digits for 10^10 trials.)
 
     Parameters
@@ -487,49 +491,3 @@ def _saturation(a: int, b: int) -> tuple[float, float]:
         one if scipy.special.betaincc(a, b, one) == 1 else -math.inf,
         zero if scipy.special.betaincc(a, b, zero) < 1e-290 else math.inf,
     )
-
-
-def _hypergeometric_lower_tail(
-    most: NDArray[np.float64], group: NDArray[np.float64], draws: float, total: float
-) -> NDArray[np.float64]:
-    """Probability of at most `most` members of a group of `group` in `draws` out of `total`.
-
-    Summed from `most` downward, which is short because `most` does not exceed the mean.
-    """
-    tail = np.zeros(group.shape)
-    active = np.flatnonzero(most >= group + draws - total)
-    members, group = most[active], group[active]
-    term = np.exp(_hypergeometric_log_pmf(members, group, draws, total))
-    while active.size:
-        tail[active] += term
-        going = (members > 0) & (term > 1e-20 * tail[active])
-        active, members, group, term = active[going], members[going], group[going], term[going]
-        rest = total - group - draws + members
-        term = term * (members / (group - members + 1)) * (rest / (draws - members + 1))
-        members = members - 1
-    return tail
-
-
-def _hypergeometric_log_pmf(
-    members: NDArray[np.float64], group: NDArray[np.float64], draws: float, total: float
-) -> NDArray[np.float64]:
-    """Natural logarithm of the hypergeometric probability.
-
-    Saddle-point form (Loader 2000, "Fast and accurate computation of binomial probabilities"):
-    differences of `gammaln` lose all digits for groups of millions.
-    """
-    rest = total - group
-    share, left = draws / total, (total - draws) / total
-    excess = members - group * share
-    cells = (
-        (members, group * share, excess),
-        (group - members, group * left, -excess),
-        (draws - members, rest * share, -excess),
-        (rest - draws + members, rest * left, excess),
-    )
-    logarithm = factorial_remainder(group) + factorial_remainder(rest)
-    in_draw, out_of_draw, in_all = factorial_remainder(np.array([draws, total - draws, total]))
-    logarithm += in_draw + out_of_draw - in_all
-    for cell, mean, difference in cells:
-        logarithm -= factorial_remainder(cell) + deviance(cell, mean, difference)
-    return logarithm

@@ -14,6 +14,8 @@ import scipy
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+_TERMS = 1 << 12  # of a sum, taken at once
+
 
 def factorial_remainder(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """`ln x! - x ln x + x`, float64, without cancellation for large `x`."""
@@ -52,3 +54,50 @@ def log_binomial(hits: ArrayLike, trials: ArrayLike, probability: ArrayLike) -> 
     distance = x - n * p
     remainder = factorial_remainder(n) - factorial_remainder(x) - factorial_remainder(n - x)
     return remainder - deviance(x, n * p, distance) - deviance(n - x, n * (1 - p), -distance)
+
+
+def log_hypergeometric(
+    members: NDArray[np.float64], group: NDArray[np.float64], draws: float, total: float
+) -> NDArray[np.float64]:
+    """`ln P(members)` of a group of `group` in `draws` out of `total`, float64, of one shape."""
+    rest = total - group
+    share, left = draws / total, (total - draws) / total
+    excess = members - group * share
+    cells = (
+        (members, group * share, excess),
+        (group - members, group * left, -excess),
+        (draws - members, rest * share, -excess),
+        (rest - draws + members, rest * left, excess),
+    )
+    logarithm = factorial_remainder(group) + factorial_remainder(rest)
+    in_draw, out_of_draw, in_all = factorial_remainder(np.array([draws, total - draws, total]))
+    logarithm += in_draw + out_of_draw - in_all
+    for cell, mean, difference in cells:
+        logarithm -= factorial_remainder(cell) + deviance(cell, mean, difference)
+    return logarithm
+
+
+def hypergeometric_lower_tail(
+    most: NDArray[np.float64], group: NDArray[np.float64], draws: float, total: float
+) -> NDArray[np.float64]:
+    """Probability of at most `most` members of a group of `group` in `draws` out of `total`.
+
+    Whole numbers, float64, `most` and `group` of one shape, `most` not above the mean: summed from
+    there downward, which is short.
+    """
+    tail = np.zeros(group.shape)
+    active = np.flatnonzero((most >= 0) & (most >= group + draws - total))
+    members, group = most[active], group[active]
+    term = np.exp(log_hypergeometric(members, group, draws, total))
+    while active.size:
+        steps = np.arange(max(1, _TERMS // active.size))
+        taken = np.maximum(members[:, None] - steps, 0)  # none from 0 members: that factor is 0
+        rest = (total - group - draws)[:, None] + taken
+        terms = term[:, None] * np.cumprod(
+            (taken / (group[:, None] - taken + 1)) * (rest / (draws - taken + 1)), axis=1
+        )
+        tail[active] += term + terms[:, :-1].sum(axis=1)
+        term, members = terms[:, -1], members - steps.size
+        going = term > 1e-20 * tail[active]
+        active, members, group, term = active[going], members[going], group[going], term[going]
+    return tail

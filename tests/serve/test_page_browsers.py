@@ -570,8 +570,8 @@ def test_firefox_draws_anew_what_the_vocabulary_says_and_nothing_else(
                 assert outcome_of(browser, f"http://127.0.0.1:{page}/")["outcome"] == "sent"
             [record] = service.beacons.get(timeout=SECONDS)
             of_the_snippet.append(record["value"])
-    assert len({*of_the_snippet}) == 2
     assert randomised_in(drawing)["firefox"].since == 153
+    assert len({*of_the_snippet}) == (2 if version >= 153 else 1)
     said = {
         way
         for way in sessions[0]
