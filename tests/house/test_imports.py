@@ -143,13 +143,24 @@ def test_only_the_command_line_prints() -> None:
 def test_commands_and_the_service_do_not_wait_for_scipy() -> None:
     slow = "special", "optimize", "sparse", "stats"
     script = (
-        "import sys, fpmonitor.cli, fpmonitor.answers.decide; "
+        "import sys, fpmonitor.cli, fpmonitor.answers.decide, fpmonitor.watch; "
         f"print([m for m in {slow} if f'scipy.{{m}}' in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_look_at_drift_does_not_wait_for_the_distributions_of_scipy() -> None:
+    script = (
+        "import sys; from fpmonitor.estimate.drift import compare_laws; "
+        "compare_laws([500, 400, 9], [300, 600, 30], seed=1); print('scipy.stats' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
 
 
 def test_logs_are_stored_without_numpy() -> None:
