@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from fpmonitor.sketch.statements import latest
+from fpmonitor.sketch.statements import changed_rows, latest
 from fpmonitor.sql import quote_text, statement
 
 if TYPE_CHECKING:
@@ -71,17 +71,26 @@ class LocalWords:
                 found = statement("sketch/dictionary", prefix=prefix, relation=cells.few[i])
                 engine.define_rows(f"sketch_words{i}", engine.frame(found))
                 joins.append(f"LEFT JOIN sketch_words{i} AS d{i} ON d{i}.text = c{i}")
-                columns.append(f"COALESCE(d{i}.word, {absent}::UBIGINT)")
+                word, no_value = f"d{i}.word", f"{absent}::UBIGINT"
             else:
                 words[i] = np.append(plan.key.words(api, coded), absent)
-                code = f"enum_code(TRY_CAST(c{i} AS sketch_values{i}))" if coded else "NULL"
-                columns.append(f"COALESCE({code}, {len(coded)})")
+                word = f"enum_code(TRY_CAST(c{i} AS sketch_values{i}))" if coded else "NULL"
+                no_value = str(len(coded))
+            # None where the relation has other values by now.
+            columns.append(f"COALESCE({word}, CASE WHEN c{i} IS NULL THEN {no_value} END)")
         return cls(
             engine=engine, plan=plan, columns=columns, joins=joins, words=words, has_time=has_time
         )
 
-    def add_kept(self, relation: str, level: int, tallies: Sequence[Tally]) -> None:
-        """Add the users of each word that a level keeps, set by set."""
+    def add_kept(self, relation: str, level: int, tallies: Sequence[Tally]) -> int:
+        """Add the users of each word that a level keeps, set by set; how many users there are.
+
+        Raises
+        ------
+        InputError
+            Values that the relation did not have when it was looked at.
+        """
+        users = 0
         names = [f"w{i}" for i in range(len(self.columns))]
         keep = ['"user"', "moment"] if self.has_time else []
         found = [f"{column} AS {name}" for column, name in zip(self.columns, names, strict=True)]
@@ -96,9 +105,13 @@ class LocalWords:
         for batch in self.engine.batches(text, _ROWS_AT_ONCE):
             columns = {}
             for i, (api, name) in enumerate(zip(self.plan.apis, names, strict=True)):
+                if batch[name].null_count():
+                    raise changed_rows()
                 column = batch[name].to_numpy()
                 columns[api] = self.words[i].take(column) if i in self.words else column
             self.plan.tally(columns, level, tallies)
+            users += len(batch)
+        return users
 
 
 def _coded(engine: LocalEngine, values: str, kind: str) -> list[str] | None:

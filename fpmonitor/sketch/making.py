@@ -19,7 +19,7 @@ from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values
 from fpmonitor.sketch.kept import Tally
 from fpmonitor.sketch.local import LocalWords
-from fpmonitor.sketch.statements import WordStatements
+from fpmonitor.sketch.statements import WordStatements, changed_rows
 from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def sketch_table(
     ------
     InputError
         As of `table.define_values`; several rows of a user without a time; a time or a part without
-        a user.
+        a user; rows that are others each time the table is read, where that is seen.
     StoreError, EngineLostError
         The engine refuses, or does not answer.
     UndecidableError
@@ -152,7 +152,8 @@ def sketch_table(
                 hint="name the column of the time with --time: the latest row of a user counts",
             )
         users += counted
-        words.add_kept(relation, plan.level_of(users), tallies)
+        if words.add_kept(relation, plan.level_of(users), tallies) != counted:
+            raise changed_rows()
     return plan.sketch(tallies, users, view="", part=part)
 
 

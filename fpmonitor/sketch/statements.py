@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.cluster.portable import transpile
+from fpmonitor.errors import InputError
 from fpmonitor.sketch import arithmetic
 from fpmonitor.sketch.arithmetic import FACTORS, SHIFTS
 from fpmonitor.sql import statement
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from fpmonitor.cluster.engine import Engine
     from fpmonitor.sketch.kept import Tally
     from fpmonitor.sketch.plan import SketchPlan
+
+
+_ALL = -1  # in place of the number of a set: all users
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +52,11 @@ class WordStatements:
         secrets |= {"start_high": [high], "start_low": [low]}
         self.engine.define_rows("sketch_key", pl.DataFrame(secrets))
 
-    def add_kept(self, relation: str, level: int, tallies: Sequence[Tally]) -> None:
-        """Add the users of each word that a level keeps, set by set."""
+    def add_kept(self, relation: str, level: int, tallies: Sequence[Tally]) -> int:
+        """Add the users of each word that a level keeps, set by set; how many users there are."""
         chained, names = self._chained(self._words(relation))
-        listed = []
+        none = "CAST(0 AS BIGINT)"
+        listed = [f"{{'number': {_ALL}, 'high': {none}, 'low': {none}}}"]
         for place, name in enumerate(names):
             one, two = arithmetic.columns(name)
             listed.append(f"{{'number': {place}, 'high': {one}, 'low': {two}}}")
@@ -59,6 +64,7 @@ class WordStatements:
             "sketch/kept",
             listed=", ".join(listed),
             words=chained,
+            every=str(_ALL),
             kept=arithmetic.is_kept("word", level),
         )
         found = self.engine.frame(transpile(text, self.engine.dialect))
@@ -68,6 +74,7 @@ class WordStatements:
         for place, tally in enumerate(tallies):
             inside = number == place
             tally.add(words[inside], counts[inside], level=level)
+        return int(counts[number == _ALL].sum())
 
     def _words(self, relation: str) -> str:
         """Statement of the words w0, w1, ... of the APIs, one row a user, and of the start."""
@@ -113,6 +120,14 @@ class WordStatements:
                 words = _select([*keep, *columns], f"({words}) AS words")
             states = {at: name for at, name in former.items() if at in sets} | names
         return words, [states[chosen] for chosen in sets]
+
+
+def changed_rows() -> InputError:
+    """Return the error of a table that does not stay the same while it is read."""
+    return InputError(
+        "sketch: the table has other rows each time it is read",
+        hint="write what a query draws or limits to a Parquet file first, and sketch that",
+    )
 
 
 def latest(columns: Sequence[str], words: Sequence[str], relation: str) -> str:

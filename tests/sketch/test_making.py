@@ -251,3 +251,18 @@ def test_lists_are_kept_as_their_text(sketched: Callable[..., Sketch]) -> None:
     )
     assert lists.head == texts.head
     assert len(lists.sets[0].words) == 90
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT uuid()::VARCHAR AS A FROM range(3000)",  # few: by their codes
+        "SELECT uuid()::VARCHAR AS A FROM range(20000)",  # too many for codes: by their words
+        "SELECT i % 7 AS A FROM range(100000) AS r(i) WHERE random() < 0.5",
+    ],
+)
+def test_rows_that_are_others_each_time_are_refused(
+    query: str, sketched: Callable[..., Sketch]
+) -> None:
+    with pytest.raises(InputError, match="other rows each time it is read"):
+        sketched(query, sets=(("A",),))
