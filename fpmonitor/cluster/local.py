@@ -17,6 +17,7 @@ from fpmonitor.errors import InputError, StoreError, reason_of
 from fpmonitor.logs import excerpt
 from fpmonitor.masking import masked_quotes
 from fpmonitor.sql import quote_text, statement
+from fpmonitor.store.ingest import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,6 +53,7 @@ class LocalEngine(Closing):
         # What it reads is kept nowhere: neither in memory nor, where that is full, on disk.
         settings = {"enable_external_file_cache": "false", "temp_directory": ""}
         self._connection = connect(":memory:", **settings)
+        self._has_json = False
         for text in ("SET TimeZone = 'UTC'", *macros()):
             self._connection.execute(text)
 
@@ -103,6 +105,15 @@ class LocalEngine(Closing):
                 hint="name Parquet files, a folder of them, or a query; or --engine, for a table",
             ) from error
         return dict(_fields(zip(found.columns, found.types, strict=True)))
+
+    def canonical(self, text: str, condition: str) -> str:
+        """Return the expression of a text, on a condition as `store.ingest.canonical_json`."""
+        if not self._has_json:
+            self._connection.create_function(
+                "canonical_json", canonical_json, ["VARCHAR"], "VARCHAR"
+            )
+            self._has_json = True
+        return f"CASE WHEN {condition} THEN canonical_json({text}) ELSE {text} END"
 
     def define_rows(self, name: str, rows: pl.DataFrame) -> None:
         """Let `name` stand for rows that are sent there; see `Engine`."""

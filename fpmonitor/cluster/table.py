@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fpmonitor.cluster.engine import rows, union
-from fpmonitor.cluster.portable import OWN, transpile
+from fpmonitor.cluster.local import LocalEngine
+from fpmonitor.cluster.portable import transpile
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.logs import MAX_APIS, excerpt
@@ -130,7 +131,10 @@ def define_cells(
         name,
         "cluster/cells",
         keep=", ".join(keep),
-        cells=[f"{_cell(i, is_retold=i in retold)} AS c{i}" for i in range(len(wanted))],
+        cells=[
+            f"{_cell(i, _joined_text(i) if i in retold else None)} AS c{i}"
+            for i in range(len(wanted))
+        ],
         rows=raw,
         joins=_retold_joins(name, retold),
         columns=[f"raw.c{i}" for i in range(len(wanted))],
@@ -185,12 +189,13 @@ def define_values(
         texts.append(f"{'.'.join(map(quote_name, found[time]))} AS moment")
         keep.append("moment")
     _define(engine, raw, "cluster/select", columns=texts, relation=f"{name}_table", joins="")
-    few = _define_few(engine, name, raw, len(apis)) if engine.dialect == OWN else {}
+    is_local = isinstance(engine, LocalEngine)
+    few = _define_few(engine, name, raw, len(apis)) if is_local else {}
     retold = {
         i: text
         for i, api in enumerate(apis)
         # Numbers are told as DuckDB writes them.
-        if (engine.dialect != OWN or kinds[found[api]] not in _FLOATS)
+        if not (is_local and kinds[found[api]] in _FLOATS)
         and (text := _to_retell(f"c{i}", kinds[found[api]]))
     }
     texts_of = [i for i, api in enumerate(apis) if not _PLAIN.fullmatch(kinds[found[api]])]
@@ -216,12 +221,18 @@ def define_values(
             hint="omit them in the query",
         )
     retold = {i: text for i, text in retold.items() if row[f"n{i}"]}
-    told = {i: (text, kinds[found[apis[i]]]) for i, text in retold.items()}
-    _define_retold(engine, name, {i: few.get(i, raw) for i in told}, told)
+    joined: Iterable[int] = ()
+    if isinstance(engine, LocalEngine):
+        # Row by row, so that memory does not grow with the values.
+        stored = {i: engine.canonical(f"raw.c{i}", text) for i, text in retold.items()}
+    else:
+        told = {i: (text, kinds[found[apis[i]]]) for i, text in retold.items()}
+        _define_retold(engine, name, dict.fromkeys(told, raw), told)
+        joined, stored = retold, {i: _joined_text(i) for i in retold}
     cells = [
         _cell(
             i,
-            is_retold=i in retold,
+            stored.get(i),
             # What no value needs is left out: DuckDB then hashes each entry of a dictionary once.
             is_large=i in retold or (row.get(f"b{i}") or 0) > LARGE_VALUE_BYTES,
             is_cell=bool(row.get(f"t{i}")),
@@ -235,7 +246,7 @@ def define_values(
             "cluster/select",
             columns=[f"raw.c{i} AS text", f"{cells[i]} AS cell"],
             relation=f"{values} AS raw",
-            joins=_retold_joins(name, {i} & retold.keys()),
+            joins="",
         )
     shown = [f"raw.c{i} AS c{i}" if i in few else f"{cell} AS c{i}" for i, cell in enumerate(cells)]
     _define(
@@ -244,7 +255,7 @@ def define_values(
         "cluster/select",
         columns=[*keep, *shown],
         relation=f"{raw} AS raw",
-        joins=f"{_retold_joins(name, retold.keys() - few.keys())} WHERE {condition}",
+        joins=f"{_retold_joins(name, joined)} WHERE {condition}",
     )
     return Cells(
         relation=name,
@@ -367,10 +378,18 @@ def _float_texts(texts: Sequence[str], kind: str) -> list[str]:
     return [row[0] for row in found]
 
 
-def _cell(number: int, *, is_retold: bool, is_large: bool = True, is_cell: bool = True) -> str:
-    """Cell of a value: large values by digest and length; a text of `convert` is a cell already."""
+def _joined_text(number: int) -> str:
+    """Return the stored text of a value, where `_retold_joins` are joined."""
+    return f"COALESCE(r{number}.stored, raw.c{number})"
+
+
+def _cell(number: int, stored: str | None, *, is_large: bool = True, is_cell: bool = True) -> str:
+    """Cell of a value: large values by digest and length; a text of `convert` is a cell already.
+
+    `stored` is the text that is stored, where it is not that of the column.
+    """
     column = f"raw.c{number}"
-    text = whole = f"COALESCE(r{number}.stored, {column})" if is_retold else column
+    text = whole = stored or column
     if is_large:
         text = (
             f"CASE WHEN count_bytes({whole}) > {LARGE_VALUE_BYTES} "
