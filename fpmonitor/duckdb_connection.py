@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import resources
@@ -104,6 +105,18 @@ def interrupt_queries() -> None:
     for connection in list(_connections):
         with suppress(duckdb.ConnectionException):  # it was closed
             connection.interrupt()
+
+
+def interrupt_and_close(connection: duckdb.DuckDBPyConnection) -> None:
+    """Close a connection by which a thread of Polars may still read."""
+    while True:
+        connection.interrupt()
+        try:
+            connection.close()
+        except duckdb.ResourceInUseException:
+            time.sleep(0.01)
+        else:
+            return
 
 
 def load_httpfs(connection: duckdb.DuckDBPyConnection) -> None:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import glob
 import re
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
 from fpmonitor.closing import Closing
 from fpmonitor.cluster.portable import OWN, macros
-from fpmonitor.duckdb_connection import ArrowStream, DuckDBError, connect, keyboard_interrupts
+from fpmonitor.duckdb_connection import (
+    ArrowStream,
+    DuckDBError,
+    connect,
+    interrupt_and_close,
+    keyboard_interrupts,
+)
 from fpmonitor.errors import InputError, StoreError, reason_of
 from fpmonitor.logs import excerpt
 from fpmonitor.masking import masked_quotes
@@ -20,8 +27,10 @@ from fpmonitor.sql import quote_text, statement
 from fpmonitor.store.ingest import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+_T = TypeVar("_T")
+_LOOK_UP_SECONDS = 0.1
 _QUERY = re.compile(r"\s*\(?\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
 # Types as Spark names them, by DuckDB's names; whole numbers of any size have one text.
 _KINDS = {
@@ -54,12 +63,14 @@ class LocalEngine(Closing):
         settings = {"enable_external_file_cache": "false", "temp_directory": ""}
         self._connection = connect(":memory:", **settings)
         self._has_json = False
+        self._thread = ThreadPoolExecutor(1)
         for text in ("SET TimeZone = 'UTC'", *macros()):
             self._connection.execute(text)
 
     def close(self) -> None:
         """End the session."""
-        self._connection.close()
+        interrupt_and_close(self._connection)
+        self._thread.shutdown()
 
     @contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
@@ -74,16 +85,34 @@ class LocalEngine(Closing):
     def frame(self, text: str) -> pl.DataFrame:
         """Return the rows of a query; see `Engine`."""
         with self._errors("query"):
-            return pl.DataFrame(ArrowStream(self._connection.sql(text)))
+            return self._elsewhere(self._read, text)
+
+    def _elsewhere(self, work: Callable[..., _T], *given: Any) -> _T:
+        """Work in another thread, so that Ctrl-C ends this one at once, whatever DuckDB calls.
+
+        It looks up again and again, since Polars lets no signal wake up a thread that waits.
+        """
+        future = self._thread.submit(work, *given)
+        while not wait([future], timeout=_LOOK_UP_SECONDS).done:
+            pass
+        return future.result()
+
+    def _read(self, text: str) -> pl.DataFrame:
+        return pl.DataFrame(ArrowStream(self._connection.sql(text)))
 
     def batches(self, text: str, most: int) -> Iterator[pl.DataFrame]:
         """Rows of a query in any order, about so many at once."""
         with self._errors("query"):
-            stream = pl.scan_arrow_c_stream(ArrowStream(self._connection.sql(text)))
             try:
-                yield from stream.collect_batches(chunk_size=most, maintain_order=False)
+                stream = self._elsewhere(self._stream, text, most)
+                while (batch := self._elsewhere(next, stream, None)) is not None:
+                    yield batch
             except pl.exceptions.ComputeError as error:
                 raise DuckDBError(str(error)) from error
+
+    def _stream(self, text: str, most: int) -> Iterator[pl.DataFrame]:
+        stream = pl.scan_arrow_c_stream(ArrowStream(self._connection.sql(text)))
+        return iter(stream.collect_batches(chunk_size=most, maintain_order=False))
 
     def define_codes(self, kind: str, texts: Sequence[str]) -> None:
         """Let `kind` be a type of texts, whose codes are their places; no texts, no type."""

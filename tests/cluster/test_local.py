@@ -1,19 +1,44 @@
-"""DuckDB in this process as an engine."""
+"""DuckDB in this process as an engine: Ctrl-C ends it, whatever it does."""
 
 from __future__ import annotations
 
-import os
 import signal
-import threading
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
 
 import pytest
 
-from fpmonitor.cluster.local import LocalEngine
+from fpmonitor.cli import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-def test_ctrl_c_ends_a_query_as_it_ends_others() -> None:
-    """DuckDB raises an error of its own, which would be shown as a bug."""
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    long = "SELECT sum(hash(a.range + b.range)) FROM range(10000000) AS a, range(100000) AS b"
-    with LocalEngine() as engine, pytest.raises(KeyboardInterrupt):
-        engine.frame(long)
+@pytest.mark.parametrize(
+    "query",
+    [
+        # In a statement that DuckDB works at for hours.
+        "SELECT sum(hash(a.range + b.range)) AS A FROM range(10000000) AS a, range(100000) AS b",
+        # While a thread of Polars reads rows, and DuckDB calls Python for each.
+        "SELECT '[' || repeat('1, ', 4000) || range || ']' AS A FROM range(60000)",
+    ],
+    ids=["statement", "rows"],
+)
+def test_ctrl_c_ends_what_an_engine_does(query: str, tmp_path: Path) -> None:
+    assert run(["sketch", "key", str(tmp_path / "key")]) == 0
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "fpmonitor", "sketch", "make", "--apis", "A", "--from", query),
+            *("--key-file", str(tmp_path / "key"), "-o", str(tmp_path / "sketch")),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=15)[1]
+    assert process.returncode == 130
+    assert said.endswith("fpmonitor: interrupted\n")
+    assert not (tmp_path / "sketch").exists()
