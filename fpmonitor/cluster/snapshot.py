@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import polars as pl
 
+from fpmonitor.cluster import arithmetic
 from fpmonitor.cluster.engine import rows, union
 from fpmonitor.cluster.portable import transpile
 from fpmonitor.cluster.table import COLUMNS_A_STATEMENT, Cells, define_cells
@@ -235,9 +236,14 @@ def hashed(cells: Cells, keep: Sequence[str]) -> str:
     )
 
 
-def mixed(keep: Iterable[str], words: str) -> str:
+def mixed(keep: Sequence[str], words: str) -> str:
     """Statement of words in two halves, mixed as by `estimate.mixing.splitmix64`."""
-    return statement("cluster/mix", keep=", ".join(keep), words=words)
+    for step in arithmetic.mixing([""]):
+        columns = ", ".join([*keep, *step])
+        words = statement(
+            "cluster/select", columns=columns, relation=f"({words}) AS words", joins=""
+        )
+    return words
 
 
 def _sum(terms: Sequence[str]) -> str:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from fpmonitor.cluster import arithmetic
 from fpmonitor.cluster.portable import transpile
 from fpmonitor.errors import InputError
-from fpmonitor.sketch import arithmetic
-from fpmonitor.sketch.arithmetic import FACTORS, SHIFTS
 from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from fpmonitor.cluster.engine import Engine
     from fpmonitor.sketch.kept import Tally
@@ -110,14 +109,14 @@ class WordStatements:
             keep = [*done, *(c for i in range(len(apis)) for c in arithmetic.columns(f"w{i}"))]
             steps = [
                 [
-                    arithmetic.either(name, states[at[:-1]], f"w{at[-1]}")
+                    column
                     for at, name in names.items()
+                    for column in arithmetic.either(name, states[at[:-1]], f"w{at[-1]}")
                 ],
-                *_mixing(list(names.values())),
+                *arithmetic.mixing(names.values()),
             ]
             for step in steps:
-                columns = [column for of_one in step for column in of_one]
-                words = _select([*keep, *columns], f"({words}) AS words")
+                words = _select([*keep, *step], f"({words}) AS words")
             states = {at: name for at, name in former.items() if at in sets} | names
         return words, [states[chosen] for chosen in sets]
 
@@ -138,15 +137,6 @@ def latest(columns: Sequence[str], words: Sequence[str], relation: str) -> str:
         order=", ".join(["moment DESC NULLS LAST", *(f"{name} DESC" for name in words)]),
         words=relation,
     )
-
-
-def _mixing(names: Iterable[str]) -> Iterator[list[list[str]]]:
-    """Return the steps that mix words, in order."""
-    names = list(names)
-    for shift, factor in zip(SHIFTS, (*FACTORS, None), strict=True):
-        yield [arithmetic.shifted(name, shift) for name in names]
-        if factor is not None:
-            yield [arithmetic.multiplied(name, factor) for name in names]
 
 
 def _select(columns: Sequence[str], relation: str, joins: str = "") -> str:

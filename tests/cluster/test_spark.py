@@ -20,7 +20,7 @@ from fpmonitor.cli import run
 from fpmonitor.cluster.engine import count_spectra
 from fpmonitor.cluster.folder import FolderSnapshot
 from fpmonitor.cluster.portable import transpile
-from fpmonitor.cluster.snapshot import take_snapshot
+from fpmonitor.cluster.snapshot import mixed, take_snapshot
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.monitor import Monitor
@@ -198,7 +198,7 @@ def test_spectra_and_mixing_are_valid_sql_in_other_dialects(dialect: str) -> Non
     sqlglot = pytest.importorskip("sqlglot")
     texts = [
         statement("cluster/spectrum", place="0", rows="t", columns='"a", "b"'),
-        statement("cluster/mix", keep="a", words="SELECT a, high, low FROM t"),
+        mixed(["a"], "SELECT a, high, low FROM t"),
     ]
     for text in texts:
         told = transpile(text, dialect)

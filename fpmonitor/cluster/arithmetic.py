@@ -1,21 +1,24 @@
 """Words in SQL: halves of 32 bits in signed numbers of 64 bits, so that no product is too large.
 
-Each function returns columns of a SELECT; a word is called by a name. They state what `words`
-computes.
+Each function returns columns of a SELECT; a word is called by a name, or by none where it is alone.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 _LOW = (1 << 32) - 1
-# Of the finaliser of SplitMix (Steele, Lea, Flood 2014): shift, factor, shift, factor, shift.
-SHIFTS = (30, 27, 31)
-FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_SHIFTS = (30, 27, 31)
+_FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _HALVES = ("high", "low")
 
 
 def columns(name: str) -> list[str]:
     """Return the columns of a word."""
-    return [f"{name}_{half}" for half in _HALVES]
+    return [f"{name}_{half}" if name else half for half in _HALVES]
 
 
 def word(name: str, digest: str) -> list[str]:
@@ -28,7 +31,10 @@ def word(name: str, digest: str) -> list[str]:
 
 def either(name: str, first: str, second: str) -> list[str]:
     """Return first xor second."""
-    return [f"xor({first}_{half}, {second}_{half}) AS {name}_{half}" for half in _HALVES]
+    return [
+        f"xor({one}, {two}) AS {both}"
+        for one, two, both in zip(*map(columns, (first, second, name)), strict=True)
+    ]
 
 
 def shifted(name: str, bits: int) -> list[str]:
@@ -54,6 +60,18 @@ def multiplied(name: str, factor: int) -> list[str]:
         ),
         f"{lowest} & {_LOW} AS {low}",
     ]
+
+
+def mixing(names: Iterable[str]) -> Iterator[list[str]]:
+    """Return the columns of words after each step of `estimate.mixing.splitmix64`, in order.
+
+    The finaliser of SplitMix (Steele, Lea, Flood 2014): shift, factor, shift, factor, shift.
+    """
+    names = list(names)
+    for shift, factor in zip(_SHIFTS, (*_FACTORS, None), strict=True):
+        yield [column for name in names for column in shifted(name, shift)]
+        if factor is not None:
+            yield [column for name in names for column in multiplied(name, factor)]
 
 
 def is_kept(name: str, level: int) -> str:
