@@ -131,7 +131,8 @@ class LocalEngine(Closing):
             raise InputError(
                 f"{excerpt(table)}: no query or Parquet files that can be read here "
                 f"({error.message})",
-                hint="name Parquet files, a folder of them, or a query; or --engine, for a table",
+                hint="name Parquet files, a folder of them, or a query, such as FROM 'users.csv'; "
+                "or --engine, for a table",
             ) from error
         return dict(_fields(zip(found.columns, found.types, strict=True)))
 
