@@ -99,11 +99,14 @@ def test_gate_asks_the_users_for_what_the_file_does_not_settle(
 def test_users_that_were_not_decided_on_answer_nothing(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = stored(tmp_path, [{api: str(i % 3) for api in APIS} for i in range(100)])
-    assert run(["gate", str(folder / "stopped.json"), "--want", "a,b", "--db", other]) == 2
-    told = capsys.readouterr().err
-    assert "does not hold the users that were decided on" in told
-    assert "decide anew" in told
+    for apis, why in ((APIS, ""), (["a", "b"], ""), (["strange"], "no log holds a")):
+        rows = [{api: str(i % 3) for api in apis} for i in range(100)]
+        (tmp_path / str(len(apis))).mkdir()
+        other = stored(tmp_path / str(len(apis)), rows)
+        assert run(["gate", str(folder / "stopped.json"), "--want", "a,b", "--db", other]) == 2
+        told = capsys.readouterr().err
+        assert f"does not hold the users that were decided on{why and f': {why};'}" in told
+        assert "decide anew" in told
 
 
 def test_a_search_that_is_told_to_end_writes_what_it_has_proven_and_goes_on_there(
