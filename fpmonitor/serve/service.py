@@ -70,7 +70,7 @@ class _Held:
     explorer: ExposureIndex
 
 
-class _NoCandidateError(UnknownNameError):
+class NoCandidateError(UnknownNameError):
     """No log holds a candidate of the decision, of users who are not too few to be told of."""
 
     def __init__(self, unknown: UnknownNameError, users: int) -> None:
@@ -308,7 +308,7 @@ class Service:
         wanted = sorted(decision.named(apis))
         try:
             explorer = await self.explorer()
-        except (UndecidableError, _NoCandidateError) as error:
+        except (UndecidableError, NoCandidateError) as error:
             if isinstance(error, UndecidableError) or decision.looked_at_once:
                 return decision.answer(wanted) | {"users": decision.users}
             told = decision.answer_of_now(wanted, lambda _: "unknown", users=error.users)
@@ -440,7 +440,7 @@ class Service:
                 sets=[decision.recommended, *self._watched],
             )
         except UnknownNameError as error:  # of candidates, single ones count as absent
-            raise _NoCandidateError(error, users.users) from error
+            raise NoCandidateError(error, users.users) from error
         is_judged = not (self.limits_counts or decision.looked_at_once)
         if is_judged and explorer.seal != decision.digest:
             self._judge_of(decision, explorer)
