@@ -95,7 +95,7 @@ def ask(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--users", type=int, default=100_000)
-    parser.add_argument("--more", type=int, default=100, help="users that come in, a second")
+    parser.add_argument("--more", type=int, default=100, help="users a second, up to 300")
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--sets", type=int, default=100)
@@ -138,9 +138,11 @@ def main() -> None:
             f'db = "v.duckdb"\ndecision = "decision.json"\nflush_seconds = {FLUSH}\n'
         )
         server = Server(folder, "-m", "fpmonitor", "serve", "--config", "serve.toml", "--port", "0")
-        alone, found = ask(server.address, sets, options, lambda: None)
-        beside, more = ask(server.address, sets, options, send)
-        server.stop()
+        try:
+            alone, found = ask(server.address, sets, options, lambda: None)
+            beside, more = ask(server.address, sets, options, send)
+        finally:
+            server.stop()
     wrong, states = replayed(decision, codes, found + more)
     print(
         json.dumps(

@@ -20,7 +20,7 @@ class DashboardService:
     """Answers readers of a database; whoever has the token is one, if there is a token."""
 
     limits_counts = False
-    lists = None
+    words_of_lists = None
 
     def __init__(self, monitor: Monitor, decision: Decision | None = None, token: str = "") -> None:
         self.decision = decision

@@ -523,7 +523,7 @@ def answer_gate(
     InputError
         The users are not those of the decision.
     UnknownNameError, UndecidableError
-        An API that is no candidate, or one that was never observed; no user left.
+        An API that is no candidate; no user left.
     """
     asked = _users_decided_on(population, decision)
 
@@ -558,10 +558,17 @@ def answer_gate_of_levels(
 
 
 def _users_decided_on(population: Population, decision: Decision | LevelDecision) -> Population:
-    asked = population.asked(question_of(decision), decision.policy.candidates)
+    others = "the database does not hold the users that were decided on"
+    try:
+        asked = population.asked(question_of(decision), decision.policy.candidates)
+    except UnknownNameError as error:
+        raise InputError(
+            f"{others}: no log holds {error.name}",
+            hint="name the database that was decided on, or decide anew",
+        ) from error
     if asked.seal != decision.digest:
         raise InputError(
-            "the database does not hold the users that were decided on",
+            others,
             hint="decide anew; `fpmonitor check` tests the sets of an old decision on new users",
         )
     return asked

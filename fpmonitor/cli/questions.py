@@ -345,6 +345,12 @@ def decide(
     if told := told_elsewhere(decision):
         others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
         note(f"not among the candidates, but they tell what is blocked: {others}", quiet=quiet)
+    for option, wanted, found in (
+        ("--forecast", forecast, decision.users_needed),
+        ("--tolerance", tolerance and setting == "population", decision.bias_tolerated),
+    ):
+        if wanted and found is None:
+            note(f"{option}: interrupted, so not told; ask for it once more with --resume")
     _show_decision(decisions.decision(decision, data), shown, quiet=quiet)
     if not monitor.lost:
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -151,7 +152,12 @@ def decide(
     if max_sets is not None:
         borders = _cut(borders, max_sets, first=[best.apis, *found.diverse], weights=weights)
     undecided = without_empty(borders.undecided)
-    expected = _forecast(source, policy, universe, level, undecided) if forecast else None
+    expected = tolerated = None
+    with suppress(KeyboardInterrupt):  # what was searched is kept
+        if forecast:
+            expected = _forecast(source, policy, universe, level, undecided)
+        if tolerance and not exact:
+            tolerated = _bias_tolerated(source, policy, universe, level, borders.allow)
     decided = Decision(
         policy=policy,
         setting=setting,
@@ -176,9 +182,7 @@ def decide(
         complete=borders.complete,
         evaluated=found.evaluated,
         users_needed=None if expected is None else tuple(each.mean for each in expected),
-        bias_tolerated=_bias_tolerated(source, policy, universe, level, borders.allow)
-        if tolerance and not exact
-        else None,
+        bias_tolerated=tolerated,
         users_range=None if expected is None else tuple((each.low, each.high) for each in expected),
         seconds=round(time.perf_counter() - started, 3),
         view=view or View(),

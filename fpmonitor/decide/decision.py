@@ -146,11 +146,11 @@ class Decision(Result):
     users_needed, users_range
         For each undecided set a forecast of the observed users at which it is decided if one looks
         as they come in: on average, and what they are below and above in one case of ten each; null
-        for more than 100 million, and as a whole when it was not asked for.
+        for more than 100 million, and as a whole when it was not asked for or was interrupted.
     bias_tolerated
         For each allowed set the largest factor, of a fixed list, by which the shares of all kinds
         of users may differ between the observed users and the population; null when it was not
-        asked for.
+        asked for or was interrupted.
     observed, binding_stratum
         Where users were drawn, one of each cluster or by the shares of strata: of how many, and the
         stratum that had none left, so that more of it would be more to decide on. Null elsewhere.
@@ -358,8 +358,9 @@ class Decision(Result):
         if verdict == "block":
             return f"{names}: exposes more than {budget} of the users"
         if not because:
-            stopped = "the search was stopped before it came to this set; gate --db asks the users"
-            return "no listed set settles it" if self.complete else stopped
+            settled = "no listed set settles it"
+            others = f"{settled}, and not all sets are listed; gate --db asks the users"
+            return settled if self.complete else others
         needed = dict(zip(self.undecided, self.users_needed or (), strict=False)).get(because)
         more = "more would" if needed is None or needed <= users else f"about {needed:,} would"
         return f"{names}: {users:,} users do not tell whether it exposes over {budget}; {more}"

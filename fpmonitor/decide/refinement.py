@@ -272,12 +272,11 @@ class TableRefinement:
         keys *= self.groups
         keys += table.columns[0]
         keys += starts[:, None]
-        if is_dense(size, keys.size):
+        if keys.size <= BATCH and is_dense(size, keys.size):
             sizes = np.bincount(keys.ravel(), self._weights[: keys.size], size).astype(np.intp)
             present = sizes != 0
             groups = np.add.reduceat(present, starts, dtype=np.intp)
-            if keys.size <= BATCH:
-                self._tried = _Tried(places, keys, starts, ends, present)
+            self._tried = _Tried(places, keys, starts, ends, present)
             return Steps(self._settled + np.add.reduceat(self._gain(sizes), starts), groups)
         weights = np.concatenate([table.weights] * len(places))
         found, counts = count_keys(keys.ravel(), size, weights)
@@ -350,6 +349,8 @@ class TableRefinement:
         totals = np.minimum(np.add.reduceat(table.weights, starts), self._gains.cap)
         smallest = np.minimum.reduceat(table.weights, starts)
         changing = weights[smallest] != weights[totals]
+        if changing.all():
+            return table, 0.0
         lengths = np.diff(starts, append=len(table.weights))
         keep = np.repeat(changing, lengths)
         groups = np.repeat(np.cumsum(changing) - 1, lengths)

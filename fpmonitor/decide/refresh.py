@@ -14,14 +14,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.deciding import without_empty
-from fpmonitor.decide.decision import ApiSet
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, search
 
 if TYPE_CHECKING:
     from fpmonitor.decide.deciding import Judge
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
 
@@ -91,11 +90,14 @@ def refreshed(
         ),
         effort=effort if decision.complete else Effort.of(0.0),
     )
-    blocked, undecided = [*decision.block], list[ApiSet]()
-    for apis in borders.block:
-        if not any({*apis} >= {*known} for known in decision.block):
-            above = tests.above(least.spectrum(apis), len(apis), least=True)
-            (blocked if above else undecided).append(apis)
+    once, blocked = [{*apis} for apis in decision.block], [*decision.block]
+    undecided = [apis for apis in borders.block if not any(map({*apis}.issuperset, once))]
+    with effort.until_stopped():
+        for apis in [*undecided]:
+            effort.check(f"{len(blocked):,} sets blocked")
+            if tests.above(least.spectrum(apis), len(apis), least=True):
+                undecided.remove(apis)
+                blocked.append(apis)
     named = {*decision.recommended}
     parts = [tuple(sorted(named.intersection(apis))) for apis in borders.allow]
     recommended = max(parts, key=lambda part: (len(part), part), default=())
@@ -118,7 +120,7 @@ def refreshed(
         utility_bound=None,
         utility_possible=None,
         search=None,
-        complete=borders.complete,
+        complete=borders.complete and not effort.stopped,
         evaluated=len(allowed) + borders.evaluated,
         seconds=round(time.perf_counter() - began, 3),
         engine="memory",

@@ -170,6 +170,8 @@ class CodeTable:
 
     def sizes(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """Users of each group of `columns`, in the order of the tuples."""
+        if not columns:
+            return np.array([self.weights.sum()])
         keys, size = self.keys(columns)
         _, sizes = count_keys(keys, size, self.weights)
         return sizes.astype(np.int64)

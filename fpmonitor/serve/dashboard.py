@@ -191,7 +191,7 @@ class _DashboardViews:
             "check_table": "" if check is None else html(check_table(check)),
             "apis_table": html(apis_table(overview.apis)),
             "readings": readings,
-            "lists": None if self._service.lists is None else self._service.lists.words,
+            "lists": self._service.words_of_lists,
         }
         if readings:
             values["history"] = draw_history(readings, overview.budget, k=overview.question.k)

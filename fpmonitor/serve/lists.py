@@ -114,11 +114,12 @@ class Lists:
             "behind_seconds": round(behind, 1),
         }
 
-    @property
-    def words(self) -> str:
-        """Say of which users the lists are."""
-        since = "these are those of now" if self._behind is None else "others have come in since"
-        return f"The lists at /v1/decision are as of {self.decision.users:,} users; {since}."
+    def words(self, *, is_read: bool) -> str:
+        """Say of which users the lists are; `is_read` as of `state`."""
+        words = f"The lists at /v1/decision are as of {self.decision.users:,} users"
+        if self._behind is not None:
+            return f"{words}; others have come in since."
+        return f"{words}; these are those of now." if is_read else f"{words}."
 
     async def stop(self) -> None:
         """Make no lists any more; a search that runs ends at its next look."""

@@ -57,7 +57,6 @@ _BUSY_SECONDS = 10.0
 _STALE_SECONDS = 60.0
 _LATE_SECONDS = 60.0
 _WATCHED = 49  # sets asked for last, which are counted with each batch beside the recommended one
-_NO_CANDIDATE = "no log holds any of the candidates: nothing tells whom they expose"
 _COLLECTORS = {"observations": "long", "fingerprintjs": "fingerprintjs"}
 
 
@@ -69,6 +68,14 @@ class _Held:
     others: int
     at: float
     explorer: ExposureIndex
+
+
+class NoCandidateError(UnknownNameError):
+    """No log holds a candidate of the decision, of users who are not too few to be told of."""
+
+    def __init__(self, unknown: UnknownNameError, users: int) -> None:
+        FpmonitorError.__init__(self, unknown.message, hint=unknown.hint)
+        self.users = users
 
 
 class Service:
@@ -301,14 +308,13 @@ class Service:
         wanted = sorted(decision.named(apis))
         try:
             explorer = await self.explorer()
-        except (UndecidableError, UnknownNameError) as error:
-            too_few = isinstance(error, UndecidableError)
-            if too_few or decision.looked_at_once:
+        except (UndecidableError, NoCandidateError) as error:
+            if isinstance(error, UndecidableError) or decision.looked_at_once:
                 return decision.answer(wanted) | {"users": decision.users}
-            # users enough, of whom no log holds a candidate
-            told = decision.answer_of_now(wanted, lambda _: "unknown", users=0)
+            told = decision.answer_of_now(wanted, lambda _: "unknown", users=error.users)
             if told["verdict"] == "unknown":
-                return told | {"reason": _NO_CANDIDATE, "users": 0}
+                reason = f"{error.users:,} users, and no log holds any of the candidates"
+                return told | {"reason": reason, "users": error.users}
             return told | {"users": decision.users}
         return await self.judged(wanted, explorer)
 
@@ -387,11 +393,10 @@ class Service:
         """
         if self.lists is None:
             return {}
-        others, state, held = self.changes_of_others(), self._state(), self._held
+        others, held, is_read = self.changes_of_others(), self._held, self._is_read
         self._asked_at = time.monotonic()
-        is_read = held is not None and held.state == state
         if not is_read:
-            self._begin_reading(state, others)
+            self._begin_reading(self._state(), others)
         users = None if held is None or held.others != others else held.explorer.users
         told_state = self.lists.state(users, is_read=is_read)
         told = self.lists.decision.to_json()
@@ -400,6 +405,16 @@ class Service:
             content = json.dumps(told | {"data": {"users": told["data"]["users"]}, "seconds": 0})
             told["data"]["digest"] = hashlib.sha256(content.encode()).hexdigest()
         return told | {"state": told_state}
+
+    @property
+    def words_of_lists(self) -> str | None:
+        """Of which users the lists of the decision are; null without a decision."""
+        return None if self.lists is None else self.lists.words(is_read=self._is_read)
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether users were read, and nothing came in since."""
+        return self._held is not None and self._held.state == self._state()
 
     def _state(self) -> object:
         """Say what changes when the database does."""
@@ -417,12 +432,15 @@ class Service:
             return users.index(Question(DEFAULT_K), users.publishable_apis(DEFAULT_K))
         users = monitor.population_as(decision)
         check_users(users.users, decision.policy.k)
-        explorer = users.index(
-            question_of(decision),
-            decision.policy.candidates,
-            kept=self._kept,
-            sets=[decision.recommended, *self._watched],
-        )
+        try:
+            explorer = users.index(
+                question_of(decision),
+                decision.policy.candidates,
+                kept=self._kept,
+                sets=[decision.recommended, *self._watched],
+            )
+        except UnknownNameError as error:  # of candidates, single ones count as absent
+            raise NoCandidateError(error, users.users) from error
         is_judged = not (self.limits_counts or decision.looked_at_once)
         if is_judged and explorer.seal != decision.digest:
             self._judge_of(decision, explorer)

@@ -17,13 +17,14 @@ import pytest
 
 from fpmonitor.answers.decide import answer_gate
 from fpmonitor.cli import run
-from fpmonitor.decide import best
+from fpmonitor.decide import best, deciding
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.monitor import Monitor
 from tests.stored import stored
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import CodeType
 
 APIS = {"a": 2, "b": 3, "c": 4, "d": 8, "e": 20, "f": 60}  # and their numbers of values
 
@@ -96,14 +97,63 @@ def test_gate_asks_the_users_for_what_the_file_does_not_settle(
         assert time.process_time() - began < 20 * 0.1
 
 
+def test_a_cut_list_does_not_say_that_the_search_was_stopped(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut, whole = tmp_path / "cut.json", read_decision(folder / "whole.json")
+    db = str(folder / "d.duckdb")
+    asked = ["--budget", "20%", "--k", "5", "--quiet", "-o", str(cut)]
+    assert run(["decide", "--db", db, *asked, "--max-sets", "1"]) == 0
+    left_out = next(apis for apis in whole.allow if read_decision(cut).verdict(apis)[1] == ())
+    answer = gate(capsys, cut, "--want", ",".join(left_out))
+    assert answer["verdict"] == "unknown"
+    reason = "no listed set settles it, and not all sets are listed; gate --db asks the users"
+    assert answer["reason"] == reason
+    assert gate(capsys, cut, "--want", ",".join(left_out), "--db", db)["verdict"] == "allow"
+
+
 def test_users_that_were_not_decided_on_answer_nothing(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = stored(tmp_path, [{api: str(i % 3) for api in APIS} for i in range(100)])
-    assert run(["gate", str(folder / "stopped.json"), "--want", "a,b", "--db", other]) == 2
-    told = capsys.readouterr().err
-    assert "does not hold the users that were decided on" in told
-    assert "decide anew" in told
+    for apis, why in ((APIS, ""), (["a", "b"], ""), (["strange"], "no log holds a")):
+        rows = [{api: str(i % 3) for api in apis} for i in range(100)]
+        (tmp_path / str(len(apis))).mkdir()
+        other = stored(tmp_path / str(len(apis)), rows)
+        assert run(["gate", str(folder / "stopped.json"), "--want", "a,b", "--db", other]) == 2
+        told = capsys.readouterr().err
+        assert f"does not hold the users that were decided on{why and f': {why};'}" in told
+        assert "decide anew" in told
+
+
+def end_in(code: CodeType, after: float) -> None:
+    """Tell this process to end, some seconds after this thread was seen to run a function."""
+    main = threading.get_ident()
+
+    def end() -> None:
+        while not any(
+            frame.f_code is code for frame, _ in traceback.walk_stack(sys._current_frames()[main])
+        ):
+            time.sleep(0.01)
+        time.sleep(after)
+        signal.raise_signal(signal.SIGTERM)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+def test_what_is_told_of_a_decision_may_be_interrupted_and_it_is_kept(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, whole = tmp_path / "decision.json", read_decision(folder / "whole.json")
+    options = ["--budget", "20%", "--k", "5", "--quiet", "-o", str(file), "--tolerance"]
+    asked = ["decide", "--db", str(folder / "d.duckdb"), *options]
+    end_in(deciding._bias_tolerated.__code__, 0.0)
+    assert run(asked) == 0
+    assert "--tolerance: interrupted, so not told" in capsys.readouterr().err
+    kept = read_decision(file)
+    assert (kept.allow, kept.complete, kept.bias_tolerated) == (whole.allow, True, None)
+    assert run([*asked, "--resume", str(file)]) == 0
+    assert "interrupted" not in capsys.readouterr().err
+    assert len(read_decision(file).bias_tolerated or ()) == len(whole.allow)
 
 
 def test_a_search_that_is_told_to_end_writes_what_it_has_proven_and_goes_on_there(
@@ -115,17 +165,7 @@ def test_a_search_that_is_told_to_end_writes_what_it_has_proven_and_goes_on_ther
     db, file = stored(tmp_path, rows), tmp_path / "decision.json"
     asked = ["--budget", "40%", "--k", "5", "--setting", "sample", "--quiet", "-o", str(file)]
 
-    def end() -> None:
-        main = threading.main_thread().ident
-        while not any(
-            frame.f_code is best._Dolls.grow.__code__
-            for frame, _ in traceback.walk_stack(sys._current_frames()[main])
-        ):
-            time.sleep(0.01)
-        time.sleep(0.2)
-        signal.raise_signal(signal.SIGTERM)
-
-    threading.Thread(target=end, daemon=True).start()
+    end_in(best._Dolls.grow.__code__, 0.2)
     assert run(["decide", "--db", db, *asked, "--time-limit", "9"]) == 0
     decision = read_decision(file)
     assert not decision.complete

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain, combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fpmonitor.decide.deciding import Judge, decide
+from fpmonitor.decide.decision import ApiSet
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refresh import border_sets, refreshed
 from fpmonitor.policy import Policy
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.told import ToldSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fpmonitor.spectrum import CountSpectrum
 
 USERS, APIS = 1200, tuple("abcdef")
 POLICY = Policy(k=10, population=USERS, budget=0.3, delta=0.05, candidates=APIS)
@@ -96,3 +103,26 @@ def test_lists_of_a_stopped_search_hold_what_is_proven_of_the_users_of_now() -> 
         assert found.recommended or not before.recommended
         changed += found.recommended != before.recommended
     assert changed
+
+
+def test_lists_that_are_told_to_end_while_sets_are_blocked_end_there() -> None:
+    rng = np.random.default_rng(3)
+    codes = [rng.integers(0, values, USERS) for values in (2, 3, 5, 8, 20, 60)]
+    source = MemorySource(APIS, codes)
+    before = replace(decide(source, POLICY, seal="", universe=6), block=())
+    effort, asked = Effort(), list[ApiSet]()
+
+    class Ending(ToldSource):
+        """Ends the effort when the first set is tested for being above the budget."""
+
+        def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
+            effort.stopped = True
+            asked.append(tuple(apis))
+            return super().spectrum(apis)
+
+    most, least = ToldSource(source, 10, "most"), Ending(source, 10, "least")
+    judge = Judge.of(before, USERS)
+    found = refreshed(before, most, least, judge=judge, seal="now", effort=effort)
+    assert (len(asked), found.complete) == (1, False)
+    assert len({*found.block, *found.undecided}) > 1
+    assert {*found.allow} == {*before.allow}

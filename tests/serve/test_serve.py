@@ -622,6 +622,19 @@ def test_lists_are_told_at_once_while_the_users_are_read(
         may_read.set()
 
 
+def test_lists_are_called_those_of_now_only_once_the_users_are_read(tmp_path: Path) -> None:
+    with client_of(with_decision(tmp_path)) as client:
+        add_user(client)  # nobody has asked yet: no users were read
+        page = client.get("/").text
+        assert "The lists at /v1/decision are as of 200 users." in page
+        assert "those of now" not in page
+        end = time.monotonic() + 30
+        while client.get("/v1/decision").json()["state"]["users_now"] != 201:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        assert "others have come in since" in client.get("/").text
+
+
 def test_lists_are_searched_again_and_say_of_which_users_they_are(tmp_path: Path) -> None:
     """As a decision of now has them, and the gate answers; nothing that was blocked is freed."""
     rng, config = np.random.default_rng(3), config_of(tmp_path, max_records=8000)
@@ -804,16 +817,17 @@ def test_a_verdict_is_by_the_tests_for_its_users_while_other_threads_make_others
 def test_the_file_answers_as_long_as_there_are_no_users_to_judge_on(tmp_path: Path) -> None:
     config = replace(with_decision(tmp_path), db=tmp_path / "new.duckdb")
     with client_of(config) as client:
-        for users, judged_on, verdict in ((0, 200, "allow"), (1, 200, "allow"), (30, 0, "unknown")):
+        for users, judged_on in ((0, 200), (1, 200), (30, 30)):
             # a stranger's log: none of it is a candidate
             record = [{"user": f"s{i}", "api": "strange", "value": "1"} for i in range(users)]
             assert not users or client.post("/v1/observations", json=record).status_code == 202
             assert client.portal is not None
             client.portal.call(service_of(client).move)
             answer = client.get("/v1/gate", params={"want": "Navigator.vendor"}).json()
+            verdict = "allow" if judged_on == 200 else "unknown"
             assert (answer["users"], answer["verdict"]) == (judged_on, verdict)
             assert client.get("/v1/gate", params={"want": "strange"}).status_code == 404
-        assert "no log holds any of the candidates" in answer["reason"]
+        assert answer["reason"] == "30 users, and no log holds any of the candidates"
 
 
 def test_candidates_that_no_log_holds_take_no_room(
