@@ -310,9 +310,12 @@ class Watch:
                 report, after = self._judge(monitor, before, now)
                 problems += after.problems
                 self._checked(report)
-        except (UndecidableError, UnknownNameError) as error:
+        except UndecidableError as error:
             self._note(f"cannot be checked: {error}")
-            problems += [_CANNOT_JUDGE, *known_again(before)]
+            problems += [_TOO_FEW, *known_again(before)]
+        except UnknownNameError as error:
+            self._note(f"cannot be checked: {error}")
+            problems += [_LACKS_ALL, *self._all_gone(monitor), *known_again(before)]
         after = replace(after, problems=tuple(problems))
         record_check(
             database,
@@ -337,17 +340,28 @@ class Watch:
         window = Window(report.since, report.until, settings.decision.source)
         apis = {*monitor.population(window=window).publishable_apis(policy.k)}
         after = judged(before, report, now=now.isoformat(timespec="seconds"))
-        problems = [_vanished(api, policy.k) for api in report.vanished]
+        problems = [_LACKS_ALL] if report.lacks_all else []
+        problems += [_vanished(api, policy.k) for api in report.vanished]
         seen = {*policy.candidates} if before is None else {*before.apis, *policy.candidates}
         new = sorted(apis - seen)
         is_first = before is None or not before.apis
         # At first a list may know fewer APIs than logs have, but a vanished one may be renamed.
-        if not is_first or len(new) <= len(report.vanished):
+        if not is_first or report.lacks_all or len(new) <= len(report.vanished):
             problems += [_appeared(api) for api in new]
         problems += self._without_logs(monitor, before, report, now)
         if report.renewal is not None:
             problems += again(before, after, report.renewal)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
+
+    def _all_gone(self, monitor: Monitor) -> list[Problem]:
+        """Tell what logs that hold no API of the list have in their place."""
+        policy, window = (
+            self._settings.decision.policy,
+            Window(source=self._settings.decision.source),
+        )
+        apis = monitor.population(window=window).publishable_apis(policy.k)
+        gone = [_vanished(api, policy.k) for api in policy.candidates]
+        return [*gone, *map(_appeared, apis)]
 
     def _without_logs(
         self, monitor: Monitor, before: Standing | None, report: CheckReport, now: datetime
@@ -473,10 +487,13 @@ class Watch:
             raise DeliveryError(f"notices are kept, and will be sent again: {why}")
 
 
-_CANNOT_JUDGE = Problem(
+_TOO_FEW = Problem(
+    kind="cannot judge", what="users", text="the logs hold too few users for a check"
+)
+_LACKS_ALL = Problem(
     kind="cannot judge",
-    what="users",
-    text="the logs hold too few users for a check, or none of the APIs of the list",
+    what="apis",
+    text="these users have none of the APIs of the list: nothing can be said of it",
 )
 _FUTURE = Problem(
     kind="future",

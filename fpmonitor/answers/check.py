@@ -96,6 +96,7 @@ class CheckReport(Result):
         stricter where checks share delta.
     lacking
         Candidates that fewer than k users have a value of: the others count as if they shared one.
+        Where it is all of them, no set passes: these users say nothing of the list.
     users
         Users of now; null where they are fewer than k.
     since, until
@@ -148,6 +149,11 @@ class CheckReport(Result):
         if "block" in self.verdicts.values():
             return "violated"
         return "cannot tell" if "undecided" in self.verdicts.values() else "holds"
+
+    @property
+    def lacks_all(self) -> bool:
+        """Whether fewer than k users have a value of any candidate, so that no set can pass."""
+        return len(self.lacking) == len(self.decision.policy.candidates)
 
     @property
     def vanished(self) -> tuple[str, ...]:
@@ -279,19 +285,28 @@ def report_check(
     tested = decision if slot is None else share_delta(decision, slot.horizon or 1)
     found = recheck_sets(population, replace(tested, allow=(*decision.allow, *others)))
     verdicts = {apis: found[apis] for apis in decision.allow}
-    report = _report(population, decision, verdicts, slot)
-    return replace(report, others={apis: found[apis] for apis in others})
+    return _report(
+        population,
+        decision,
+        verdicts,
+        slot,
+        others={apis: found[apis] for apis in others},
+        lacking=_lacking(population, decision),
+    )
 
 
 def usable(population: Population, decision: Decision) -> bool:
-    """Whether a window has enough users for a check."""
+    """Whether a window has enough users for a check; if they have no candidate, it cannot tell."""
     decision = called_as(decision, population)
     policy = decision.policy
+    least = policy.k if policy.delta is None else LEAST_USERS
+    if len(_lacking(population, decision)) == len(policy.candidates):
+        return population.users >= least
     try:
         asked = population.asked(question_of(decision), policy.candidates)
     except UndecidableError:
         return False
-    return asked.users >= (policy.k if policy.delta is None else LEAST_USERS)
+    return asked.users >= least
 
 
 def check_window(
@@ -306,7 +321,8 @@ def check_window(
 ) -> CheckReport:
     """Test the allow list of a decision on one window of many; what comes out is recorded.
 
-    A window is tested once: what a later look finds can only take away from its evidence.
+    A window is tested once: what a later look finds can only take away from its evidence. One whose
+    users have no candidate passes nothing, and takes no part in the runs.
 
     Parameters
     ----------
@@ -343,6 +359,8 @@ def check_window(
     asked = population.asked(question_of(decision), decision.policy.candidates)
     source = asked.source(decision.policy.candidates)
     most, least = _told(source, population, decision.policy.k)
+    lacking = _lacking(population, decision)
+    lacks_all = len(lacking) == len(decision.policy.candidates)
     if horizon is not None:
         shared = share_delta(decision, horizon)
         number = number_check(
@@ -357,8 +375,15 @@ def check_window(
         evidence = _weigh_all(decision, most, least=least, new_users=new_users)
         term = -math.log(slot.delta)
         listed, beside = evidence.split(len(sets))
-        report = _report(population, decision, listed.verdicts(sets, (term, term)), slot)
-        return replace(report, new_users=new_users, others=beside.verdicts(others, (term, term)))
+        report = _report(
+            population,
+            decision,
+            listed.verdicts(sets, (term, term)),
+            slot,
+            others=beside.verdicts(others, (term, term)),
+            lacking=lacking,
+        )
+        return replace(report, new_users=new_users)
     delta = decision.policy.delta or 1.0
     label = _digest(population.digest, str(window.since), str(window.until))
     place = known.windows
@@ -382,10 +407,10 @@ def check_window(
             terms=(passes, violates),
             within=evidence.within,
             above=evidence.above,
-            passed=all(verdict == "allow" for verdict in found),
+            passed=not lacks_all and all(verdict == "allow" for verdict in found),
             violated="block" in found,
             run=None
-            if period is None
+            if period is None or lacks_all
             else _run(database, series, asked, decision, new=~(decided | seen)),
         )
         add_checked(database, series, label, window.since, before)
@@ -396,15 +421,27 @@ def check_window(
     listed, beside = evidence.split(len(sets))
     # The shares of all windows add up to 1, so all that is ever found of the others holds together.
     term = needed_evidence(delta, place=before.number, successes=0)
-    report = _report(population, decision, listed.verdicts(sets, before.terms), slot)
+    report = _report(
+        population,
+        decision,
+        listed.verdicts(sets, before.terms),
+        slot,
+        others=beside.verdicts(others[: len(beside.within)], (term, term)),
+        lacking=lacking,
+    )
     return replace(
         report,
         period=period,
         new_users=new_users,
         alarm=_alarm(before.run),
         origin=known.origin,
-        others=beside.verdicts(others[: len(beside.within)], (term, term)),
     )
+
+
+def _lacking(population: Population, decision: Decision) -> tuple[str, ...]:
+    policy = decision.policy
+    coverage = population.coverage(policy.candidates, policy.k)
+    return tuple(api for api, share in coverage.items() if share is None)
 
 
 def _report(
@@ -412,15 +449,23 @@ def _report(
     decision: Decision,
     verdicts: Mapping[ApiSet, Verdict],
     slot: CheckSlot | None,
+    *,
+    others: Mapping[ApiSet, Verdict],
+    lacking: tuple[str, ...],
 ) -> CheckReport:
     policy = decision.policy
-    coverage = population.coverage(policy.candidates, policy.k)
     asked = population.asked(question_of(decision), policy.candidates)
+    limits = _limits(asked, decision)
+    if len(lacking) == len(policy.candidates):
+        # All of them may go by other names now, whose values nobody has looked at.
+        verdicts, others = _without_passes(verdicts), _without_passes(others)
+        limits = {apis: (lower, 1.0) for apis, (lower, _) in limits.items()}
     return CheckReport(
         decision=decision,
         verdicts=verdicts,
-        limits=_limits(asked, decision),
-        lacking=tuple(api for api, share in coverage.items() if share is None),
+        others=others,
+        limits=limits,
+        lacking=lacking,
         users=publishable_count(population.snapshot.users, policy.k, population.audience),
         since=population.window.since,
         until=population.window.until,
@@ -428,6 +473,12 @@ def _report(
         masked=population.masked(policy.candidates, policy.k),
         drawn=asked.drawn,
     )
+
+
+def _without_passes(verdicts: Mapping[ApiSet, Verdict]) -> dict[ApiSet, Verdict]:
+    return {
+        apis: "undecided" if verdict == "allow" else verdict for apis, verdict in verdicts.items()
+    }
 
 
 def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:

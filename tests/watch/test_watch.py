@@ -668,6 +668,37 @@ def test_an_api_that_has_another_name_at_the_first_look_is_told(
     assert told == {"vanished": "b", "appeared": "B"}
 
 
+def test_a_day_on_which_all_apis_have_other_names_is_not_judged(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    renamed = {"A": lambda u: u % 3, "B": lambda u: u % 2, "C": lambda u: u % 2}
+    why = {
+        *(("vanished", api) for api in "ab"),
+        *(("appeared", api) for api in "ABC"),
+        ("cannot judge", "apis"),
+    }
+
+    def told(day: int) -> tuple[int, list[tuple[str, str, set[tuple[str, str]]]]]:
+        code, notices, _ = daily(day)
+        return code, [
+            (body["state"], body["outcome"], {(p["kind"], p["what"]) for p in body["problems"]})
+            for body in notices
+        ]
+
+    # No log holds an API of the list, at first; then some did, and those of a day do not.
+    day_log(tmp_path / "in", 0, range(1000), **renamed)
+    assert told(0) == (3, [("cannot tell", "cannot tell", why)])
+    good(tmp_path / "in", 1)
+    assert told(1) == (0, [("holds", "holds", set())])
+    day_log(tmp_path / "in", 2, range(20_000, 21_000), **renamed, D=lambda u: u % 2)
+    assert told(2) == (3, [("holds", "cannot tell", {*why, ("appeared", "D")})])
+    day_log(tmp_path / "in", 3, range(30_000, 31_000), **renamed)
+    assert told(3) == (3, [])
+    with Monitor(tmp_path / "db") as monitor:
+        passed = monitor.database._fetch("SELECT passed FROM checked_window ORDER BY since")
+    assert passed == [(True,), (False,), (False,)]
+
+
 def test_an_api_that_users_lacked_when_it_was_decided_has_not_vanished(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
