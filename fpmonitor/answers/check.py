@@ -353,7 +353,7 @@ def check_window(
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets, others = population.window, decision.allow, other_sets(decision)
     series = _digest(identity, period, window.source, population.audience.value)
-    known = read_list(database, series, origin)
+    known = read_list(database, series, origin, made=decision.made)
     decided, seen = users_before(database, window, -1 if new_users else known.last_visit)
     new_users = not decided.any()
     asked = population.asked(question_of(decision), decision.policy.candidates)
@@ -410,7 +410,7 @@ def check_window(
             passed=not lacks_all and all(verdict == "allow" for verdict in found),
             violated="block" in found,
             run=None
-            if period is None or lacks_all
+            if period is None or lacks_all or known.last_visit is None
             else _run(database, series, asked, decision, new=~(decided | seen)),
         )
         add_checked(database, series, label, window.since, before)
