@@ -94,9 +94,9 @@ class CheckReport(Result):
         Set -> lower and upper limit of its exposure, shares; equal where the decision is exact.
         They hold for all sets of this check together; its tests are sharper near the budget, and
         stricter where checks share delta.
-    lacking
-        Candidates that fewer than k users have a value of: the others count as if they shared one.
-        Where it is all of them, no set passes: these users say nothing of the list.
+    coverage
+        Candidate -> share of the users who have a value of it, as decisions have it: null where
+        fewer than k do; the others count as if they shared one.
     users
         Users of now; null where they are fewer than k.
     since, until
@@ -128,7 +128,7 @@ class CheckReport(Result):
     decision: Decision
     verdicts: Mapping[ApiSet, Verdict]
     limits: Mapping[ApiSet, tuple[float, float]]
-    lacking: tuple[str, ...]
+    coverage: Mapping[str, float | None]
     users: int | None
     since: datetime | None
     until: datetime | None
@@ -151,9 +151,14 @@ class CheckReport(Result):
         return "cannot tell" if "undecided" in self.verdicts.values() else "holds"
 
     @property
+    def lacking(self) -> tuple[str, ...]:
+        """Candidates that fewer than k users have a value of."""
+        return tuple(api for api, share in self.coverage.items() if share is None)
+
+    @property
     def lacks_all(self) -> bool:
-        """Whether fewer than k users have a value of any candidate, so that no set can pass."""
-        return len(self.lacking) == len(self.decision.policy.candidates)
+        """Whether that is all of them: these users say nothing of the list, and no set passes."""
+        return _lacks_all(self.coverage)
 
     @property
     def vanished(self) -> tuple[str, ...]:
@@ -291,7 +296,7 @@ def report_check(
         verdicts,
         slot,
         others={apis: found[apis] for apis in others},
-        lacking=_lacking(population, decision),
+        coverage=_coverage(population, decision),
     )
 
 
@@ -300,7 +305,7 @@ def usable(population: Population, decision: Decision) -> bool:
     decision = called_as(decision, population)
     policy = decision.policy
     least = policy.k if policy.delta is None else LEAST_USERS
-    if len(_lacking(population, decision)) == len(policy.candidates):
+    if _lacks_all(_coverage(population, decision)):
         return population.users >= least
     try:
         asked = population.asked(question_of(decision), policy.candidates)
@@ -354,13 +359,14 @@ def check_window(
     window, sets, others = population.window, decision.allow, other_sets(decision)
     series = _digest(identity, period, window.source, population.audience.value)
     known = read_list(database, series, origin, made=decision.made)
-    decided, seen = users_before(database, window, -1 if new_users else known.last_visit)
+    last_visit = -1 if new_users else known.last_visit
+    decided, seen = users_before(database, window, last_visit, rows=population.snapshot.users)
     new_users = not decided.any()
     asked = population.asked(question_of(decision), decision.policy.candidates)
     source = asked.source(decision.policy.candidates)
     most, least = _told(source, population, decision.policy.k)
-    lacking = _lacking(population, decision)
-    lacks_all = len(lacking) == len(decision.policy.candidates)
+    coverage = _coverage(population, decision)
+    lacks_all = _lacks_all(coverage)
     if horizon is not None:
         shared = share_delta(decision, horizon)
         number = number_check(
@@ -381,7 +387,7 @@ def check_window(
             listed.verdicts(sets, (term, term)),
             slot,
             others=beside.verdicts(others, (term, term)),
-            lacking=lacking,
+            coverage=coverage,
         )
         return replace(report, new_users=new_users)
     delta = decision.policy.delta or 1.0
@@ -427,7 +433,7 @@ def check_window(
         listed.verdicts(sets, before.terms),
         slot,
         others=beside.verdicts(others[: len(beside.within)], (term, term)),
-        lacking=lacking,
+        coverage=coverage,
     )
     return replace(
         report,
@@ -438,10 +444,12 @@ def check_window(
     )
 
 
-def _lacking(population: Population, decision: Decision) -> tuple[str, ...]:
-    policy = decision.policy
-    coverage = population.coverage(policy.candidates, policy.k)
-    return tuple(api for api, share in coverage.items() if share is None)
+def _coverage(population: Population, decision: Decision) -> dict[str, float | None]:
+    return population.coverage(decision.policy.candidates, decision.policy.k)
+
+
+def _lacks_all(coverage: Mapping[str, float | None]) -> bool:
+    return all(share is None for share in coverage.values())
 
 
 def _report(
@@ -451,12 +459,12 @@ def _report(
     slot: CheckSlot | None,
     *,
     others: Mapping[ApiSet, Verdict],
-    lacking: tuple[str, ...],
+    coverage: Mapping[str, float | None],
 ) -> CheckReport:
     policy = decision.policy
     asked = population.asked(question_of(decision), policy.candidates)
     limits = _limits(asked, decision)
-    if len(lacking) == len(policy.candidates):
+    if _lacks_all(coverage):
         # All of them may go by other names now, whose values nobody has looked at.
         verdicts, others = _without_passes(verdicts), _without_passes(others)
         limits = {apis: (lower, 1.0) for apis, (lower, _) in limits.items()}
@@ -465,7 +473,7 @@ def _report(
         verdicts=verdicts,
         others=others,
         limits=limits,
-        lacking=lacking,
+        coverage=coverage,
         users=publishable_count(population.snapshot.users, policy.k, population.audience),
         since=population.window.since,
         until=population.window.until,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fpmonitor.store.snapshot import users_of_rows
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
@@ -186,9 +188,9 @@ def last_run(database: Database, series: str) -> tuple[datetime, tuple[float, ..
 
 
 def users_before(
-    database: Database, window: Window, last_visit: int | None
+    database: Database, window: Window, last_visit: int | None, *, rows: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tell for each row of a window's snapshot who came before.
+    """Tell for each row of a window's snapshot, of which there are so many, who came before.
 
     Returns
     -------
@@ -197,16 +199,17 @@ def users_before(
         have come before the window. Both are false of users who were first stored later, unless
         these may be anybody.
     """
-    [(first, last)] = database.rows("checks/stretch", **window.bounds)
-    arrays = database.arrays(
-        "checks/users",
-        last_visit=-1 if last_visit is None else last_visit,
-        first=first,
-        last=last,
-        **window.bounds,
+    bounds = window.bounds
+    last = -1 if last_visit is None else last_visit
+    [(first,)] = database.rows("checks/stretch", **bounds)
+    [(decided, seen)] = database.rows("checks/boundaries", last_visit=last, first=first)
+    users = users_of_rows(database, window, rows)
+    anybody = np.ones(len(users), dtype=np.bool_)
+    late = database.arrays("checks/late", first=first, **bounds)["user_id"]
+    return (
+        anybody if last_visit is None else users <= decided,
+        anybody if window.since is None else (users <= seen) | np.isin(users, late),
     )
-    decided, seen = (np.asarray(arrays[name], dtype=np.bool_) for name in ("decided", "seen"))
-    return np.ones_like(decided) if last_visit is None else decided, seen
 
 
 def _now() -> datetime:

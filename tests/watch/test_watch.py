@@ -807,7 +807,7 @@ def test_an_alarm_stands_where_a_window_adds_nothing(on_population: Path) -> Non
         decision=decision,
         verdicts=dict.fromkeys(decision.allow, "allow"),
         limits=dict.fromkeys(decision.allow, (0.0, 0.01)),
-        lacking=(),
+        coverage=dict.fromkeys(decision.policy.candidates, 1.0),
         users=1000,
         since=None,
         until=None,
