@@ -195,10 +195,12 @@ class Watch:
         if not fresh and not self._pending:
             return
         self._pending = True
-        for path in fresh:  # others may use the database between two files
+        for path in fresh[:-1]:  # others may use the database between two files
             with self._settings.open_monitor() as monitor:
                 self._ingest(monitor, path)
         with self._settings.open_monitor() as monitor:
+            for path in fresh[-1:]:
+                self._ingest(monitor, path)
             self._check(monitor)
             notices = undelivered_notices(monitor.database, self._watched)
         self._corrected.clear()

@@ -151,6 +151,29 @@ def test_a_notice_that_was_not_delivered_is_kept_and_told_again(settings: WatchS
     assert [body["outcome"] for body in told] == ["holds", "violated"]
 
 
+def test_a_look_at_a_new_log_opens_the_database_once(
+    settings: WatchSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Monitor] = []
+    open_monitor = WatchSettings.open_monitor
+
+    def counted(settings: WatchSettings) -> Monitor:
+        opened.append(open_monitor(settings))
+        return opened[-1]
+
+    monkeypatch.setattr(WatchSettings, "open_monitor", counted)
+    watch = Watch(settings, deliver=[])
+    for number in (1, 2):
+        log(settings.folder, f"{number}.jsonl", range(100 * number), "common")
+        watch.step()
+    assert len(opened) == 2
+    for number in (3, 4, 5):  # others may use it between two logs
+        log(settings.folder, f"{number}.jsonl", range(100 * number), "common")
+    watch.step()
+    assert len(opened) == 5
+    assert watch.outcome == "holds"
+
+
 def test_a_folder_that_vanishes_is_an_error_and_its_return_is_no_news(
     settings: WatchSettings,
 ) -> None:
