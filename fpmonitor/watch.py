@@ -61,7 +61,7 @@ from fpmonitor.store.watching import (
 from fpmonitor.store.windows import end_of, start_before
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import date
 
     from fpmonitor.answers.check import CheckReport, Outcome
@@ -303,13 +303,41 @@ class Watch:
         checked, known = last_checked(database, self._watched)
         if data == checked:
             return
-        before, report = _known(known), None
+        before = _known(known)
+        for until in self._missed(monitor, before, now):
+            before = self._look(monitor, before, now, data="", until=until)
+        self._look(monitor, before, now, data=data)
+
+    def _missed(
+        self, monitor: Monitor, before: Standing | None, now: datetime
+    ) -> Iterator[datetime]:
+        """Find where the windows end that nobody looked at since the last one, but the newest."""
+        by = self._settings.by
+        if by is None or before is None or before.until is None:
+            return
+        begin, ends = datetime.fromisoformat(before.until), []
+        while (end := end_of(begin, by)) <= now.replace(tzinfo=None):
+            ends.append((begin, end))
+            begin = end
+        yield from (end for begin, end in ends[:-1] if self._has_users(monitor, Window(begin, end)))
+
+    def _look(
+        self,
+        monitor: Monitor,
+        before: Standing | None,
+        now: datetime,
+        *,
+        data: str,
+        until: datetime | None = None,
+    ) -> Standing:
+        """Check the newest window, or that which ends then, and record what is known now."""
+        settings, database, report = self._settings, monitor.database, None
         after = replace(before or Standing(outcome="cannot tell"), outcome="cannot tell")
         problems = [_refused(file) for file in self.refused]
         problems += self._in_the_future(users_of_the_future(database, now))
         try:
-            if stored is not None:
-                report, after = self._judge(monitor, before, now)
+            if stored_data(database) is not None:
+                report, after = self._judge(monitor, before, now, until)
                 problems += after.problems
                 self._checked(report)
         except UndecidableError as error:
@@ -327,9 +355,14 @@ class Watch:
             standing=msgspec.json.encode(after).decode(),
             body=self._message(monitor, before, after, report) if is_news(before, after) else None,
         )
+        return after
 
     def _judge(
-        self, monitor: Monitor, before: Standing | None, now: datetime
+        self,
+        monitor: Monitor,
+        before: Standing | None,
+        now: datetime,
+        until: datetime | None,
     ) -> tuple[CheckReport, Standing]:
         """Check the list, and look for APIs and windows that should be there."""
         settings, policy = self._settings, self._settings.decision.policy
@@ -337,6 +370,7 @@ class Watch:
             settings.decision,
             horizon=settings.horizon,
             by=settings.by,
+            until=until,
             new_users=settings.new_users,
         )
         window = Window(report.since, report.until, settings.decision.source)
@@ -350,7 +384,7 @@ class Watch:
         # At first a list may know fewer APIs than logs have, but a vanished one may be renamed.
         if not is_first or report.lacks_all or len(new) <= len(report.vanished):
             problems += [_appeared(api) for api in new]
-        problems += self._without_logs(monitor, before, report, now)
+        problems += self._without_logs(monitor, before, report, until or now)
         if report.renewal is not None:
             problems += again(before, after, report.renewal)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))

@@ -682,6 +682,33 @@ def test_a_watch_that_was_away_tells_of_days_without_logs_and_of_no_others(
     assert [(one["kind"], one["what"]) for one in notice["problems"]] == [("no logs", "2026-01-05")]
 
 
+def test_a_watch_that_was_away_judges_the_days_that_it_missed(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    for day in (0, 1):
+        good(folder, day)
+    assert [body["since"] for body in daily(1)[1]] == ["2026-01-02T00:00:00"]  # the newest alone
+    for day in range(2, 11):
+        if day == 5:
+            first = 10_000 * day
+            day_log(folder, day, range(first, first + 1000), a=lambda u: u, b=lambda u: u % 2)
+        elif day != 7:
+            good(folder, day, users=10 if day == 3 else 1000)
+    code, notices, said = daily(10)
+    assert code == 0
+    assert [(body["was"], body["state"], body["since"][:10]) for body in notices] == [
+        ("holds", "holds", "2026-01-05"),
+        ("holds", "violated", "2026-01-06"),
+        ("violated", "holds", "2026-01-07"),
+        ("holds", "holds", "2026-01-09"),
+    ]
+    without_logs = [[problem["what"] for problem in body["problems"]] for body in notices]
+    assert without_logs == [["2026-01-04"], [], [], ["2026-01-08"]]
+    assert "violated: a, b exposes more than 5 %" in said
+    assert daily(10)[:2] == (0, [])
+
+
 def test_an_api_that_has_another_name_at_the_first_look_is_told(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
