@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shlex
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections import deque
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,6 +72,8 @@ if TYPE_CHECKING:
     from fpmonitor.store.windows import Period
 
 _TIMEOUT = 30.0
+_TURN = 1.0  # seconds for which files are read before others may use the database
+_UNKNOWN_SIZE = -1
 
 
 class DeliveryError(FpmonitorError):
@@ -195,17 +199,25 @@ class Watch:
         if not fresh and not self._pending:
             return
         self._pending = True
-        for path in fresh[:-1]:  # others may use the database between two files
-            with self._settings.open_monitor() as monitor:
-                self._ingest(monitor, path)
-        with self._settings.open_monitor() as monitor:
-            for path in fresh[-1:]:
-                self._ingest(monitor, path)
-            self._check(monitor)
-            notices = undelivered_notices(monitor.database, self._watched)
+        notices = self._take_in(fresh)
         self._corrected.clear()
         self._tell(notices)
         self._pending, self._day = False, today
+
+    def _take_in(self, fresh: list[str]) -> list[Notice]:
+        """Read new files and check; return what is still to be delivered.
+
+        Where they are many, others may use the database in between.
+        """
+        rest = deque(fresh)
+        while True:
+            with self._settings.open_monitor() as monitor:
+                turn_ends = time.monotonic() + _TURN
+                while rest and time.monotonic() < turn_ends:
+                    self._ingest(monitor, rest.popleft())
+                if not rest:
+                    self._check(monitor)
+                    return undelivered_notices(monitor.database, self._watched)
 
     @property
     def waiting(self) -> bool:
@@ -228,8 +240,11 @@ class Watch:
         return [str(Path(path).relative_to(self._settings.folder)) for path in refused]
 
     def _require_folder(self) -> None:
-        if not self._settings.folder.is_dir():
-            raise InputError(f"{self._settings.folder}: no such folder")
+        folder = self._settings.folder
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder")
+        if not _is_readable(folder):
+            raise InputError(f"{folder}: cannot be read", hint="check its permissions")
 
     def _settled(self) -> list[str]:
         """Find logs in the folder that are no longer written to, in the order of their names."""
@@ -239,16 +254,15 @@ class Watch:
         settled = []
         for path in sorted(self._settings.folder.rglob("*")):
             try:
-                if path.name.startswith(".") or not is_log(path):
-                    continue
-                status = path.stat()
+                state = _state_of(path)
             except FileNotFoundError:  # moved away since it was listed
                 continue
-            state = FileState(size=status.st_size, modified=status.st_mtime_ns)
+            if state is None:
+                continue
             before, since = self._seen.get(str(path), (state, now))
             since = since if before == state else now
             present[str(path)] = state, since
-            if now - since >= settle or time.time() - status.st_mtime >= settle:
+            if now - since >= settle or time.time() - state.modified / 1e9 >= settle:
                 settled.append(str(path))
         self._seen = present
         return settled
@@ -290,8 +304,9 @@ class Watch:
             refusal = str(error)
             self._note(f"{path}: not read, until it or how logs are read changes: {error}")
         remember_file(monitor.database, path, state, reading=self._reading, refusal=refusal)
-        known = replace(state, refused=refusal is not None)
-        self._known = (self._known or {}) | {path: known}
+        known = {} if self._known is None else self._known
+        known[path] = replace(state, refused=refusal is not None)
+        self._known = known
 
     def _check(self, monitor: Monitor) -> None:
         settings, database, now = self._settings, monitor.database, datetime.now(UTC)
@@ -521,6 +536,24 @@ class Watch:
         if failed:
             [why, *_] = failed.values()
             raise DeliveryError(f"notices are kept, and will be sent again: {why}")
+
+
+def _state_of(path: Path) -> FileState | None:
+    """Return the state of a log, or of a folder that cannot be read; None for all else.
+
+    The size of what cannot be read is not known, so that it is another state once it can.
+    """
+    if path.name.startswith(".") or not (path.is_dir() or is_log(path)):
+        return None
+    status, is_readable = path.stat(), _is_readable(path)
+    if path.is_dir() and is_readable:
+        return None
+    size = status.st_size if is_readable else _UNKNOWN_SIZE
+    return FileState(size=size, modified=status.st_mtime_ns)
+
+
+def _is_readable(path: Path) -> bool:
+    return os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK)
 
 
 _TOO_FEW = Problem(

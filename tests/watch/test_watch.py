@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -167,8 +168,9 @@ def test_a_look_at_a_new_log_opens_the_database_once(
         log(settings.folder, f"{number}.jsonl", range(100 * number), "common")
         watch.step()
     assert len(opened) == 2
-    for number in (3, 4, 5):  # others may use it between two logs
+    for number in (3, 4, 5):
         log(settings.folder, f"{number}.jsonl", range(100 * number), "common")
+    monkeypatch.setattr("fpmonitor.watch._TURN", 0.01)  # others may use it between slow logs
     watch.step()
     assert len(opened) == 5
     assert watch.outcome == "holds"
@@ -256,6 +258,38 @@ def test_a_broken_file_is_refused_once_and_read_when_it_is_mended(settings: Watc
     log(settings.folder, "1.jsonl", range(100), "common")
     watch.step()
     assert watch.outcome == "holds"
+
+
+def test_what_nobody_may_read_is_told_and_read_once_it_may_be(
+    settings: WatchSettings, decision: Path
+) -> None:
+    as_a_user: list[str] = []
+    if os.geteuid() == 0:  # who may read everything
+        as_a_user = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+        if shutil.which("setpriv") is None:
+            pytest.skip("root needs setpriv to give up its rights")
+    arguments = ["watch", str(settings.folder), "--decision", str(decision), "--once"]
+    arguments += ["--settle", "0", "--db", str(settings.database)]
+    command = f"from fpmonitor.cli import run; raise SystemExit(run({arguments!r}))"
+
+    def watch() -> tuple[int, list[str]]:
+        done = subprocess.run(
+            [*as_a_user, sys.executable, "-P", "-c", command], capture_output=True, check=False
+        )
+        told = [json.loads(line) for line in done.stdout.splitlines()]
+        return done.returncode, [p["what"] for body in told for p in body["problems"]]
+
+    log(settings.folder, "1.jsonl", range(100), "common")
+    file = log(settings.folder, "2.jsonl", range(100, 120), "common")
+    within = log(settings.folder / "sub", "3.jsonl", range(200, 220), "common")
+    for path in (file, within.parent):
+        path.chmod(0)
+    assert watch() == (2, ["2.jsonl", "sub"])
+    file.chmod(0o600)
+    within.parent.chmod(0o700)
+    assert watch() == (0, [])
+    with Monitor(settings.database) as monitor:
+        assert [batch.stored for batch in monitor.batches()] == [100, 20, 20]
 
 
 def test_a_refused_file_is_read_once_logs_are_read_in_another_way(
