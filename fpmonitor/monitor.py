@@ -487,6 +487,7 @@ class Monitor(Closing):
         *,
         horizon: int | None = None,
         by: Period | None = None,
+        until: datetime | None = None,
         new_users: bool = False,
     ) -> CheckReport:
         """Test every set on the allow list of a decision on the users of now.
@@ -500,6 +501,8 @@ class Monitor(Closing):
             they never end. Checks are counted in the database, but those of all its users.
         by
             Look at the newest calendar window of this length only that is over.
+        until
+            With `by`: the newest that is over then; null for now.
         new_users
             The list was decided on none of the users of this database.
 
@@ -514,9 +517,10 @@ class Monitor(Closing):
         if by is None:
             users = self.population_as(decision)
         else:
-            users, left_out = self._newest(decision, by)
+            limits = self.window if until is None else replace(self.window, until=until)
+            users, left_out = self._newest(decision, by, limits)
             first = users
-            if self.window.since or self.window.until:
+            if limits.since or limits.until:
                 first, _ = self._newest(decision, by, Window())
             origin = first.window.since
         if horizon is not None:

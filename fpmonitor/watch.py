@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shlex
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections import deque
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,7 +63,7 @@ from fpmonitor.store.watching import (
 from fpmonitor.store.windows import end_of, start_before
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import date
 
     from fpmonitor.answers.check import CheckReport, Outcome
@@ -70,6 +72,8 @@ if TYPE_CHECKING:
     from fpmonitor.store.windows import Period
 
 _TIMEOUT = 30.0
+_TURN = 1.0  # seconds for which files are read before others may use the database
+_UNKNOWN_SIZE = -1
 
 
 class DeliveryError(FpmonitorError):
@@ -195,15 +199,25 @@ class Watch:
         if not fresh and not self._pending:
             return
         self._pending = True
-        for path in fresh:  # others may use the database between two files
-            with self._settings.open_monitor() as monitor:
-                self._ingest(monitor, path)
-        with self._settings.open_monitor() as monitor:
-            self._check(monitor)
-            notices = undelivered_notices(monitor.database, self._watched)
+        notices = self._take_in(fresh)
         self._corrected.clear()
         self._tell(notices)
         self._pending, self._day = False, today
+
+    def _take_in(self, fresh: list[str]) -> list[Notice]:
+        """Read new files and check; return what is still to be delivered.
+
+        Where they are many, others may use the database in between.
+        """
+        rest = deque(fresh)
+        while True:
+            with self._settings.open_monitor() as monitor:
+                turn_ends = time.monotonic() + _TURN
+                while rest and time.monotonic() < turn_ends:
+                    self._ingest(monitor, rest.popleft())
+                if not rest:
+                    self._check(monitor)
+                    return undelivered_notices(monitor.database, self._watched)
 
     @property
     def waiting(self) -> bool:
@@ -226,8 +240,11 @@ class Watch:
         return [str(Path(path).relative_to(self._settings.folder)) for path in refused]
 
     def _require_folder(self) -> None:
-        if not self._settings.folder.is_dir():
-            raise InputError(f"{self._settings.folder}: no such folder")
+        folder = self._settings.folder
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder")
+        if not _is_readable(folder):
+            raise InputError(f"{folder}: cannot be read", hint="check its permissions")
 
     def _settled(self) -> list[str]:
         """Find logs in the folder that are no longer written to, in the order of their names."""
@@ -237,16 +254,15 @@ class Watch:
         settled = []
         for path in sorted(self._settings.folder.rglob("*")):
             try:
-                if path.name.startswith(".") or not is_log(path):
-                    continue
-                status = path.stat()
+                state = _state_of(path)
             except FileNotFoundError:  # moved away since it was listed
                 continue
-            state = FileState(size=status.st_size, modified=status.st_mtime_ns)
+            if state is None:
+                continue
             before, since = self._seen.get(str(path), (state, now))
             since = since if before == state else now
             present[str(path)] = state, since
-            if now - since >= settle or time.time() - status.st_mtime >= settle:
+            if now - since >= settle or time.time() - state.modified / 1e9 >= settle:
                 settled.append(str(path))
         self._seen = present
         return settled
@@ -288,8 +304,9 @@ class Watch:
             refusal = str(error)
             self._note(f"{path}: not read, until it or how logs are read changes: {error}")
         remember_file(monitor.database, path, state, reading=self._reading, refusal=refusal)
-        known = replace(state, refused=refusal is not None)
-        self._known = (self._known or {}) | {path: known}
+        known = {} if self._known is None else self._known
+        known[path] = replace(state, refused=refusal is not None)
+        self._known = known
 
     def _check(self, monitor: Monitor) -> None:
         settings, database, now = self._settings, monitor.database, datetime.now(UTC)
@@ -301,18 +318,49 @@ class Watch:
         checked, known = last_checked(database, self._watched)
         if data == checked:
             return
-        before, report = _known(known), None
+        before = _known(known)
+        for until in self._missed(monitor, before, now):
+            before = self._look(monitor, before, now, data="", until=until)
+        self._look(monitor, before, now, data=data)
+
+    def _missed(
+        self, monitor: Monitor, before: Standing | None, now: datetime
+    ) -> Iterator[datetime]:
+        """Find where the windows end that nobody looked at since the last one, but the newest."""
+        by = self._settings.by
+        if by is None or before is None or before.until is None:
+            return
+        begin, ends = datetime.fromisoformat(before.until), []
+        while (end := end_of(begin, by)) <= now.replace(tzinfo=None):
+            ends.append((begin, end))
+            begin = end
+        yield from (end for begin, end in ends[:-1] if self._has_users(monitor, Window(begin, end)))
+
+    def _look(
+        self,
+        monitor: Monitor,
+        before: Standing | None,
+        now: datetime,
+        *,
+        data: str,
+        until: datetime | None = None,
+    ) -> Standing:
+        """Check the newest window, or that which ends then, and record what is known now."""
+        settings, database, report = self._settings, monitor.database, None
         after = replace(before or Standing(outcome="cannot tell"), outcome="cannot tell")
         problems = [_refused(file) for file in self.refused]
         problems += self._in_the_future(users_of_the_future(database, now))
         try:
-            if stored is not None:
-                report, after = self._judge(monitor, before, now)
+            if stored_data(database) is not None:
+                report, after = self._judge(monitor, before, now, until)
                 problems += after.problems
                 self._checked(report)
-        except (UndecidableError, UnknownNameError) as error:
+        except UndecidableError as error:
             self._note(f"cannot be checked: {error}")
-            problems += [_CANNOT_JUDGE, *known_again(before)]
+            problems += [_TOO_FEW, *known_again(before)]
+        except UnknownNameError as error:
+            self._note(f"cannot be checked: {error}")
+            problems += [_LACKS_ALL, *self._all_gone(monitor), *known_again(before)]
         after = replace(after, problems=tuple(problems))
         record_check(
             database,
@@ -322,9 +370,14 @@ class Watch:
             standing=msgspec.json.encode(after).decode(),
             body=self._message(monitor, before, after, report) if is_news(before, after) else None,
         )
+        return after
 
     def _judge(
-        self, monitor: Monitor, before: Standing | None, now: datetime
+        self,
+        monitor: Monitor,
+        before: Standing | None,
+        now: datetime,
+        until: datetime | None,
     ) -> tuple[CheckReport, Standing]:
         """Check the list, and look for APIs and windows that should be there."""
         settings, policy = self._settings, self._settings.decision.policy
@@ -332,22 +385,34 @@ class Watch:
             settings.decision,
             horizon=settings.horizon,
             by=settings.by,
+            until=until,
             new_users=settings.new_users,
         )
         window = Window(report.since, report.until, settings.decision.source)
         apis = {*monitor.population(window=window).publishable_apis(policy.k)}
         after = judged(before, report, now=now.isoformat(timespec="seconds"))
-        problems = [_vanished(api, policy.k) for api in report.vanished]
+        problems = [_LACKS_ALL] if report.lacks_all else []
+        problems += [_vanished(api, policy.k) for api in report.vanished]
         seen = {*policy.candidates} if before is None else {*before.apis, *policy.candidates}
         new = sorted(apis - seen)
         is_first = before is None or not before.apis
         # At first a list may know fewer APIs than logs have, but a vanished one may be renamed.
-        if not is_first or len(new) <= len(report.vanished):
+        if not is_first or report.lacks_all or len(new) <= len(report.vanished):
             problems += [_appeared(api) for api in new]
-        problems += self._without_logs(monitor, before, report, now)
+        problems += self._without_logs(monitor, before, report, until or now)
         if report.renewal is not None:
             problems += again(before, after, report.renewal)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
+
+    def _all_gone(self, monitor: Monitor) -> list[Problem]:
+        """Tell what logs that hold no API of the list have in their place."""
+        policy, window = (
+            self._settings.decision.policy,
+            Window(source=self._settings.decision.source),
+        )
+        apis = monitor.population(window=window).publishable_apis(policy.k)
+        gone = [_vanished(api, policy.k) for api in policy.candidates]
+        return [*gone, *map(_appeared, apis)]
 
     def _without_logs(
         self, monitor: Monitor, before: Standing | None, report: CheckReport, now: datetime
@@ -473,10 +538,31 @@ class Watch:
             raise DeliveryError(f"notices are kept, and will be sent again: {why}")
 
 
-_CANNOT_JUDGE = Problem(
+def _state_of(path: Path) -> FileState | None:
+    """Return the state of a log, or of a folder that cannot be read; None for all else.
+
+    The size of what cannot be read is not known, so that it is another state once it can.
+    """
+    if path.name.startswith(".") or not (path.is_dir() or is_log(path)):
+        return None
+    status, is_readable = path.stat(), _is_readable(path)
+    if path.is_dir() and is_readable:
+        return None
+    size = status.st_size if is_readable else _UNKNOWN_SIZE
+    return FileState(size=size, modified=status.st_mtime_ns)
+
+
+def _is_readable(path: Path) -> bool:
+    return os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK)
+
+
+_TOO_FEW = Problem(
+    kind="cannot judge", what="users", text="the logs hold too few users for a check"
+)
+_LACKS_ALL = Problem(
     kind="cannot judge",
-    what="users",
-    text="the logs hold too few users for a check, or none of the APIs of the list",
+    what="apis",
+    text="these users have none of the APIs of the list: nothing can be said of it",
 )
 _FUTURE = Problem(
     kind="future",

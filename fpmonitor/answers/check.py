@@ -94,8 +94,9 @@ class CheckReport(Result):
         Set -> lower and upper limit of its exposure, shares; equal where the decision is exact.
         They hold for all sets of this check together; its tests are sharper near the budget, and
         stricter where checks share delta.
-    lacking
-        Candidates that fewer than k users have a value of: the others count as if they shared one.
+    coverage
+        Candidate -> share of the users who have a value of it, as decisions have it: null where
+        fewer than k do; the others count as if they shared one.
     users
         Users of now; null where they are fewer than k.
     since, until
@@ -127,7 +128,7 @@ class CheckReport(Result):
     decision: Decision
     verdicts: Mapping[ApiSet, Verdict]
     limits: Mapping[ApiSet, tuple[float, float]]
-    lacking: tuple[str, ...]
+    coverage: Mapping[str, float | None]
     users: int | None
     since: datetime | None
     until: datetime | None
@@ -148,6 +149,16 @@ class CheckReport(Result):
         if "block" in self.verdicts.values():
             return "violated"
         return "cannot tell" if "undecided" in self.verdicts.values() else "holds"
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Candidates that fewer than k users have a value of."""
+        return tuple(api for api, share in self.coverage.items() if share is None)
+
+    @property
+    def lacks_all(self) -> bool:
+        """Whether that is all of them: these users say nothing of the list, and no set passes."""
+        return _lacks_all(self.coverage)
 
     @property
     def vanished(self) -> tuple[str, ...]:
@@ -279,19 +290,28 @@ def report_check(
     tested = decision if slot is None else share_delta(decision, slot.horizon or 1)
     found = recheck_sets(population, replace(tested, allow=(*decision.allow, *others)))
     verdicts = {apis: found[apis] for apis in decision.allow}
-    report = _report(population, decision, verdicts, slot)
-    return replace(report, others={apis: found[apis] for apis in others})
+    return _report(
+        population,
+        decision,
+        verdicts,
+        slot,
+        others={apis: found[apis] for apis in others},
+        coverage=_coverage(population, decision),
+    )
 
 
 def usable(population: Population, decision: Decision) -> bool:
-    """Whether a window has enough users for a check."""
+    """Whether a window has enough users for a check; if they have no candidate, it cannot tell."""
     decision = called_as(decision, population)
     policy = decision.policy
+    least = policy.k if policy.delta is None else LEAST_USERS
+    if _lacks_all(_coverage(population, decision)):
+        return population.users >= least
     try:
         asked = population.asked(question_of(decision), policy.candidates)
     except UndecidableError:
         return False
-    return asked.users >= (policy.k if policy.delta is None else LEAST_USERS)
+    return asked.users >= least
 
 
 def check_window(
@@ -306,7 +326,8 @@ def check_window(
 ) -> CheckReport:
     """Test the allow list of a decision on one window of many; what comes out is recorded.
 
-    A window is tested once: what a later look finds can only take away from its evidence.
+    A window is tested once: what a later look finds can only take away from its evidence. One whose
+    users have no candidate passes nothing, and takes no part in the runs.
 
     Parameters
     ----------
@@ -337,12 +358,15 @@ def check_window(
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets, others = population.window, decision.allow, other_sets(decision)
     series = _digest(identity, period, window.source, population.audience.value)
-    known = read_list(database, series, origin)
-    decided, seen = users_before(database, window, -1 if new_users else known.last_visit)
+    known = read_list(database, series, origin, made=decision.made)
+    last_visit = -1 if new_users else known.last_visit
+    decided, seen = users_before(database, window, last_visit, rows=population.snapshot.users)
     new_users = not decided.any()
     asked = population.asked(question_of(decision), decision.policy.candidates)
     source = asked.source(decision.policy.candidates)
     most, least = _told(source, population, decision.policy.k)
+    coverage = _coverage(population, decision)
+    lacks_all = _lacks_all(coverage)
     if horizon is not None:
         shared = share_delta(decision, horizon)
         number = number_check(
@@ -357,8 +381,15 @@ def check_window(
         evidence = _weigh_all(decision, most, least=least, new_users=new_users)
         term = -math.log(slot.delta)
         listed, beside = evidence.split(len(sets))
-        report = _report(population, decision, listed.verdicts(sets, (term, term)), slot)
-        return replace(report, new_users=new_users, others=beside.verdicts(others, (term, term)))
+        report = _report(
+            population,
+            decision,
+            listed.verdicts(sets, (term, term)),
+            slot,
+            others=beside.verdicts(others, (term, term)),
+            coverage=coverage,
+        )
+        return replace(report, new_users=new_users)
     delta = decision.policy.delta or 1.0
     label = _digest(population.digest, str(window.since), str(window.until))
     place = known.windows
@@ -382,10 +413,10 @@ def check_window(
             terms=(passes, violates),
             within=evidence.within,
             above=evidence.above,
-            passed=all(verdict == "allow" for verdict in found),
+            passed=not lacks_all and all(verdict == "allow" for verdict in found),
             violated="block" in found,
             run=None
-            if period is None
+            if period is None or lacks_all or known.last_visit is None
             else _run(database, series, asked, decision, new=~(decided | seen)),
         )
         add_checked(database, series, label, window.since, before)
@@ -396,15 +427,29 @@ def check_window(
     listed, beside = evidence.split(len(sets))
     # The shares of all windows add up to 1, so all that is ever found of the others holds together.
     term = needed_evidence(delta, place=before.number, successes=0)
-    report = _report(population, decision, listed.verdicts(sets, before.terms), slot)
+    report = _report(
+        population,
+        decision,
+        listed.verdicts(sets, before.terms),
+        slot,
+        others=beside.verdicts(others[: len(beside.within)], (term, term)),
+        coverage=coverage,
+    )
     return replace(
         report,
         period=period,
         new_users=new_users,
         alarm=_alarm(before.run),
         origin=known.origin,
-        others=beside.verdicts(others[: len(beside.within)], (term, term)),
     )
+
+
+def _coverage(population: Population, decision: Decision) -> dict[str, float | None]:
+    return population.coverage(decision.policy.candidates, decision.policy.k)
+
+
+def _lacks_all(coverage: Mapping[str, float | None]) -> bool:
+    return all(share is None for share in coverage.values())
 
 
 def _report(
@@ -412,15 +457,23 @@ def _report(
     decision: Decision,
     verdicts: Mapping[ApiSet, Verdict],
     slot: CheckSlot | None,
+    *,
+    others: Mapping[ApiSet, Verdict],
+    coverage: Mapping[str, float | None],
 ) -> CheckReport:
     policy = decision.policy
-    coverage = population.coverage(policy.candidates, policy.k)
     asked = population.asked(question_of(decision), policy.candidates)
+    limits = _limits(asked, decision)
+    if _lacks_all(coverage):
+        # All of them may go by other names now, whose values nobody has looked at.
+        verdicts, others = _without_passes(verdicts), _without_passes(others)
+        limits = {apis: (lower, 1.0) for apis, (lower, _) in limits.items()}
     return CheckReport(
         decision=decision,
         verdicts=verdicts,
-        limits=_limits(asked, decision),
-        lacking=tuple(api for api, share in coverage.items() if share is None),
+        others=others,
+        limits=limits,
+        coverage=coverage,
         users=publishable_count(population.snapshot.users, policy.k, population.audience),
         since=population.window.since,
         until=population.window.until,
@@ -428,6 +481,12 @@ def _report(
         masked=population.masked(policy.candidates, policy.k),
         drawn=asked.drawn,
     )
+
+
+def _without_passes(verdicts: Mapping[ApiSet, Verdict]) -> dict[ApiSet, Verdict]:
+    return {
+        apis: "undecided" if verdict == "allow" else verdict for apis, verdict in verdicts.items()
+    }
 
 
 def _limits(asked: Population, decision: Decision) -> dict[ApiSet, tuple[float, float]]:

@@ -156,7 +156,8 @@ def find_renewal(
     apis = population.askable_apis(question_of(decision))
     compared = None
     if windows is not None:
-        compared = _compared(windows, decision, origin, sorted(candidates.intersection(apis)))
+        observed = sorted(candidates.intersection(apis))
+        compared = _compared(windows, population, decision, origin, observed)
     moved_since, moved = compared or (None, None)
     had = population.coverage(apis, decision.policy.k)
     made = decision.made
@@ -179,7 +180,11 @@ def find_renewal(
 
 
 def _compared(
-    windows: Windows, decision: Decision, origin: datetime | None, apis: Sequence[str]
+    windows: Windows,
+    population: Population,
+    decision: Decision,
+    origin: datetime | None,
+    apis: Sequence[str],
 ) -> tuple[date, tuple[MovedApi, ...]] | None:
     """Find the APIs whose values are others now, and since when; None without k users each.
 
@@ -202,7 +207,7 @@ def _compared(
         with suppress(UndecidableError):
             before = whole_span(windows.database, Window(since, until, windows.window.source))
             alarms = compare_windows(
-                windows, before, now, apis, k=decision.policy.k, false_alarms=level
+                windows, before, now, population, apis, k=decision.policy.k, false_alarms=level
             )
             if alarms is not None:
                 moved = (MovedApi(api=alarm.apis[0], moved=alarm.moved) for alarm in alarms)

@@ -25,6 +25,7 @@ from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.policy import check_share
 from fpmonitor.population.memory import CodeTable, rank_keys
+from fpmonitor.population.population import Population
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.volatile import Versions
 from fpmonitor.population.windows import Windows
@@ -371,7 +372,14 @@ def report_trend(
 
 
 def compare_windows(
-    windows: Windows, before: Span, after: Span, apis: Sequence[str], *, k: int, false_alarms: float
+    windows: Windows,
+    before: Span,
+    after: Span,
+    users: Population,
+    apis: Sequence[str],
+    *,
+    k: int,
+    false_alarms: float,
 ) -> tuple[ChangeAlarm, ...] | None:
     """Report which of some APIs have other values in a window than in another.
 
@@ -381,6 +389,8 @@ def compare_windows(
     ----------
     windows
         The windows that these two are of.
+    users
+        Those of the later one, seen as all windows are.
     k
         Anonymity threshold, users.
     false_alarms
@@ -391,7 +401,10 @@ def compare_windows(
     UnknownNameError
         An API that was never observed.
     """
-    first, second = (_read(windows, span, k=k, sets=(), apis=apis) for span in (before, after))
+    first, second = (
+        _read_users(windows, seen, k=k, sets=(), apis=apis)
+        for seen in (windows.population(before, apis), users)
+    )
     if min(first.found.users, second.found.users) < k:
         return None
     tested = tuple(_compare(first, second, sets=(), k=k))
@@ -463,7 +476,18 @@ def _unpacked(kept: KeptWindow, windows: Windows, apis: Sequence[str]) -> _Found
 def _read(
     windows: Windows, span: Span, *, k: int, sets: Sequence[tuple[str, ...]], apis: Sequence[str]
 ) -> _Read:
-    population = windows.population(span, apis).without_few(k)
+    return _read_users(windows, windows.population(span, apis), k=k, sets=sets, apis=apis)
+
+
+def _read_users(
+    windows: Windows,
+    population: Population,
+    *,
+    k: int,
+    sets: Sequence[tuple[str, ...]],
+    apis: Sequence[str],
+) -> _Read:
+    population = population.without_few(k)
     texts = functools.cache(population.value_texts)
     columns: dict[str, NDArray[np.integer[Any]]] = {}
     users = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -185,10 +184,7 @@ def check(
     with users.open() as monitor:
         decided = read_decision(decision)
         report = monitor.check(decided, horizon=_horizon(horizon), by=by, new_users=new_users)
-        window = replace(monitor.window, since=report.since, until=report.until)
-        population, policy = monitor.population_as(decided, window=window), report.decision.policy
-        coverage = population.coverage(policy.candidates, policy.k)
-        note_coverage(coverage, policy.k, missing=decided.missing, quiet=quiet)
+    note_coverage(report.coverage, decided.policy.k, missing=decided.missing, quiet=quiet)
     for text in [*_circumstances(report), *_renewal(report, users.db)]:
         note(text, quiet=quiet)
     return emit_check(report, decision, output_format, output)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import polars as pl
 
+from fpmonitor.store.snapshot import distinct
 from fpmonitor.vocabulary import FAMILIES, meaning
 
 if TYPE_CHECKING:
@@ -145,27 +145,44 @@ def telling_columns(columns: Iterable[str], said: Mapping[str, str]) -> dict[str
 
 def group_rows(rows: UserRows) -> BrowserGroups:
     """Tell the browser and the traits of each row, and group the rows by both."""
-    family = np.full(rows.users, UNKNOWN, dtype=np.int8)
-    version = np.zeros(rows.users, dtype=np.int64)
-    traits = np.zeros(rows.users, dtype=np.int64)
+    numbers = np.full(min(1, rows.users), UNKNOWN + 1)  # of all rows together, until they are told
+    groups = np.zeros(rows.users, dtype=np.int64)
     for column_name, api in telling_columns(rows.apis, rows.said).items():
-        codes = rows.codes([column_name])[0].astype(np.intp)
-        told = _told_by(api, rows.values(column_name), int(codes.max(initial=0)) + 1)
-        traits |= told.traits[codes]
-        for column, known, unknown in ((family, told.family, UNKNOWN), (version, told.version, 0)):
-            open_rows = column == unknown
-            column[open_rows] = known[codes[open_rows]]
-    # One number a browser: versions have up to five digits, traits few bits.
-    numbers = (traits << _TRAITS_SHIFT) | (version << _VERSION_SHIFT) | (family + 1)
-    distinct = pl.Series(numbers).unique().sort().to_numpy()
-    groups = np.searchsorted(distinct, numbers)
+        codes = rows.codes([column_name])[0].astype(np.int64)
+        size = int(codes.max(initial=0)) + 1
+        told = _told_by(api, rows.values(column_name), size)
+        pairs, groups_of_rows = distinct(groups * size + codes)
+        before, code = np.divmod(pairs, size)
+        family, version, traits = _parts_of(numbers[before])
+        family = np.where(family == UNKNOWN, told.family[code], family)
+        version = np.where(version == 0, told.version[code], version)
+        numbers, groups = np.unique(
+            _number_of(family, version, traits | told.traits[code]), return_inverse=True
+        )
+        groups = groups[groups_of_rows]
+    family, version, traits = _parts_of(numbers)
     return BrowserGroups(
-        family=((distinct & (1 << _VERSION_SHIFT) - 1) - 1).astype(np.int8),
-        version=(distinct >> _VERSION_SHIFT) & ((1 << _TRAITS_SHIFT - _VERSION_SHIFT) - 1),
-        traits=distinct >> _TRAITS_SHIFT,
-        users=np.bincount(groups, minlength=len(distinct)),
+        family=family,
+        version=version,
+        traits=traits,
+        users=np.bincount(groups, minlength=len(numbers)),
         rows=groups,
     )
+
+
+def _number_of(
+    family: NDArray[np.int8], version: NDArray[np.int64], traits: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """One number a browser: versions have up to five digits, traits few bits."""
+    return (traits << _TRAITS_SHIFT) | (version << _VERSION_SHIFT) | (family + 1)
+
+
+def _parts_of(
+    numbers: NDArray[np.int64],
+) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]:
+    family = ((numbers & (1 << _VERSION_SHIFT) - 1) - 1).astype(np.int8)
+    version = (numbers >> _VERSION_SHIFT) & ((1 << _TRAITS_SHIFT - _VERSION_SHIFT) - 1)
+    return family, version, numbers >> _TRAITS_SHIFT
 
 
 @dataclass(frozen=True, slots=True, eq=False)

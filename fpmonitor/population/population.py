@@ -545,7 +545,7 @@ class Population:
     def _copied(self) -> Self:
         """Copy without what was found out about these users."""
         other = copy.copy(self)
-        for name in ("users", "digest", "by_values", "_rows", "_queries"):
+        for name in ("users", "digest", "by_values", "_counted", "_rows", "_queries"):
             other.__dict__.pop(name, None)
         return other
 
@@ -629,7 +629,7 @@ class Population:
         """Count for each API the users with an observation of it."""
         if self._recoding.dropped.any() or self._present or self.selected is not None:
             if self.snapshot.in_memory(1):
-                return {api: int(np.count_nonzero(self._shown(api) != ABSENT)) for api in self.apis}
+                return self._counts_of(self.apis)
             return dict(self._queries.users_of_apis())
         counts = dict(self.snapshot.users_of_apis())
         for api, change in self._recoding.changes.items():
@@ -646,12 +646,15 @@ class Population:
             An API that was never observed.
         """
         wanted = sorted(self.named(apis))
-        counts: Mapping[str, int]
-        if self.snapshot.in_memory(1):
-            counts = {api: int(np.count_nonzero(self._shown(api) != ABSENT)) for api in wanted}
-        else:
-            counts = self.users_of_apis()
+        counts = self._counts_of(wanted) if self.snapshot.in_memory(1) else self.users_of_apis()
         return {api: publishable_coverage(counts.get(api, 0), self.users, k) for api in wanted}
+
+    def _counts_of(self, apis: Iterable[str]) -> dict[str, int]:
+        """Count in memory, each API once."""
+        for api in apis:
+            if api not in self._counted:
+                self._counted[api] = int(np.count_nonzero(self._shown(api) != ABSENT))
+        return {api: self._counted[api] for api in apis}
 
     def publishable_apis(self, k: int) -> tuple[str, ...]:
         """Observed APIs whose names may be told: see `disclosure.may_name`."""
@@ -860,6 +863,10 @@ class Population:
     @cached_property
     def _groups(self) -> BrowserGroups:
         return self.snapshot.browser_groups()
+
+    @cached_property
+    def _counted(self) -> dict[str, int]:
+        return {}
 
     @cached_property
     def _words(self) -> NDArray[np.uint64]:

@@ -16,7 +16,13 @@ from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import MemorySnapshot, Returned
 from fpmonitor.store.digests import data_key, values_are_digested
 from fpmonitor.store.names import said_names
-from fpmonitor.store.snapshot import Window, api_columns, read_codes, take_snapshot
+from fpmonitor.store.snapshot import (
+    Window,
+    api_columns,
+    read_codes,
+    take_snapshot,
+    users_of_rows,
+)
 from fpmonitor.store.windows import read_window
 
 if TYPE_CHECKING:
@@ -108,12 +114,8 @@ class StoredSnapshot:
         """Who came back, by API and browser."""
         if self.visits == self.users or groups.rows is None:
             return {}
-        bounds = self.window.bounds
-        repeats = self.database.arrays("snapshot/repeats", **bounds)
-        users = np.unique(np.asarray(self.database.arrays("snapshot/visits", **bounds)["user_id"]))
-        if len(users) != self.users:  # visits that brought nothing leave no row
-            arrays = self.database.arrays("snapshot/observed_users", **bounds)
-            users = np.asarray(arrays["user_id"])
+        repeats = self.database.arrays("snapshot/repeats", **self.window.bounds)
+        users = users_of_rows(self.database, self.window, self.users)
         group = groups.rows[np.searchsorted(users, np.asarray(repeats["user_id"]))]
         counts = (
             pl.DataFrame(

@@ -118,7 +118,9 @@ def sentences(report: CheckReport) -> Iterator[tuple[ApiSet, Verdict, str]]:
         limits = f"({between(*report.limits[apis])}, budget {most})"
         more = "; more users would decide it" if verdict == "undecided" else ""
         lacking = sorted(set(apis) & set(report.lacking))
-        if lacking:
+        if report.lacks_all:
+            more = f"; fewer than {policy.k} users have a value of any API of the list"
+        elif lacking:
             more += f"; fewer than {policy.k} users have a value of {', '.join(lacking)}"
         yield apis, verdict, f"{', '.join(apis)} {says[verdict]} {limits}{more}"
 

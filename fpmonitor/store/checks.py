@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fpmonitor.store.snapshot import users_of_rows
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import date
 
     from numpy.typing import NDArray
 
     from fpmonitor.store.database import Database
     from fpmonitor.store.snapshot import Window
+
+
+_ANYBODY = 2**63 - 1  # a number of a visit up to which everybody came
 
 
 def number_check(database: Database, *, decision: str, horizon: int, digest: str) -> int:
@@ -46,14 +52,15 @@ class CheckedList:
     Attributes
     ----------
     last_visit
-        Number of the last visit that may have made the list.
+        Number of the last visit that may have made the list; null where its users may be anybody,
+        as some were forgotten since, and would come again under other numbers.
     origin
         Beginning of the first window, UTC; null for windows that are not of the calendar.
     windows, passed, violated
         Windows so far, and how many passed and violated.
     """
 
-    last_visit: int
+    last_visit: int | None
     origin: datetime | None
     windows: int
     passed: int
@@ -87,14 +94,35 @@ class CheckedWindow:
     run: tuple[float, ...] | None
 
 
-def read_list(database: Database, series: str, origin: datetime | None) -> CheckedList:
-    """Return what is known of a list; one that is new may have been made from all stored visits."""
+def doubt_lists(database: Database, *, first: int) -> None:
+    """Remember that users are forgotten, from a visit on, who may come again as others."""
+    database.run("checks/doubt_lists", first=first, anybody=_ANYBODY)
+    database.run("checks/note_forgetting", day=f"{_now():%Y-%m-%d}")
+
+
+def read_list(
+    database: Database, series: str, origin: datetime | None, *, made: date | None
+) -> CheckedList:
+    """Return what is known of a list; one that is new may have been made from all stored visits.
+
+    Parameters
+    ----------
+    database, series, origin
+        The open database, the list, and the first window if it is new.
+    made
+        Day on which it was made, null where that is not known: see `doubt_lists`.
+    """
     if not database.rows("checks/list", series=series):
-        database.run("checks/add_list", series=series, origin=origin)
+        day = "" if made is None else f"{made:%Y-%m-%d}"
+        database.run("checks/add_list", series=series, origin=origin, made=day, anybody=_ANYBODY)
     [(last_visit, first)] = database.rows("checks/list", series=series)
     [(windows, passed, violated)] = database.rows("checks/totals", series=series)
     return CheckedList(
-        last_visit=last_visit, origin=first, windows=windows, passed=passed, violated=violated
+        last_visit=None if last_visit == _ANYBODY else last_visit,
+        origin=first,
+        windows=windows,
+        passed=passed,
+        violated=violated,
     )
 
 
@@ -160,22 +188,28 @@ def last_run(database: Database, series: str) -> tuple[datetime, tuple[float, ..
 
 
 def users_before(
-    database: Database, window: Window, last_visit: int
+    database: Database, window: Window, last_visit: int | None, *, rows: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tell for each row of a window's snapshot who came before.
+    """Tell for each row of a window's snapshot, of which there are so many, who came before.
 
     Returns
     -------
     tuple
         bool, shape (users,): whether a visit up to `last_visit` may be theirs; whether they may
-        have come before the window. Both are false of users who were first stored later.
+        have come before the window. Both are false of users who were first stored later, unless
+        these may be anybody.
     """
-    [(first, last)] = database.rows("checks/stretch", **window.bounds)
-    arrays = database.arrays(
-        "checks/users", last_visit=last_visit, first=first, last=last, **window.bounds
+    bounds = window.bounds
+    last = -1 if last_visit is None else last_visit
+    [(first,)] = database.rows("checks/stretch", **bounds)
+    [(decided, seen)] = database.rows("checks/boundaries", last_visit=last, first=first)
+    users = users_of_rows(database, window, rows)
+    anybody = np.ones(len(users), dtype=np.bool_)
+    late = database.arrays("checks/late", first=first, **bounds)["user_id"]
+    return (
+        anybody if last_visit is None else users <= decided,
+        anybody if window.since is None else (users <= seen) | np.isin(users, late),
     )
-    decided, seen = (np.asarray(arrays[name], dtype=np.bool_) for name in ("decided", "seen"))
-    return decided, seen
 
 
 def _now() -> datetime:

@@ -313,8 +313,7 @@ def visits_of_users(
     ids = np.asarray(arrays["visit_id"], dtype=np.int64)
     if not len(ids):
         return Visits(ids, 0, 0, ids, None), ids
-    user_ids, rows = np.unique(np.asarray(arrays["user_id"]), return_inverse=True)
-    user_ids = user_ids.astype(np.int64)
+    user_ids, rows = distinct(np.asarray(arrays["user_id"], dtype=np.int64))
     first, size = int(ids[0]), int(ids[-1] - ids[0]) + 1
     row_of = np.full(size, -1, dtype=np.int64)
     row_of[ids - first] = rows
@@ -323,6 +322,30 @@ def visits_of_users(
     time = np.ma.filled(np.ma.asarray(arrays["time"]).astype(np.int64), np.iinfo(np.int64).min)
     order_of = order_in_time(ids, time, first=first, size=size)
     return Visits(ids, len(user_ids), first, row_of, order_of), user_ids
+
+
+def distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each number once, increasing, and the place of every number among these."""
+    if not len(numbers):
+        return numbers, numbers
+    first, last = int(numbers.min()), int(numbers.max())
+    if last - first > 64 * len(numbers):
+        return np.unique(numbers, return_inverse=True)
+    marks = np.zeros(last - first + 1, dtype=np.bool_)  # many times cheaper than to sort
+    marks[numbers - first] = True
+    places = np.cumsum(marks) - 1
+    return np.flatnonzero(marks) + first, places[numbers - first]
+
+
+def users_of_rows(database: Database, window: Window, rows: int) -> NDArray[np.int64]:
+    """Return the users of the rows of a snapshot, in their order."""
+    bounds = window.bounds
+    found = database.arrays("snapshot/users", **bounds)
+    users, _ = distinct(np.asarray(found["user_id"], dtype=np.int64))
+    if len(users) != rows:  # visits that brought nothing leave no row
+        found = database.arrays("snapshot/observed_users", **bounds)
+        users = np.asarray(found["user_id"], dtype=np.int64)
+    return users
 
 
 def value_words(database: Database, api_id: int, *, after: int = 0) -> NDArray[np.uint64]:

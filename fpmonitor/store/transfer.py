@@ -75,6 +75,7 @@ _MERGE_REST = (
     "transfer/add_demand_batches",
     "transfer/add_demand",
     "transfer/add_checks",
+    "transfer/add_forgetting",
     "transfer/add_checked_lists",
     "transfer/add_checked_windows",
     "transfer/add_answers",

@@ -13,6 +13,7 @@ from fpmonitor.errors import StoreError, UnknownNameError, reason_of
 from fpmonitor.safe_files import sync
 from fpmonitor.sql import quote_name
 from fpmonitor.store.checkpoint import by_hand_only, checkpoint, undo_unfinished
+from fpmonitor.store.checks import doubt_lists
 from fpmonitor.store.content import read_content
 from fpmonitor.store.encryption import attach
 from fpmonitor.store.files import (
@@ -100,13 +101,14 @@ def forget_user(database: Database, user: str) -> int:
     with database.transaction():
         database.run("upkeep/forget_visits_of_user", key=key, user=user)
         database.run("upkeep/keep_out", key=key, user=user)
-        return _forget(database)
+        return _forget(database, may_return=False)
 
 
 def let_in(database: Database, user: str) -> None:
     """Let a user who was forgotten be stored again."""
     with database.transaction():
         database.run("upkeep/let_in", key=database.meta("user_key"), user=user)
+        doubt_lists(database, first=0)
 
 
 def forget_key(database: Database, key: str) -> int:
@@ -138,17 +140,22 @@ def forget_batch(database: Database, source: str) -> int:
         return number
 
 
-def _forget(database: Database) -> int:
-    """Delete the visits of the table `forgotten`, and all that only they had."""
-    number = int(database.rows("upkeep/count_forgotten")[0][0])
+def _forget(database: Database, *, may_return: bool = True) -> int:
+    """Delete the visits of the table `forgotten`, and all that only they had.
+
+    Users of whom nothing is left may return, as others, unless they are kept out.
+    """
+    [(number, first)] = database.rows("upkeep/count_forgotten")
     if number:
+        if may_return:
+            doubt_lists(database, first=first)
         drop_forgotten(database)
         for statement in _DELETIONS:
             database.run(statement)
         look_until_now(database)
         database.run("upkeep/fill_gaps")
         _drop_snapshots(database)
-    return number
+    return int(number)
 
 
 def _drop_snapshots(database: Database) -> None:

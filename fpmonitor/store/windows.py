@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 Period = Literal["day", "week", "month"]
 Division = Literal["day", "week", "month", "batch", "source"]
-_AT_ONCE = 8  # windows
 PARTS = frozenset({"batch", "source"})  # divisions that are not of the calendar
 
 
@@ -105,11 +104,7 @@ def list_spans(
         return _list_parts(database, division, window)
     rows = database.rows("windows/spans", period=division, **window.bounds)
     if not rows:
-        raise UndecidableError(
-            "no visit with a time",
-            hint="windows need logs with a time; name its column with `ingest --time`, or take "
-            "each batch for a window: --by batch",
-        )
+        raise _no_visit_with_a_time()
     spans = []
     for since, visits, first, last in rows:
         begin = max(since, naive_utc(window.since) or since)
@@ -127,14 +122,19 @@ def list_spans(
 
 
 def whole_span(database: Database, window: Window) -> Span:
-    """Return the visits of a window as one; errors as of `list_spans`."""
-    days = list_spans(database, "day", window)
-    return Span(
-        name=days[0].name,
-        window=window,
-        visits=sum(day.visits for day in days),
-        first=min(day.first for day in days),
-        last=max(day.last for day in days),
+    """Return the visits of a window that has a begin as one; errors as of `list_spans`."""
+    [(visits, first, last)] = database.rows("windows/whole", **window.bounds)
+    if not visits:
+        raise _no_visit_with_a_time()
+    name = f"{naive_utc(window.since):%Y-%m-%d}"
+    return Span(name=name, window=window, visits=visits, first=first, last=last)
+
+
+def _no_visit_with_a_time() -> UndecidableError:
+    return UndecidableError(
+        "no visit with a time",
+        hint="windows need logs with a time; name its column with `ingest --time`, or take each "
+        "batch for a window: --by batch",
     )
 
 
@@ -210,11 +210,12 @@ def whole_windows(
 
 def _newest_first(database: Database, period: Period, source: str | None) -> Iterator[Span]:
     """List the windows of a source, the newest first; a few cost little, however many there are."""
-    end, found = None, False
+    end, found, at_once = None, False, 1
     while newest := database.rows("windows/newest", period=period, before=end)[0][0]:
         begin = newest
-        for _ in range(_AT_ONCE):
+        for _ in range(at_once - 1):
             begin = start_before(begin, period) if begin.year > 1 else datetime.min  # noqa: DTZ901
+        at_once *= 2
         with suppress(UndecidableError):
             for span in reversed(list_spans(database, period, Window(begin, end, source))):
                 found = True

@@ -1,2 +1,2 @@
--- Between which numbers the visits of a window lie.
-SELECT min(visit_id), max(visit_id) FROM visit WHERE {windows/inside}
+-- The number of the first visit of a window.
+SELECT min(visit_id) FROM visit WHERE {windows/inside}

@@ -1,1 +1,2 @@
-SELECT {columns} FROM {snapshot} ORDER BY rowid
+-- Rows come in the order in which they were stored, which DuckDB keeps without sorting them (preserve_insertion_order).
+SELECT {columns} FROM {snapshot}

@@ -1,1 +1,1 @@
-SELECT count(*) FROM forgotten
+SELECT count(*), min(visit_id) FROM forgotten

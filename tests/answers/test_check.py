@@ -7,7 +7,8 @@ import math
 import random
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import jsonschema
@@ -19,9 +20,6 @@ from fpmonitor.decide.horizon import identity_of, share_delta
 from fpmonitor.errors import PolicyError
 from fpmonitor.monitor import Monitor
 from fpmonitor.question import Question
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 # The members that the schema of SARIF 2.1.0 requires of what is written here.
@@ -144,6 +142,36 @@ def test_an_api_that_vanished_counts_as_one_value(
     assert check(folder, "only a", "--format", "sarif") == 0
     assert "; fewer than 10 users have a value of c\\nd" in capsys.readouterr().out
     assert check(folder, "only z") == 2  # the log of something else
+
+
+def test_users_without_any_api_of_the_list_pass_nothing(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    renamed = Path(day(tmp_path, 1, split=3))
+    text = renamed.read_text(encoding="utf-8").replace("a,b: 1%", "A").replace(r"c\nd", "C")
+    renamed.write_text(text, encoding="utf-8")
+    with Monitor(tmp_path / "db", create=True) as monitor:
+        monitor.ingest([day(tmp_path, 0, split=3), str(renamed)])
+    for options in (["--by", "day"], ["--by", "day", "--horizon", "9"], ["--since", "2026-03-03"]):
+        assert check(folder, str(tmp_path / "db"), *options, "--format", "sarif") == 3
+        printed = capsys.readouterr()
+        [result] = json.loads(printed.out)["runs"][0]["results"]
+        assert result["kind"] == "open"
+        assert "0.0 to 100.0 %" in result["message"]["text"]
+        assert (
+            "fewer than 10 users have a value of any API of the list" in result["message"]["text"]
+        )
+        assert "a,b: 1% has vanished" in printed.err
+        assert "it knows nothing of A, C" in printed.err
+        assert "cannot tell; 3,000 users" in printed.err
+    with Monitor(tmp_path / "db") as monitor:
+        recorded = monitor.database._fetch("SELECT passed, violated, run FROM checked_window")
+    assert recorded == [(False, False, None)] * 2
+    # The log comes again, with the names that the list has.
+    day(tmp_path, 1, split=3)
+    with Monitor(tmp_path / "db") as monitor:
+        monitor.ingest([str(renamed)])
+    assert check(folder, str(tmp_path / "db"), "--by", "day") == 0
 
 
 def test_what_does_not_hold_comes_first_and_of_what_holds_not_all(

@@ -93,6 +93,71 @@ def test_users_that_did_not_make_the_list_pass_it_without_a_price(
     assert report.alarm is None, "but adds nothing to the runs"
 
 
+def forget(path: Path, *options: str) -> None:
+    assert run(["db", "forget", "--quiet", "--db", str(path), *options]) == 0
+
+
+@pytest.mark.parametrize("when", ["before the first check", "after it", "after it, by batch"])
+def test_users_who_were_forgotten_and_come_again_are_not_new(
+    decision: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], when: str
+) -> None:
+    db = tmp_path / "db"
+    old = day_log(tmp_path, 0, 500, rare=0.01, prefix="old")
+    store(db, old)
+    if when != "before the first check":
+        by_day(db, decision)
+    forget(db, *(["--batch", old] if "batch" in when else ["--before", "2026-03-04"]))
+    store(db, day_log(tmp_path, 3, 600, rare=0.015, prefix="old"))
+    report = by_day(db, decision)
+    assert (report.new_users, report.outcome, report.alarm) == (False, "cannot tell", None)
+    assert command(db, decision, "--by", "day") == 3
+    assert "may have been decided on some of these users" in capsys.readouterr().err
+    # That lasts in copies, alone and with others.
+    assert run(["db", "copy-out", str(tmp_path / "out"), "--db", str(db)]) == 0
+    for path in (tmp_path / "copy", db):
+        assert run(["db", "copy-in", str(tmp_path / "out"), "--db", str(path)]) == 0
+        store(path, day_log(tmp_path, 5, 600, rare=0.0, prefix="five"))
+        assert not by_day(path, decision).new_users
+
+
+def test_users_stay_new_where_nobody_of_the_list_was_forgotten(
+    decision: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = tmp_path / "db"
+    logs = [day_log(tmp_path, day, 600, rare=0.01, prefix=f"p{day}") for day in range(6)]
+    store(db, logs[0])
+    by_day(db, decision)
+    store(db, logs[1])
+    forget(db, "--batch", logs[1])  # who came after the list was made
+    store(db, logs[2])
+    assert by_day(db, decision).new_users
+    monkeypatch.setenv("FPMONITOR_FORGET_USER", "p0-3")
+    forget(db, "--user")  # who is kept out
+    store(db, logs[3])
+    assert by_day(db, decision).new_users
+    forget(db, "--user", "--undo")
+    store(db, logs[4])
+    assert not by_day(db, decision).new_users
+    with Monitor(db) as monitor:
+        declared = monitor.check(read_decision(decision), by="day", new_users=True)
+    assert declared.new_users
+
+
+def test_a_list_that_was_made_after_users_were_forgotten_knows_all_of_its_own(
+    decision: Path, tmp_path: Path
+) -> None:
+    db, later = tmp_path / "db", tmp_path / "later.json"
+    store(db, day_log(tmp_path, 0, 500, rare=0.01, prefix="old"))
+    forget(db, "--before", "2026-03-04")
+    document = json.loads(decision.read_text(encoding="utf-8"))
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+    later.write_text(json.dumps(document | {"made": f"{tomorrow}"}), encoding="utf-8")
+    store(db, day_log(tmp_path, 1, 500, rare=0.01, prefix="one"))
+    by_day(db, later)
+    store(db, day_log(tmp_path, 2, 500, rare=0.01, prefix="two"))
+    assert by_day(db, later).new_users
+
+
 def test_a_second_look_at_a_window_buys_no_second_chance(decision: Path, tmp_path: Path) -> None:
     db = tmp_path / "db"
     store(db, day_log(tmp_path, 0, 200, rare=0.01))

@@ -120,6 +120,25 @@ def test_whatever_happens_a_trend_says_what_it_would_say_from_nothing(tmp_path: 
         assert kept == from_nothing, what
 
 
+def test_a_day_is_compared_again_where_the_one_before_counts_otherwise_now(tmp_path: Path) -> None:
+    """Only browsers of the first day draw noise; that it was none shows in who comes back later."""
+    path = tmp_path / "db"
+    chromium = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140.0.0.0 Safari/537.36"
+    plain = [visit | {"Navigator.userAgent": chromium, CANVAS: "drawn"} for visit in of_day(1)]
+    ingest(path, "days.jsonl", [*of_day(0), *plain])
+    [masked] = told(path, Window())
+    back = [
+        visit | {"time": (START + timedelta(days=day)).isoformat()}
+        for day in (4, 6)
+        for visit in visits(9, range(600, 620))
+    ]
+    ingest(path, "back.jsonl", back)
+    kept, from_nothing = told(path, Window(), EVERYTHING)
+    assert kept == from_nothing
+    assert masked["masked"] == [CANVAS]
+    assert kept["masked"] == []
+
+
 def test_questions_asked_last_are_kept_also_where_they_read_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

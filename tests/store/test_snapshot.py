@@ -185,11 +185,18 @@ def test_who_came_before_a_window_is_known_also_where_logs_are_late(tmp_path: Pa
             "SELECT max(visit_id) FROM visit WHERE batch_id = 1"
         ).fetchall()
         third, fourth = (
-            [flags.tolist() for flags in users_before(database, Window(since, until), of_the_list)]
-            for since, until in (
-                (datetime(2026, 1, 3, tzinfo=UTC), datetime(2026, 1, 4, tzinfo=UTC)),
-                (datetime(2026, 1, 4, tzinfo=UTC), datetime(2026, 1, 5, tzinfo=UTC)),
-            )
+            [
+                flags.tolist()
+                for flags in users_before(
+                    database,
+                    Window(
+                        datetime(2026, 1, day, tzinfo=UTC), datetime(2026, 1, day + 1, tzinfo=UTC)
+                    ),
+                    of_the_list,
+                    rows=rows,
+                )
+            ]
+            for day, rows in ((3, 4), (4, 2))
         )
     assert third == [[True, True, False, False], [False, False, True, False]]  # ann, cid, dan, eva
     assert fourth == [[True, False], [True, False]]  # bob, gus

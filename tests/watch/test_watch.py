@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -151,6 +152,30 @@ def test_a_notice_that_was_not_delivered_is_kept_and_told_again(settings: WatchS
     assert [body["outcome"] for body in told] == ["holds", "violated"]
 
 
+def test_a_look_at_a_new_log_opens_the_database_once(
+    settings: WatchSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Monitor] = []
+    open_monitor = WatchSettings.open_monitor
+
+    def counted(settings: WatchSettings) -> Monitor:
+        opened.append(open_monitor(settings))
+        return opened[-1]
+
+    monkeypatch.setattr(WatchSettings, "open_monitor", counted)
+    watch = Watch(settings, deliver=[])
+    for number in (1, 2):
+        log(settings.folder, f"{number}.jsonl", range(100 * number), "common")
+        watch.step()
+    assert len(opened) == 2
+    for number in (3, 4, 5):
+        log(settings.folder, f"{number}.jsonl", range(100 * number), "common")
+    monkeypatch.setattr("fpmonitor.watch._TURN", 0.01)  # others may use it between slow logs
+    watch.step()
+    assert len(opened) == 5
+    assert watch.outcome == "holds"
+
+
 def test_a_folder_that_vanishes_is_an_error_and_its_return_is_no_news(
     settings: WatchSettings,
 ) -> None:
@@ -233,6 +258,38 @@ def test_a_broken_file_is_refused_once_and_read_when_it_is_mended(settings: Watc
     log(settings.folder, "1.jsonl", range(100), "common")
     watch.step()
     assert watch.outcome == "holds"
+
+
+def test_what_nobody_may_read_is_told_and_read_once_it_may_be(
+    settings: WatchSettings, decision: Path
+) -> None:
+    as_a_user: list[str] = []
+    if os.geteuid() == 0:  # who may read everything
+        as_a_user = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+        if shutil.which("setpriv") is None:
+            pytest.skip("root needs setpriv to give up its rights")
+    arguments = ["watch", str(settings.folder), "--decision", str(decision), "--once"]
+    arguments += ["--settle", "0", "--db", str(settings.database)]
+    command = f"from fpmonitor.cli import run; raise SystemExit(run({arguments!r}))"
+
+    def watch() -> tuple[int, list[str]]:
+        done = subprocess.run(
+            [*as_a_user, sys.executable, "-P", "-c", command], capture_output=True, check=False
+        )
+        told = [json.loads(line) for line in done.stdout.splitlines()]
+        return done.returncode, [p["what"] for body in told for p in body["problems"]]
+
+    log(settings.folder, "1.jsonl", range(100), "common")
+    file = log(settings.folder, "2.jsonl", range(100, 120), "common")
+    within = log(settings.folder / "sub", "3.jsonl", range(200, 220), "common")
+    for path in (file, within.parent):
+        path.chmod(0)
+    assert watch() == (2, ["2.jsonl", "sub"])
+    file.chmod(0o600)
+    within.parent.chmod(0o700)
+    assert watch() == (0, [])
+    with Monitor(settings.database) as monitor:
+        assert [batch.stored for batch in monitor.batches()] == [100, 20, 20]
 
 
 def test_a_refused_file_is_read_once_logs_are_read_in_another_way(
@@ -659,6 +716,33 @@ def test_a_watch_that_was_away_tells_of_days_without_logs_and_of_no_others(
     assert [(one["kind"], one["what"]) for one in notice["problems"]] == [("no logs", "2026-01-05")]
 
 
+def test_a_watch_that_was_away_judges_the_days_that_it_missed(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    for day in (0, 1):
+        good(folder, day)
+    assert [body["since"] for body in daily(1)[1]] == ["2026-01-02T00:00:00"]  # the newest alone
+    for day in range(2, 11):
+        if day == 5:
+            first = 10_000 * day
+            day_log(folder, day, range(first, first + 1000), a=lambda u: u, b=lambda u: u % 2)
+        elif day != 7:
+            good(folder, day, users=10 if day == 3 else 1000)
+    code, notices, said = daily(10)
+    assert code == 0
+    assert [(body["was"], body["state"], body["since"][:10]) for body in notices] == [
+        ("holds", "holds", "2026-01-05"),
+        ("holds", "violated", "2026-01-06"),
+        ("violated", "holds", "2026-01-07"),
+        ("holds", "holds", "2026-01-09"),
+    ]
+    without_logs = [[problem["what"] for problem in body["problems"]] for body in notices]
+    assert without_logs == [["2026-01-04"], [], [], ["2026-01-08"]]
+    assert "violated: a, b exposes more than 5 %" in said
+    assert daily(10)[:2] == (0, [])
+
+
 def test_an_api_that_has_another_name_at_the_first_look_is_told(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
@@ -666,6 +750,37 @@ def test_an_api_that_has_another_name_at_the_first_look_is_told(
     _, [notice], _ = daily(0)
     told = {problem["kind"]: problem["what"] for problem in notice["problems"]}
     assert told == {"vanished": "b", "appeared": "B"}
+
+
+def test_a_day_on_which_all_apis_have_other_names_is_not_judged(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    renamed = {"A": lambda u: u % 3, "B": lambda u: u % 2, "C": lambda u: u % 2}
+    why = {
+        *(("vanished", api) for api in "ab"),
+        *(("appeared", api) for api in "ABC"),
+        ("cannot judge", "apis"),
+    }
+
+    def told(day: int) -> tuple[int, list[tuple[str, str, set[tuple[str, str]]]]]:
+        code, notices, _ = daily(day)
+        return code, [
+            (body["state"], body["outcome"], {(p["kind"], p["what"]) for p in body["problems"]})
+            for body in notices
+        ]
+
+    # No log holds an API of the list, at first; then some did, and those of a day do not.
+    day_log(tmp_path / "in", 0, range(1000), **renamed)
+    assert told(0) == (3, [("cannot tell", "cannot tell", why)])
+    good(tmp_path / "in", 1)
+    assert told(1) == (0, [("holds", "holds", set())])
+    day_log(tmp_path / "in", 2, range(20_000, 21_000), **renamed, D=lambda u: u % 2)
+    assert told(2) == (3, [("holds", "cannot tell", {*why, ("appeared", "D")})])
+    day_log(tmp_path / "in", 3, range(30_000, 31_000), **renamed)
+    assert told(3) == (3, [])
+    with Monitor(tmp_path / "db") as monitor:
+        passed = monitor.database._fetch("SELECT passed FROM checked_window ORDER BY since")
+    assert passed == [(True,), (False,), (False,)]
 
 
 def test_an_api_that_users_lacked_when_it_was_decided_has_not_vanished(
@@ -776,7 +891,7 @@ def test_an_alarm_stands_where_a_window_adds_nothing(on_population: Path) -> Non
         decision=decision,
         verdicts=dict.fromkeys(decision.allow, "allow"),
         limits=dict.fromkeys(decision.allow, (0.0, 0.01)),
-        lacking=(),
+        coverage=dict.fromkeys(decision.policy.candidates, 1.0),
         users=1000,
         since=None,
         until=None,

@@ -1,0 +1,2 @@
+-- The user of each visit in the window.
+SELECT user_id FROM visit WHERE {windows/inside}
