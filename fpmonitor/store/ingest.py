@@ -228,6 +228,8 @@ def _unreadable(log: LogFile, error: Exception) -> InputError:
     hint = "nothing of this file was stored"
     if log.format == "csv" and isinstance(error, duckdb.InvalidInputException):
         hint += "; CSV lines must all end alike, in LF or in CRLF"
+    if isinstance(error, duckdb.OutOfMemoryException):
+        hint += "; divide it into several files"
     # The first line of a message of DuckDB tells the cause, the others show data.
     reason = excerpt(masked_quotes(reason_of(error)))
     return InputError(f"{log.label}: cannot be read ({reason})", hint=hint)
