@@ -442,18 +442,24 @@ def question_of(decision: Decision | LevelDecision) -> Question:
 def with_all_candidates(population: Population, decision: Decision | LevelDecision) -> Population:
     """Return users of whom nobody has a value of those candidates that their log lacks.
 
-    A browser that takes an API away leaves no trace of it. Where the log holds no candidate at all,
-    the users are as they were: it is the log of something else.
+    Nor of what the view changes. A browser that takes an API away leaves no trace of it. Where the
+    log holds no candidate at all, the users are as they were: it is the log of something else.
     """
-    lacked = [
-        api
-        for api in decision.policy.candidates
-        if api not in population.apis
-        and not columns_of(meaning(api, decision.names) or api, population.means)
-    ]
-    if not lacked or len(lacked) == len(decision.policy.candidates):
+
+    def lacked(apis: Iterable[str]) -> list[str]:
+        return [
+            api
+            for api in apis
+            if api not in population.apis
+            and not columns_of(meaning(api, decision.names) or api, population.means)
+        ]
+
+    candidates = decision.policy.candidates
+    if len(lacked(candidates)) == len(candidates):
         return population
-    return population.with_unobserved(lacked)
+    return population.with_unobserved(
+        lacked(dict.fromkeys([*candidates, *decision.view.transforms]))
+    )
 
 
 def called_as(decision: Decision, population: Population) -> Decision:

@@ -874,11 +874,12 @@ class Population:
 
     @cached_property
     def _transforms(self) -> dict[str, Transform]:
-        """What the view makes of values, by what the log calls the API."""
+        """What the view makes of values, by what the log calls the API, where it has any."""
         return {
             name: transform
             for api, transform in self.view.transforms.items()
             for name in self.named([api])
+            if name not in self._unobserved
         }
 
     @cached_property

@@ -144,6 +144,28 @@ def test_an_api_that_vanished_counts_as_one_value(
     assert check(folder, "only z") == 2  # the log of something else
 
 
+@pytest.mark.parametrize("coarsened", ["b", "other"])
+def test_an_api_that_was_coarsened_and_vanished_counts_as_one_value(
+    coarsened: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one that is not on the list, which a change of values names all the same."""
+    changes, decided = tmp_path / "changes.toml", str(tmp_path / "decided.json")
+    changes.write_text(f'["{coarsened}"]\nconstant = "1"\n', encoding="utf-8")
+    for name, apis in (("then", ("a", "b", "other")), ("now", ("a",))):
+        log = tmp_path / f"{name}.jsonl"
+        rows = ({"user": f"u{i}"} | dict.fromkeys(apis, i % 3) for i in range(3000))
+        log.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        with Monitor(tmp_path / name, create=True) as monitor:
+            monitor.ingest([str(log)])
+    asked = ["--db", str(tmp_path / "then"), "--what-if", str(changes), "--budget", "5%"]
+    assert run(["decide", *asked, "--candidates", "a,b", "--quiet", "-o", decided]) == 0
+    db = ["--db", str(tmp_path / "now")]
+    capsys.readouterr()
+    assert run(["check", decided, *db, "--format", "json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert (found["apis"], found["verdict"]) == (["a", "b"], "allow")
+
+
 def test_users_without_any_api_of_the_list_pass_nothing(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -830,6 +830,22 @@ def test_the_file_answers_as_long_as_there_are_no_users_to_judge_on(tmp_path: Pa
         assert answer["reason"] == "30 users, and no log holds any of the candidates"
 
 
+def test_a_coarsened_candidate_that_no_log_holds_counts_as_one_value(tmp_path: Path) -> None:
+    config = with_decision(tmp_path)
+    assert config.decision is not None
+    view = View(transforms={"Screen.width": Transform(constant="1")})
+    with Monitor(config.db, view=view) as monitor:
+        made = monitor.decide(k=10, budget=0.05, setting="sample")
+    config.decision.write_text(json.dumps(made.to_json()))
+    with client_of(replace(config, db=tmp_path / "new.duckdb")) as client:
+        record = [{"user": f"s{i}", "api": "Navigator.vendor", "value": "1"} for i in range(200)]
+        assert client.post("/v1/observations", json=record).status_code == 202
+        assert client.portal is not None
+        client.portal.call(service_of(client).move)
+        answer = client.get("/v1/gate?want=Navigator.vendor,Screen.width").json()
+        assert (answer["users"], answer["verdict"]) == (200, "allow")
+
+
 def test_candidates_that_no_log_holds_take_no_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
