@@ -590,9 +590,13 @@ def _expand(text: str, scratch: Path, *, allow_network: bool) -> list[LogFile]:
     except OSError as error:
         raise InputError(f"{excerpt(text)}: {error.strerror}") from error
     if path.is_dir():
-        logs = [
-            _log_file(file, str(file), scratch) for file in sorted(path.rglob("*")) if is_log(file)
-        ]
+        try:
+            found = [file for file in sorted(path.rglob("*")) if is_log(file)]
+        except PermissionError as error:
+            raise InputError(
+                f"{error.filename}: cannot be read", hint="check the permissions of its folder"
+            ) from error
+        logs = [_log_file(file, str(file), scratch) for file in found]
         if not logs:
             raise InputError(
                 f"{path}: no logs in this folder",

@@ -60,7 +60,7 @@ from fpmonitor.store.watching import (
     undelivered_notices,
     users_of_the_future,
 )
-from fpmonitor.store.windows import end_of, start_before
+from fpmonitor.store.windows import end_of, list_spans, start_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -255,7 +255,7 @@ class Watch:
         for path in sorted(self._settings.folder.rglob("*")):
             try:
                 state = _state_of(path)
-            except FileNotFoundError:  # moved away since it was listed
+            except (FileNotFoundError, PermissionError):  # moved away; in a folder that is told
                 continue
             if state is None:
                 continue
@@ -330,11 +330,16 @@ class Watch:
         by = self._settings.by
         if by is None or before is None or before.until is None:
             return
-        begin, ends = datetime.fromisoformat(before.until), []
-        while (end := end_of(begin, by)) <= now.replace(tzinfo=None):
-            ends.append((begin, end))
-            begin = end
-        yield from (end for begin, end in ends[:-1] if self._has_users(monitor, Window(begin, end)))
+        since = datetime.fromisoformat(before.until)
+        try:
+            spans = list_spans(
+                monitor.database, by, Window(since, source=self._settings.decision.source)
+            )
+        except UndecidableError:  # no visit since then
+            return
+        ends = [(span.window, until) for span in spans if (until := span.window.until)]
+        ended = [(window, end) for window, end in ends if end <= now.replace(tzinfo=None)]
+        yield from (end for window, end in ended[:-1] if self._has_users(monitor, window))
 
     def _look(
         self,

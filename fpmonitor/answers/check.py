@@ -402,6 +402,8 @@ def check_window(
     else:
         evidence = _weigh_all(decision, most, least=least, new_users=new_users)
     before = read_checked(database, series, label)
+    # Users without a candidate show nothing of it: a later look at the window decides alone.
+    is_blind = lacks_all and decision.missing == "value"
     if before is None:
         passes, violates = (
             needed_evidence(delta, place=place, successes=successes)
@@ -411,8 +413,8 @@ def check_window(
         before = CheckedWindow(
             number=place,
             terms=(passes, violates),
-            within=evidence.within,
-            above=evidence.above,
+            within=_unlimited(evidence.within) if is_blind else evidence.within,
+            above=_unlimited(evidence.above) if is_blind else evidence.above,
             passed=not lacks_all and all(verdict == "allow" for verdict in found),
             violated="block" in found,
             run=None
@@ -422,7 +424,8 @@ def check_window(
         add_checked(database, series, label, window.since, before)
     else:
         evidence = evidence.lowered(Evidence(within=before.within, above=before.above))
-        lower_checked(database, series, label, within=evidence.within, above=evidence.above)
+        if not is_blind:
+            lower_checked(database, series, label, within=evidence.within, above=evidence.above)
     slot = CheckSlot(check=before.number, horizon=None, turn=1, delta=math.exp(-before.terms[0]))
     listed, beside = evidence.split(len(sets))
     # The shares of all windows add up to 1, so all that is ever found of the others holds together.
@@ -442,6 +445,10 @@ def check_window(
         alarm=_alarm(before.run),
         origin=known.origin,
     )
+
+
+def _unlimited(evidence: tuple[float, ...]) -> tuple[float, ...]:
+    return (math.inf,) * len(evidence)
 
 
 def _coverage(population: Population, decision: Decision) -> dict[str, float | None]:

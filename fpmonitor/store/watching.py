@@ -81,8 +81,8 @@ def stored_data(database: Database) -> str | None:
 
     None where there is none yet.
     """
-    [numbers] = database.rows("watch/stored")
-    return "/".join(map(str, numbers)) if numbers[0] else None
+    [parts] = database.rows("watch/stored")
+    return "/".join(map(str, parts)) if parts[0] else None
 
 
 def users_of_the_future(database: Database, now: datetime) -> int:

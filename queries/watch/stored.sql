@@ -1,5 +1,5 @@
--- How far the numbers of batches have come, and how many visits and observations are stored.
+-- Which logs are stored, as a log that follows a forgotten one gets its number, and how many visits and observations.
 SELECT
-    (SELECT COALESCE(max(batch_id), 0) FROM batch),
+    (SELECT md5(string_agg(digest, ' ' ORDER BY batch_id)) FROM batch),
     (SELECT count(*) FROM visit),
     (SELECT count(*) FROM observation)

@@ -176,6 +176,19 @@ def test_a_look_at_a_new_log_opens_the_database_once(
     assert watch.outcome == "holds"
 
 
+def test_a_log_of_the_same_size_in_the_place_of_a_forgotten_one_is_checked(
+    settings: WatchSettings,
+) -> None:
+    told: list[dict[str, Any]] = []
+    watch = Watch(settings, deliver=[collect(told)])
+    path = log(settings.folder, "1.jsonl", range(100), "common")
+    watch.step()
+    assert run(["db", "forget", "--batch", str(path), "--db", str(settings.database)]) == 0
+    log(settings.folder, "2.jsonl", range(100), "telling")
+    watch.step()
+    assert [body["state"] for body in told] == ["holds", "violated"]
+
+
 def test_a_folder_that_vanishes_is_an_error_and_its_return_is_no_news(
     settings: WatchSettings,
 ) -> None:
@@ -282,9 +295,11 @@ def test_what_nobody_may_read_is_told_and_read_once_it_may_be(
     log(settings.folder, "1.jsonl", range(100), "common")
     file = log(settings.folder, "2.jsonl", range(100, 120), "common")
     within = log(settings.folder / "sub", "3.jsonl", range(200, 220), "common")
-    for path in (file, within.parent):
-        path.chmod(0)
-    assert watch() == (2, ["2.jsonl", "sub"])
+    for folder_mode in (0, 0o400):  # the names in it are then hidden, or known
+        file.chmod(0)
+        within.parent.chmod(folder_mode)
+        code, told = watch()
+        assert (code, told) == (2, [] if folder_mode else ["2.jsonl", "sub"])
     file.chmod(0o600)
     within.parent.chmod(0o700)
     assert watch() == (0, [])
@@ -781,6 +796,34 @@ def test_a_day_on_which_all_apis_have_other_names_is_not_judged(
     with Monitor(tmp_path / "db") as monitor:
         passed = monitor.database._fetch("SELECT passed FROM checked_window ORDER BY since")
     assert passed == [(True,), (False,), (False,)]
+
+
+def test_a_violation_that_comes_after_logs_without_an_api_of_the_list_is_told(
+    daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    good(folder, 0)
+    daily(0)
+    path = day_log(folder, 1, range(20_000, 21_000), A=lambda u: u % 3)
+    path = path.rename(path.with_name("renamed.jsonl"))
+    assert daily(1)[0] == 3
+    day_log(folder, 1, range(30_000, 33_000), a=lambda u: u, b=lambda u: u % 2)
+    code, [notice], _ = daily(1)
+    assert (code, notice["state"]) == (1, "violated")
+
+
+def test_what_a_look_costs_does_not_follow_from_the_age_of_the_logs(
+    settings: WatchSettings, on_population: Path
+) -> None:
+    settings = replace(settings, decision=read_decision(on_population), by="day")
+    watch = Watch(settings, deliver=[])
+    spent = []
+    for date in ("1996-01-01", "1996-01-02"):
+        day_log(settings.folder, date, range(1000), a=lambda u: u % 3, b=lambda u: u % 2)
+        began = time.process_time()
+        watch.step()
+        spent.append(time.process_time() - began)
+    assert spent[1] < spent[0] + 3  # a look at each of 11,000 days without logs took 50 s
 
 
 def test_an_api_that_users_lacked_when_it_was_decided_has_not_vanished(
