@@ -305,7 +305,8 @@ def usable(population: Population, decision: Decision) -> bool:
     decision = called_as(decision, population)
     policy = decision.policy
     least = policy.k if policy.delta is None else LEAST_USERS
-    if _lacks_all(_coverage(population, decision)):
+    # Where users without all candidates are left out, nobody is left.
+    if decision.missing != "drop" and _lacks_all(_coverage(population, decision)):
         return population.users >= least
     try:
         asked = population.asked(question_of(decision), policy.candidates)

@@ -948,3 +948,18 @@ def test_an_alarm_stands_where_a_window_adds_nothing(on_population: Path) -> Non
     assert not is_news(before, after)
     over = replace(report, alarm=replace(raised, raised=False))
     assert is_news(before, judged(before, over, now=""))
+
+
+def test_users_of_other_names_are_too_few_where_a_decision_drops_them(
+    settings: WatchSettings, on_population: Path
+) -> None:
+    told: list[dict[str, Any]] = []
+    decision = replace(read_decision(on_population), missing="drop")
+    settings = replace(settings, decision=decision, by="day")
+    good(settings.folder, 0)
+    for day in (1, 2):
+        day_log(settings.folder, day, range(1000), A=lambda u: u % 3, B=lambda u: u % 2)
+    Watch(settings, deliver=[collect(told)]).step()
+    [notice] = told
+    problems = [(one["kind"], one["what"]) for one in notice["problems"]]
+    assert (notice["outcome"], problems) == ("holds", [("no logs", "2026-01-02")])
