@@ -178,8 +178,8 @@ def test_gate_answers_from_the_decision_file(
     content |= {"block": [], "undecided": [allowed[:1]], "allow": [], "recommended": []}
     open_file = Path(decision).with_name("open.json")
     for complete, verdict, reason in (
-        (True, "undecided", "no listed set"),
-        (False, "unknown", "the search was stopped"),
+        (True, "undecided", "no listed set settles it"),
+        (False, "unknown", "no listed set settles it, and not all sets are listed"),
     ):
         open_file.write_text(json.dumps(content | {"complete": complete}))
         answer = output_of(capsys, "gate", str(open_file), "--want", want)
