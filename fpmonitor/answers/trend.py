@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 import numpy as np
@@ -38,6 +38,7 @@ from fpmonitor.store.windows import PARTS, Division, Span
 Against = Literal["previous", "first"]
 Compared = Literal["values", "rarity"]
 _LISTED_VALUES = 10
+_EDITION = 2
 NOT_LOGGED = "(absent)"
 
 
@@ -282,6 +283,22 @@ class _Found:
     tested: tuple[_Tested, ...] = ()
 
 
+class _Counted(NamedTuple):
+    """The users of a window by their values.
+
+    Attributes
+    ----------
+    table
+        A row a tuple of codes, in their order, with its users as weight.
+    hidden
+        At most so many users with the most frequent tuple have in truth others, that are not among
+        these.
+    """
+
+    table: CodeTable
+    hidden: int
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Read:
     """A window as it was read.
@@ -291,13 +308,13 @@ class _Read:
     found
         What is kept of it.
     distributions
-        A row a tuple of codes, in their order, with its users as weight.
+        What is compared of each set.
     texts
         Reads what the codes of an API stand for.
     """
 
     found: _Found
-    distributions: Mapping[tuple[str, ...], CodeTable]
+    distributions: Mapping[tuple[str, ...], _Counted]
     texts: Callable[[str], Mapping[int, str | None]]
 
 
@@ -429,7 +446,8 @@ def _places(
 ) -> list[_Place]:
     """Follow the windows; those that have not changed since they were kept are not read again."""
     apis = sorted({api for names in sets for api in names})
-    asked = (fpmonitor.__version__, k, against, sets)  # each version finds by rules of its own
+    # Each version, and each edition of the tests, finds by rules of its own.
+    asked = (fpmonitor.__version__, _EDITION, k, against, sets)
     read = functools.partial(_read, windows, k=k, sets=sets, apis=apis)
     places: list[_Place] = []
     fresh: list[KeptWindow] = []
@@ -509,9 +527,10 @@ def _read_users(
         masked=population.masked(apis, k),
         contradicted=contradicted,
     )
-    if windows.audience is Audience.OTHERS:
-        counted = {names: _without_hidden(table, k) for names, table in counted.items()}
-    return _Read(found=found, distributions=counted, texts=texts)
+    compared = {
+        names: _without_hidden(table, k, windows.audience) for names, table in counted.items()
+    }
+    return _Read(found=found, distributions=compared, texts=texts)
 
 
 def _bytes_of(spectrum: CountSpectrum) -> tuple[bytes, bytes]:
@@ -537,16 +556,19 @@ def _distribution(columns: Sequence[NDArray[np.integer[Any]]]) -> CodeTable:
     return CodeTable(tuple(columns), cardinalities, weights).merged(range(len(columns)))
 
 
-def _without_hidden(table: CodeTable, k: int) -> CodeTable:
-    """Let fewer than k users with rare tuples join the most frequent one, none included."""
+def _without_hidden(table: CodeTable, k: int, audience: Audience) -> _Counted:
+    """Let fewer than k users with rare tuples join the most frequent one, for others.
+
+    They are told the same of 0, 1, ... or k - 1 such users.
+    """
     rare = table.weights < k
     hidden = int(table.weights[rare].sum())
-    if hidden >= k or rare.all():
-        return table
+    if audience is Audience.OWNER or hidden >= k or rare.all():
+        return _Counted(table, 0)
     weights = table.weights.copy()
     weights[np.argmax(weights)] += hidden
     columns = tuple(column[~rare] for column in table.columns)
-    return CodeTable(columns, table.cardinalities, weights[~rare])
+    return _Counted(CodeTable(columns, table.cardinalities, weights[~rare]), k - 1)
 
 
 def _aligned(before: CodeTable, after: CodeTable) -> tuple[CodeTable, NDArray[np.int64]]:
@@ -574,17 +596,19 @@ def _compare(
 ) -> Iterator[_Tested]:
     """Test the distribution of every API and set, and the rarity of every set."""
     for names in after.distributions:
-        tuples, counts = _aligned(before.distributions[names], after.distributions[names])
+        pair = [window.distributions[names] for window in (before, after)]
+        hidden = pair[0].hidden, pair[1].hidden
+        tuples, counts = _aligned(pair[0].table, pair[1].table)
         outcome = functools.partial(_Tested, apis=names)
         seed = seed_of("drift", *names, _digest(*counts))
-        test = compare_laws(*counts, seed=seed)
+        test = compare_laws(*counts, seed=seed, hidden=hidden)
         values: tuple[MovedValue, ...] = ()
         if len(names) == 1:
             text = functools.partial(_text, texts=after.texts, name=names[0])
             values = tuple(_moved_values(tuples.columns[0], counts, test, k=k, text=text))
         yield outcome(compared="values", p_value=test.p_value, moved=test.moved, values=values)
         if names in sets:
-            rarity = compare_spectra(*counts, seed=seed)
+            rarity = compare_spectra(*counts, seed=seed, hidden=hidden)
             yield outcome(compared="rarity", p_value=rarity.p_value, moved=rarity.moved, values=())
 
 

@@ -10,6 +10,10 @@ table:
   half, which finds many small changes that agree.
 
 Users who are in both windows make windows more alike, so they raise no alarm.
+
+Where users with rare values are hidden (`hidden`), the p-value is at least that of the counts
+themselves, whatever these are: for each value alone, numbers that are not known are those which
+speak least for a change, and the split is not looked at.
 """
 
 from __future__ import annotations
@@ -52,7 +56,49 @@ class DriftTest:
     cell_p_values: NDArray[np.float64]
 
 
-def compare_laws(before: ArrayLike, after: ArrayLike, *, seed: int) -> DriftTest:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Window:
+    """Users of a window in cells: as they are counted, and the fewest and most there may be.
+
+    `hidden` users at most are in truth in other cells than the one where they are counted.
+    """
+
+    counts: NDArray[np.int64]
+    least: NDArray[np.int64]
+    most: NDArray[np.int64]
+    hidden: int
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64], hidden: int) -> _Window:
+        """Take a cell for each value; who is hidden counts with the commonest one."""
+        least, commonest = counts.copy(), counts.argmax()
+        least[commonest] -= min(hidden, least[commonest])
+        most = np.where(counts, counts, hidden)
+        return cls(counts=counts, least=least, most=most, hidden=hidden)
+
+    def by_step(self, lowest: NDArray[np.intp], highest: NDArray[np.intp]) -> _Window:
+        """Take a cell for each step, where each value may be in one of some steps."""
+        steps, is_known = int(highest.max(initial=0)) + 1, lowest == highest
+
+        def summed(step: NDArray[np.intp], users: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.bincount(step, users, steps + 1).astype(np.int64)
+
+        begun, ended = summed(lowest, self.counts), summed(highest + 1, self.counts)
+        return _Window(
+            counts=begun[:-1],
+            least=summed(lowest[is_known], self.least[is_known])[:-1],
+            most=np.cumsum(begun - ended)[:-1] + self.hidden,
+            hidden=self.hidden,
+        )
+
+    @property
+    def users(self) -> int:
+        return int(self.counts.sum())
+
+
+def compare_laws(
+    before: ArrayLike, after: ArrayLike, *, seed: int, hidden: tuple[int, int] = (0, 0)
+) -> DriftTest:
     """Test whether two windows come from one distribution of values.
 
     Parameters
@@ -61,38 +107,29 @@ def compare_laws(before: ArrayLike, after: ArrayLike, *, seed: int) -> DriftTest
         Whole numbers, shape (values,): users of each window with each value.
     seed
         Of the split; take it from the data, so that nobody can draw again until it pleases.
+    hidden
+        For each window at most so many users, who are counted with its most frequent value, have in
+        truth values that it counts as 0.
 
     Raises
     ------
     InputError
         Shapes that differ, negative counts, or a window of fewer than 2 users.
     """
-    first, second = _counts("before", before), _counts("after", after)
-    if first.shape != second.shape:
-        raise InputError(f"drift: {first.size} values before, {second.size} after")
-    cells = _cell_p_values(first, second)
-    split, moved = _split(first, second, np.random.default_rng(seed))
-    return DriftTest(
-        p_value=min(1.0, float(cells.min(initial=1.0)), 2 * split),
-        moved=moved,
-        cell_p_values=cells[:-1],
-    )
+    return _test(*_windows(before, after, hidden), seed)
 
 
-def compare_spectra(before: ArrayLike, after: ArrayLike, *, seed: int) -> DriftTest:
+def compare_spectra(
+    before: ArrayLike, after: ArrayLike, *, seed: int, hidden: tuple[int, int] = (0, 0)
+) -> DriftTest:
     """Test whether users of one window have rarer values than those of the other.
 
     The names of the values do not matter: users are sorted by how many of both windows share their
     value, in steps of a factor of 2; each step is a cell. Arguments, errors: as in `compare_laws`.
     """
-    first, second = _counts("before", before), _counts("after", after)
-    step = np.frexp(first + second)[1]
-    steps = int(step.max(initial=0)) + 1
-    return compare_laws(
-        np.bincount(step, first, steps).astype(np.int64),
-        np.bincount(step, second, steps).astype(np.int64),
-        seed=seed,
-    )
+    first, second = _windows(before, after, hidden)
+    lowest, highest = _steps(first.least + second.least), _steps(first.most + second.most)
+    return _test(first.by_step(lowest, highest), second.by_step(lowest, highest), seed)
 
 
 def adjust_p_values(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -108,6 +145,25 @@ def adjust_p_values(p_values: ArrayLike) -> NDArray[np.float64]:
     return adjusted
 
 
+def _test(first: _Window, second: _Window, seed: int) -> DriftTest:
+    cells = _cell_p_values(first, second)
+    split, moved = _split(first, second, np.random.default_rng(seed))
+    return DriftTest(
+        p_value=min(1.0, float(cells.min(initial=1.0)), 2 * split),
+        moved=moved,
+        cell_p_values=cells[:-1],
+    )
+
+
+def _windows(
+    before: ArrayLike, after: ArrayLike, hidden: tuple[int, int]
+) -> tuple[_Window, _Window]:
+    first, second = _counts("before", before), _counts("after", after)
+    if first.shape != second.shape:
+        raise InputError(f"drift: {first.size} values before, {second.size} after")
+    return _Window.of(first, hidden[0]), _Window.of(second, hidden[1])
+
+
 def _counts(name: str, counts: ArrayLike) -> NDArray[np.int64]:
     array = np.asarray(counts)
     if array.ndim != 1 or not (array.size and np.issubdtype(array.dtype, np.integer)):
@@ -119,20 +175,37 @@ def _counts(name: str, counts: ArrayLike) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _cell_p_values(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
-    """P-values of all values and, last, of the pool of the rare ones; corrected."""
-    rare = first + second < POOLED_USERS
-    before = np.append(np.where(rare, 0, first), first[rare].sum())
-    after = np.append(np.where(rare, 0, second), second[rare].sum())
-    tested = np.flatnonzero(before + after)
-    # Of two cells one tells the other.
-    corrections = 2 * max(tested.size - (tested.size == 2), 1)
+def _cell_p_values(first: _Window, second: _Window) -> NDArray[np.float64]:
+    """P-values of all cells and, last, of the pool of the rare ones; corrected."""
+    common = first.least + second.least >= POOLED_USERS
+    perhaps = ~common & (first.most + second.most >= POOLED_USERS)
+    hidden = first.hidden + second.hidden
+    before, after = (_bounds(window, common, perhaps, hidden) for window in (first, second))
+    users = first.users, second.users
+    grew = after[0] * users[0] > before[1] * users[1]
+    shrank = after[1] * users[0] < before[0] * users[1]
+    earlier = np.where(grew, before[1], before[0])
+    later = np.where(grew, after[0], after[1])
+    # Hidden users may make cells common, of which each but one needs a user, and others many.
+    more = min(int(perhaps.sum()), hidden) + hidden // POOLED_USERS
+    tests = int(common.sum()) + more + bool(before[1][-1] + after[1][-1])
+    corrections = 2 * max(tests - (tests == 2), 1)  # of two cells one tells the other
     screen = _SCREEN_SHARE * -float(scipy.special.ndtri(0.5 / corrections))
-    p_values = np.ones(before.size)
-    users = int(first.sum()), int(second.sum())
-    suspicious = tested[_deviations(before[tested], after[tested], users) > screen]
-    p_values[suspicious] = _two_sided(before[suspicious], after[suspicious], users)
+    changed = np.flatnonzero((grew | shrank) & np.append(common, True))
+    deviations = _deviations(earlier[changed], later[changed], users)
+    suspicious = changed[deviations > screen]
+    p_values = np.ones(earlier.size)
+    p_values[suspicious] = _two_sided(earlier[suspicious], later[suspicious], users)
     return np.minimum(p_values * corrections, 1)
+
+
+def _bounds(
+    window: _Window, common: NDArray[np.bool_], perhaps: NDArray[np.bool_], hidden: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Bound the users of each cell and, last, of the pool, which so many of `perhaps` may leave."""
+    leaving = np.sort(window.least[perhaps])[::-1][:hidden].sum()
+    pool = window.least[~common].sum() - leaving, window.users - window.least[common].sum()
+    return np.append(window.least, pool[0]), np.append(window.most, pool[1])
 
 
 def _deviations(
@@ -163,12 +236,10 @@ def _two_sided(
     return np.minimum(2 * tails, 1)
 
 
-def _split(
-    first: NDArray[np.int64], second: NDArray[np.int64], rng: np.random.Generator
-) -> tuple[float, float]:
+def _split(first: _Window, second: _Window, rng: np.random.Generator) -> tuple[float, float]:
     """P-value of the half that was kept back, and the share of users that moved in it."""
-    halves = [_half(counts, rng) for counts in (first, second)]
-    before, after = first - halves[0], second - halves[1]
+    halves = [_half(window.counts, rng) for window in (first, second)]
+    before, after = first.counts - halves[0], second.counts - halves[1]
     users = int(before.sum()), int(after.sum())
     if not all((*users, halves[0].sum(), halves[1].sum())):
         return 1.0, 0.0
@@ -178,9 +249,15 @@ def _split(
     once = [half[learnt == 1].sum() / half.sum() for half in halves]
     grew[learnt == 0] = once[1] > once[0]
     grown = int(before[grew].sum()), int(after[grew].sum())
-    moved = grown[1] / users[1] - grown[0] / users[0]
+    # Half of those who are hidden may have values that grew, in the former window, and in the later
+    # none.
+    missing = 0 if grew[first.counts.argmax()] else first.hidden / 2
+    extra = second.hidden / 2 if grew[second.counts.argmax()] else 0
+    moved = (grown[1] - extra) / users[1] - (grown[0] + missing) / users[0]
     if moved <= 0:
         return 1.0, 0.0  # the tail is above one half there, or nearly: no evidence
+    if first.hidden or second.hidden:
+        return 1.0, moved  # what is learnt then depends on the other half: on what is hidden there
     tail = hypergeometric_lower_tail(
         np.array([float(grown[0])]), np.array([float(sum(grown))]), users[0], sum(users)
     )
@@ -190,3 +267,8 @@ def _split(
 def _half(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """About half of the users of a window, by the toss of a coin for each."""
     return rng.binomial(counts, 0.5)
+
+
+def _steps(counts: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Size of each count, in steps of a factor of 2."""
+    return np.frexp(counts)[1].astype(np.intp)

@@ -171,6 +171,27 @@ def test_a_change_is_found_and_named_where_it_happened(database: Path) -> None:
     assert {value["p_value"] is None for value in values if value["before"] is None} == {True}
 
 
+@pytest.mark.parametrize("rare", [(8, 14), (14, 8)])
+def test_others_are_told_no_change_where_one_of_two_days_hides_its_rare_values(
+    tmp_path: Path, rare: tuple[int, int]
+) -> None:
+    def day_log(day: int, users: int, rare_users: int) -> list[dict[str, Any]]:
+        time = (START + timedelta(days=day)).isoformat()
+        own = [*range(rare_users), *[-1 - user % 3 for user in range(users - rare_users)]]
+        return [
+            {"user": f"{day}-{user}", "time": time, "A.size": value}
+            for user, value in enumerate(own)
+        ]
+
+    days = [*day_log(0, 600, rare[0]), *day_log(1, 600, rare[1]), *day_log(2, 600, 90)]
+    log = write(tmp_path / "log.jsonl", days)
+    with Monitor(tmp_path / "db", create=True, audience=Audience.OTHERS) as monitor:
+        monitor.ingest([str(log)])
+        alarms = monitor.trend([["A.size"]], by="day", k=10).alarms
+    assert {alarm.window for alarm in alarms} == {"2026-03-04"}
+    assert {alarm.compared for alarm in alarms} == {"values", "rarity"}
+
+
 def test_batches_and_sources_are_windows_like_others(
     database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

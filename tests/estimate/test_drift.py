@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,9 @@ from fpmonitor.estimate.drift import (
     compare_laws,
     compare_spectra,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @pytest.mark.parametrize("users", [(30, 30), (40, 12)])
@@ -103,6 +108,76 @@ def test_rarer_users_are_found_though_no_value_has_a_name_in_both_windows() -> N
     shuffled = np.random.default_rng(1).permutation(310)
     again = compare_spectra(before[shuffled], after[shuffled], seed=1)
     assert again.p_value == compare_spectra(before, after, seed=1).p_value
+
+
+def told_to_others(counts: NDArray[np.int64], k: int) -> tuple[NDArray[np.int64], int]:
+    """Count fewer than k users with rare values as others are told them, and who may be hidden."""
+    rare = counts < k
+    hidden = int(counts[rare].sum())
+    if hidden >= k:
+        return counts, 0
+    told = np.where(rare, 0, counts)
+    told[told.argmax()] += hidden
+    return told, k - 1
+
+
+@pytest.mark.parametrize("compare", [compare_laws, compare_spectra])
+@pytest.mark.parametrize("k", [3, 10, 50])
+def test_users_who_are_hidden_never_make_a_change_surer(compare: Any, k: int) -> None:
+    rng = np.random.default_rng(k)
+    hidden = sure = 0
+    for run in range(1500):
+        means = rng.choice([0, 1, 2, 5, 10, 20, 50, 300], size=(2, 8))
+        windows = np.hstack(
+            [
+                rng.poisson(means),
+                rng.random((2, 100)) < rng.choice([0, 0.02, 0.1, 0.4], size=(2, 1)),
+                rng.permuted([[0, 3 * k], [0, 3 * k]], axis=1),
+            ]
+        )
+        told, may_be_hidden = zip(*(told_to_others(counts, k) for counts in windows), strict=True)
+        if any(may_be_hidden):
+            test = compare(*told, seed=run, hidden=may_be_hidden)
+            assert test.p_value >= compare(*windows, seed=run).p_value * (1 - 1e-9)
+            hidden += 1
+            sure += test.p_value < 0.01
+    assert min(hidden, sure) > 200
+
+
+@pytest.mark.parametrize("users", [(600, 600), (600, 5000), (5000, 600)])
+@pytest.mark.parametrize("compare", [compare_laws, compare_spectra])
+def test_windows_of_which_one_hides_its_rare_values_raise_no_more_alarms_than_stated(
+    compare: Any, users: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(4)
+    alarms = hidden = 0
+    for run in range(300):
+        for k in (10, 50):
+            rare = k / min(users) / 5  # so the smaller window has about k users with rare values
+            law = np.concatenate([np.array([0.5, 0.3, 0.2]) * (1 - 5 * rare), np.full(5, rare)])
+            windows = [rng.multinomial(number, law) for number in users]
+            told = [told_to_others(counts, k) for counts in windows]
+            may_be_hidden = told[0][1], told[1][1]
+            test = compare(told[0][0], told[1][0], seed=run, hidden=may_be_hidden)
+            alarms += test.p_value <= 0.01
+            hidden += any(may_be_hidden) and not all(may_be_hidden)
+    assert hidden > 150
+    assert alarms <= stats.binom.isf(1e-4, 600, 0.01)
+
+
+def test_a_new_value_and_many_users_with_values_of_their_own_are_found_beside_hidden_ones() -> None:
+    before = np.array([400, 200, *[0] * 201])
+    new_value = np.array([370, 190, 40, *[0] * 200])
+    own_values = np.array([280, 120, 0, *[1] * 200])
+    for k in (10, 50):
+        hidden = k - 1
+        test = compare_laws(before, own_values, seed=1, hidden=(hidden, 0))
+        assert test.p_value < 1e-6
+        assert test.moved == pytest.approx(1 / 3, abs=0.1)
+        test = compare_spectra(before, own_values, seed=1, hidden=(hidden, 0))
+        assert test.p_value < 1e-4
+    test = compare_laws(before, new_value, seed=1, hidden=(9, 9))
+    assert test.cell_p_values[2] < 1e-3
 
 
 @settings(deadline=None, max_examples=60)
