@@ -29,6 +29,7 @@ from fpmonitor.population.views import View
 MANY = 25  # candidates, above which the best set is searched before the borders
 _SECONDS = 60.0  # that a search of more candidates takes where no limit is given
 _LISTED = 500  # sets of each list of so many candidates
+_LISTED_PAIRS = 5000  # sets of one or two APIs of each, that are not allowed
 _BEST, _POSSIBLE = 0.7, 0.7  # shares of the time that is left, for the two bounds
 _BIASES = (1.02, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
@@ -90,9 +91,10 @@ def decide(
         Seconds and number of APIs at which the search stops; what is proven stays valid. Of more
         than `MANY` candidates, a minute by default.
     max_sets
-        How many sets each list holds at most; by default all, of more than `MANY` candidates 500.
-        Lists that were cut are not complete: first come the recommended set, some that differ from
-        it and those of the greatest utility, and the smallest that are not allowed.
+        How many sets each list holds at most; by default all, of more than `MANY` candidates 500,
+        or else up to 5,000 APIs and pairs that are not allowed. Lists that were cut are not
+        complete: first come the recommended set, some that differ from it, for each API a set that
+        holds it, and those of the greatest utility, and the smallest that are not allowed.
     forecast
         Say for each undecided set how many users would decide it.
     tolerance
@@ -147,10 +149,10 @@ def decide(
     found = _search(source, tests, sought, known=proven, before=before, effort=effort)
     borders, best = found.borders, recommend(found.borders.allow, weights=weights)
     bound = best.weight if borders.complete else found.bound
-    if max_sets is None and many:
-        max_sets = _LISTED
-    if max_sets is not None:
-        borders = _cut(borders, max_sets, first=[best.apis, *found.diverse], weights=weights)
+    if max_sets is not None or many:
+        most, pairs = (_LISTED, _LISTED_PAIRS) if max_sets is None else (max_sets, max_sets)
+        first = [best.apis, *found.diverse]
+        borders = _cut(borders, most, pairs, first=first, weights=weights)
     undecided = without_empty(borders.undecided)
     expected = tolerated = None
     with suppress(KeyboardInterrupt):  # what was searched is kept
@@ -339,25 +341,44 @@ def _search(
 
 
 def _cut(
-    borders: Borders, most: int, *, first: Sequence[ApiSet], weights: Mapping[str, float]
+    borders: Borders,
+    most: int,
+    most_pairs: int,
+    *,
+    first: Sequence[ApiSet],
+    weights: Mapping[str, float],
 ) -> Borders:
-    """Keep so many sets of each list: of the allowed ones `first`, of the others the smallest."""
+    """Keep so many sets of each list, of those that are not allowed so many of one or two APIs.
+
+    Of the allowed ones `first`, then for each API one that holds it, and those of the greatest
+    utility; of the others the smallest.
+    """
 
     def utility(apis: ApiSet) -> float:
         return math.fsum(weights.get(api, 1.0) for api in apis)
 
     def cut(sets: Sequence[ApiSet]) -> list[ApiSet]:
-        return sorted(sorted(sets, key=lambda apis: (len(apis), apis))[:most])
+        pairs = sum(len(apis) <= 2 for apis in sets)
+        smallest = sorted(sets, key=lambda apis: (len(apis), apis))
+        return sorted(smallest[: max(most, min(pairs, most_pairs))])
 
     best = sorted(borders.allow, key=lambda apis: (apis not in first, -utility(apis), apis))
-    longest = max(map(len, (borders.allow, borders.block, borders.undecided)))
-    return replace(
+    held, chosen = set[str](), list[ApiSet]()
+    for apis in best:
+        if apis in first or not held.issuperset(apis):
+            held.update(apis)
+            chosen.append(apis)
+    cut_down = replace(
         borders,
-        allow=sorted(best[:most]),
+        allow=sorted([*dict.fromkeys((*chosen, *best))][:most]),
         block=cut(borders.block),
         undecided=cut(borders.undecided),
-        complete=borders.complete and longest <= most,
     )
+    return replace(cut_down, complete=borders.complete and _sizes(cut_down) == _sizes(borders))
+
+
+def _sizes(borders: Borders) -> tuple[int, ...]:
+    return len(borders.allow), len(borders.block), len(borders.undecided)
 
 
 def _forecast(

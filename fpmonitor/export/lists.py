@@ -68,15 +68,21 @@ def _action(decision: Decision, api: str) -> ApiAction:
     if verdict == "block":
         return ApiAction(api, "block", "above the budget alone", means)
     if verdict in {"undecided", "unknown"}:
-        listed = set(chain(*decision.allow, *decision.block, *decision.undecided))
-        # Beside an allowed set, each API that was searched is listed with it or its parts.
-        never = decision.complete and decision.allow and api not in listed
-        return ApiAction(api, "block", _NEVER if never else "not certified alone", means)
+        reason = "not certified alone" if verdict == "undecided" else "not settled by the lists"
+        return ApiAction(api, "block", _NEVER if _was_left_out(decision, api) else reason, means)
     together, because = decision.verdict([*decision.recommended, api])
     if together == "block":
         reason = f"above the budget together with {_others(because, api)}"
         return ApiAction(api, "block", reason, means)
     return ApiAction(api, "block", "not certified together with the recommended set", means)
+
+
+def _was_left_out(decision: Decision, api: str) -> bool:
+    if decision.search is not None:
+        return api in decision.search.never
+    # Beside an allowed set, each API that was searched is listed with it or its parts.
+    listed = chain(*decision.allow, *decision.block, *decision.undecided)
+    return decision.complete and bool(decision.allow) and api not in listed
 
 
 def _others(apis: tuple[str, ...], api: str) -> str:

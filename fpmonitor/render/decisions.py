@@ -112,27 +112,30 @@ def differing(decided: Decision) -> Table:
 
 
 def conflicts(decided: Decision) -> Table:
-    """Return for each API that is not allowed alone, or with another, with how many and which."""
+    """Return the APIs that are not allowed alone, and of the others with how many and which."""
     refused = [apis for apis in (*decided.block, *decided.undecided) if len(apis) <= 2]
+    never = sorted(apis[0] for apis in refused if len(apis) == 1)
     partners: dict[str, set[str]] = {}
     for apis in refused:
-        for api in apis:
-            partners.setdefault(api, set()).update(set(apis) - {api})
-    never = {apis[0] for apis in refused if len(apis) == 1}
-    hardest = sorted(partners, key=lambda api: (api not in never, -len(partners[api]), api))
-    free = len(decided.policy.candidates) - len(partners)
+        if len(apis) == 2 and not {*apis}.intersection(never):
+            for api, other in (apis, apis[::-1]):
+                partners.setdefault(api, set()).add(other)
+    hardest = sorted(partners, key=lambda api: (-len(partners[api]), api))
+    candidates = len(decided.policy.candidates)
     return Table(
         title="APIs that are not allowed alone, and pairs that are not",
         caption=(
-            f"As far as listed. {free:,} of {len(decided.policy.candidates):,} APIs are in no such "
-            "pair. These are pairs only: APIs without a conflict need not be allowed all together."
+            f"As far as listed. {candidates - len(never) - len(hardest):,} of {candidates:,} APIs "
+            "are allowed alone and in no such pair. These are pairs only: APIs without a conflict "
+            "need not be allowed all together."
         ),
         columns=[Column("API"), Column("conflicts", "count"), Column("for example with")],
         rows=[
-            (api, None, "never allowed")
-            if api in never
-            else (api, len(partners[api]), ", ".join(_hardest_of(partners[api], hardest)))
-            for api in hardest
+            *((api, None, "not allowed alone") for api in never),
+            *(
+                (api, len(partners[api]), ", ".join(_hardest_of(partners[api], hardest)))
+                for api in hardest
+            ),
         ],
     )
 

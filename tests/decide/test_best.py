@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fpmonitor.decide import best as best_module
+from fpmonitor.decide import deciding
 from fpmonitor.decide.best import BestSet, best_set
 from fpmonitor.decide.deciding import decide
 from fpmonitor.decide.decision import read_decision
@@ -22,6 +23,7 @@ from fpmonitor.decide.utility import recommend
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.estimate.looks import decision_criteria
+from fpmonitor.export.lists import api_actions
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.render.decisions import decision as decision_output
@@ -188,6 +190,46 @@ def test_more_than_25_candidates_are_recommended_a_set_and_two_bounds(tmp_path: 
         decide(source, policy, seal="", weights={"a03": -1.0})
     part = decide(source, policy, seal="", time_limit=0)
     assert (part.complete, part.utility_bound, part.utility_possible) == (False, 30, 30)
+
+
+def test_cut_lists_settle_each_api_and_say_of_none_what_they_do_not_hold() -> None:
+    source = devices(1, columns=30, rows=4_000)
+    policy = Policy(k=10, population=4_000, budget=0.05, delta=0.05, candidates=tuple(source.apis))
+    left_out = source.apis[7]
+    decision = decide(source, policy, seal="", time_limit=1.2, max_sets=40, never=[left_out])
+    assert not decision.complete
+    tests = decision_criteria(
+        users=4_000, k=10, population=4_000, budget=0.05, delta=0.05, universe=30
+    )
+    reasons = {entry.api: entry.reason for entry in api_actions(decision)}
+    assert reasons.pop(left_out) == "left out by --never"
+    for api, reason in reasons.items():
+        allowed = tests.allow.holds(source.spectrum([api]), 1)
+        assert (decision.verdict([api])[0] == "allow") == allowed
+        assert ("alone" in reason) != allowed
+    few = decide(source, policy, seal="", time_limit=1.2, max_sets=1)
+    said = {entry.reason for entry in api_actions(few) if few.verdict([entry.api])[0] == "unknown"}
+    assert said == {"not settled by the lists"}
+
+
+def test_pairs_that_are_not_allowed_are_listed_beyond_the_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deciding, "_LISTED", 5)
+    source = devices(3, columns=30, rows=4_000)
+    policy = Policy(k=10, population=4_000, budget=0.01, delta=0.05, candidates=tuple(source.apis))
+    decision = decide(source, policy, seal="", time_limit=1.2)
+    tests = decision_criteria(
+        users=4_000, k=10, population=4_000, budget=0.01, delta=0.05, universe=30
+    )
+    alone = [api for api in source.apis if tests.allow.holds(source.spectrum([api]), 1)]
+    refused = [
+        pair
+        for pair in itertools.combinations(alone, 2)
+        if not tests.allow.holds(source.spectrum(pair), 2)
+    ]
+    assert len(refused) > 5
+    assert {*refused} <= {*decision.block, *decision.undecided}
 
 
 def test_a_doll_is_made_where_it_can_lower_the_bound() -> None:
