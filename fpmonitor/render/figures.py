@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _MOST_POINTS = 300
 _FAR = 3.0  # an entropy reading that is off by this factor stands out
 _MOST_ROWS = 40
+_NAMED = 8  # APIs of a set in a title
 _MOST_NAMES = 60  # of a matrix, those with the most conflicts
 _LONGEST_NAME = 20  # of a batch, below an axis
 
@@ -138,7 +139,7 @@ def of_curve(curve: CurveReport) -> Figure:
     """Draw the whole exposure curve of a set, with the band that holds everywhere."""
     step = -(-len(curve.points) // _MOST_POINTS)
     points = curve.points[::step]
-    title = f"Exposure curve: {' + '.join(curve.apis)}"
+    title = f"Exposure curve: {_shortened(curve.apis)}"
     return Figure(
         note=(
             "Share of the users whose value is rarer than a threshold. The band holds at all "
@@ -173,6 +174,16 @@ def of_curve(curve: CurveReport) -> Figure:
     )
 
 
+def _shortened(apis: Sequence[str]) -> str:
+    """Name a set in a title, by so many of its APIs that it stays one."""
+    rest = len(apis) - _NAMED
+    return " + ".join(apis[:_NAMED]) + (f" + {rest:,} more" if rest > 0 else "")
+
+
+def _factor(factor: float) -> str:
+    return f"{factor:.3g}" if factor < 1000 else f"{factor:,.0f}"
+
+
 def of_ranking(ranking: Ranking) -> Figure:
     """Draw exposure against entropy: where the usual reading misleads, and by which factor."""
     sets = ranking.sets[:_MOST_POINTS]
@@ -185,7 +196,7 @@ def of_ranking(ranking: Ranking) -> Figure:
             f"with many exposures: of {ranking.pairs:,} pairs of sets, entropy orders "
             f"{ranking.disagreeing_pairs:,} the other way. Orange: n/2^H overstates the group of "
             f"the worst 1 % of the users by a factor of {_FAR:g} or more; the most, "
-            f"{worst[0].misleading_factor_worst_1:.3g}, for {' + '.join(worst[0].apis)}."
+            f"{_factor(worst[0].misleading_factor_worst_1)}, for {' + '.join(worst[0].apis)}."
             f"{sample_note(ranking.sample, ranking.drawn)}{masked_note(ranking.masked)}"
         ),
         svg=scatter_chart(
@@ -195,9 +206,9 @@ def of_ranking(ranking: Ranking) -> Figure:
                     line.exposure,
                     (
                         f"{' + '.join(line.apis)}: {line.entropy_bits:.2f} bits, "
-                        f"{percent(line.exposure)}, off by {line.misleading_factor:.3g} for the "
-                        f"median user, {line.misleading_factor_worst_5:.3g} for the worst 5 %, "
-                        f"{line.misleading_factor_worst_1:.3g} for the worst 1 %"
+                        f"{percent(line.exposure)}, off by {_factor(line.misleading_factor)} for "
+                        f"the median user, {_factor(line.misleading_factor_worst_5)} for the "
+                        f"worst 5 %, {_factor(line.misleading_factor_worst_1)} for the worst 1 %"
                     ),
                     "far" if line.misleading_factor_worst_1 >= _FAR else "s0",
                 )
@@ -308,7 +319,7 @@ def of_trust(report: ExposureReport) -> Figure:
     The report is one with `trust="joint"`.
     """
     levels = report.trust or ()
-    title = f"Price of trust: {' + '.join(report.apis)}"
+    title = f"Price of trust: {_shortened(report.apis)}"
     return Figure(
         note=(
             "The limit that can be guaranteed when the APIs are known one by one, in pairs, or all "
