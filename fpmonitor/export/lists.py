@@ -67,7 +67,9 @@ def _action(decision: Decision, api: str) -> ApiAction:
     verdict, _ = decision.verdict([api])
     if verdict == "block":
         return ApiAction(api, "block", "above the budget alone", means)
-    if verdict in {"undecided", "unknown"}:
+    if verdict == "unknown":
+        return ApiAction(api, "block", "no listed set settles it", means)
+    if verdict == "undecided":
         listed = set(chain(*decision.allow, *decision.block, *decision.undecided))
         # Beside an allowed set, each API that was searched is listed with it or its parts.
         never = decision.complete and decision.allow and api not in listed
