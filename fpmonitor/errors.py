@@ -9,7 +9,8 @@ FpmonitorError
 │   ├── BusyError         another process holds the database
 │   └── EngineLostError   another engine does not answer any more
 ├── RefusedError      a reader has had too many exact counts answered   exit code 1
-└── UndecidableError  the data cannot decide the question              exit code 3
+├── UndecidableError  the data cannot decide the question              exit code 3
+└── StoppedError      an interrupt ended what leaves nothing behind     exit code 130
 
 Anything outside this tree is a bug of fpmonitor and shows its traceback.
 """
@@ -109,6 +110,12 @@ class UndecidableError(FpmonitorError):
     """The data cannot decide the question that was asked."""
 
     exit_code = 3
+
+
+class StoppedError(FpmonitorError):
+    """An interrupt ended what leaves nothing behind; the interrupt itself is its cause."""
+
+    exit_code = 130
 
 
 def reason_of(error: Exception) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fpmonitor.question import Missing
     from fpmonitor.spectrum import SpectrumSource
 
+_UNCONFIRMED = "interrupted before the sets were confirmed, so none is certified"
 _OF_ONE_SEARCH = ("time_limit", "max_size", "max_sets", "forecast", "tolerance")
 
 
@@ -101,6 +102,8 @@ def decide_sets(
         A number out of range, an API never observed, no user left.
     InputError
         A setting or an engine that does not exist.
+    KeyboardInterrupt
+        An interrupt before the search, or before what was found among `search_users` was confirmed.
     """
     _check_word("engine", engine, Engine)
     chosen = population.named(
@@ -129,6 +132,7 @@ def decide_sets(
         level = replace(level, level=(level.level or 0.0) * SEARCH_SHARE)
     in_memory = isinstance(rest or source, MemorySource | HeldValues)
     utilities = _weights_of(population, weights or {})
+    names, days = population.names(policy.candidates), population.snapshot.days(question.k)
     decision = decide(
         source,
         policy,
@@ -147,21 +151,21 @@ def decide_sets(
         engine="memory" if in_memory else engine_name,
         **options,
     )
-    decision = replace(
-        decision,
-        names=population.names(policy.candidates),
-        days=population.snapshot.days(question.k),
-        made=datetime.now(UTC).date(),
-    )
+    decision = replace(decision, names=names, days=days, made=datetime.now(UTC).date())
     if rest is not None:
-        return confirm(
-            decision,
-            source,
-            rest,
-            chains=confirm_chains,
-            weights=utilities,
-            progress=options.get("progress"),
-        )
+        if not decision.complete:
+            raise KeyboardInterrupt(_UNCONFIRMED)
+        try:
+            return confirm(
+                decision,
+                source,
+                rest,
+                chains=confirm_chains,
+                weights=utilities,
+                progress=options.get("progress"),
+            )
+        except KeyboardInterrupt as end:
+            raise KeyboardInterrupt(_UNCONFIRMED) from end
     drawn = asked.drawn
     if drawn is None:
         return decision

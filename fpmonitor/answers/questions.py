@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.decide import asked_question, decide_sets
+from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.questions import AnswerSummary, AskedQuestion, ListedQuestion
 from fpmonitor.errors import StoreError
 from fpmonitor.safe_files import typed, untyped
@@ -72,7 +73,8 @@ def decide_and_list(
         population, decision.policy, setting=decision.setting, missing=decision.missing
     )
     try:
-        store.add_asked(database, untyped(asked), untyped(AnswerSummary.of(decision)))
+        with INTERRUPTS.held():
+            store.add_asked(database, untyped(asked), untyped(AnswerSummary.of(decision)))
     except StoreError as error:
         note(f"the question is not listed: {error}")
     return decision

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, StoppedError
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.output import Output
 from fpmonitor.safe_files import write_bytes
@@ -75,7 +75,23 @@ class Shown:
 
 @contextmanager
 def ending_as_interrupted() -> Iterator[None]:
-    """Take the request to end (SIGTERM) as an interrupt (Ctrl-C): what is done by then is kept."""
+    """Take the request to end (SIGTERM) as an interrupt (Ctrl-C): what is done by then is kept.
+
+    Raises
+    ------
+    StoppedError
+        Nothing is.
+    """
+    try:
+        with _sigterm_interrupts():
+            yield
+    except KeyboardInterrupt as end:
+        why = str(end) or "interrupted before the decision was made"
+        raise StoppedError(why, hint="nothing is written") from end
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # which alone gets signals
         yield
         return

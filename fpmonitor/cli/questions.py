@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,9 +28,11 @@ from fpmonitor.cli.options import (
 )
 from fpmonitor.cli.output import Shown, ending_as_interrupted, note, progress_line
 from fpmonitor.cli.readers import Reader
+from fpmonitor.cli.settings import is_only_set
 from fpmonitor.cli.users import TransformedUsers, note_coverage, note_view
 from fpmonitor.decide.confirming import CHAINS
 from fpmonitor.decide.decision import Decision, Setting, read_decision
+from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.level_decision import read_level_decision
 from fpmonitor.decide.questions import BASE_WEIGHT, read_policy
 from fpmonitor.disclosure import Audience
@@ -55,6 +58,10 @@ if TYPE_CHECKING:
 
 EXIT_LOST = 3  # as where a check cannot tell
 _MAX_WEIGHT = 1e15
+# Not what must hold of the answer, as --must and --realised say.
+_HOW_SETS_ARE_SEARCHED = frozenset(
+    ("candidates", "confirm", "engine", "forecast", "max_sets", "max_size", "search_users")
+) | {"tolerance", "weights"}
 
 
 def exposure(
@@ -139,6 +146,7 @@ class CountedUsers(TransformedUsers):
 
 def decide(
     *,
+    context: typer.Context,
     budget: BUDGET_OR_NONE = None,
     asked: AskedOfSample,
     candidates: Annotated[
@@ -264,6 +272,7 @@ def decide(
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
     if levels is not None:
         _refuse_with_levels(
+            context,
             candidates=candidates,
             realised=realised,
             register=register,
@@ -291,12 +300,18 @@ def decide(
             quiet=quiet,
         )
         return 0
-    if design_share is not None:
+    if design_share is not None and not is_only_set(context, "design-share"):
         raise InputError("--design-share: is of levels", hint="name them by --levels")
-    if confirm is not None and search_users is None:
-        raise InputError(
-            "--confirm: on which users?", hint="say how many to search: --search-users"
-        )
+    of_one_search = _of_one_search(
+        context,
+        search_users,
+        confirm,
+        time_limit=time_limit,
+        max_size=max_size,
+        max_sets=max_sets,
+        forecast=forecast,
+        tolerance=tolerance,
+    )
     known = None if resume is None else read_decision(resume)
     if register:
         _register(users, register)
@@ -305,63 +320,78 @@ def decide(
             raise InputError("--budget: is needed to decide")
         questions(db=users.db, shown=shown)
         return 0
-    with users.open() as monitor, progress_line(quiet) as progress, ending_as_interrupted():
-        progress("preparing")
-        names = None if candidates is None else split_names(candidates)
-        population = monitor.population()
-        if not quiet:
-            note_view(population, asked.k)
-        decision = decide_and_list(
-            monitor.database if users.snapshot is None else None,
-            population,
-            asked.question,
-            budget=budget,
-            **_counting(monitor, users.engine),
-            candidates=names,
-            setting=setting,
-            realised=realised,
-            fixed_question=fixed_question,
-            weights=_weights(monitor, population, weights),
-            must=split_names(must),
-            never=split_names(never),
-            time_limit=time_limit,
-            max_size=max_size,
-            max_sets=max_sets,
-            forecast=forecast,
-            tolerance=tolerance,
-            search_users=search_users,
-            confirm_chains=confirm or CHAINS,
-            progress=progress,
-            known=known,
-            note=lambda text: note(text, quiet=quiet),
-        )
-        data = decisions.data_of(
-            monitor.name, population, users=decision.observed or decision.users, k=asked.k
-        )
-        note_coverage(decision.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
-    _note_level(decision, quiet=quiet)
-    if realised:
-        _note_price(decision, quiet=quiet)
-    if told := told_elsewhere(decision):
-        others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
-        note(f"not among the candidates, but they tell what is blocked: {others}", quiet=quiet)
-    for option, wanted, found in (
-        ("--forecast", forecast, decision.users_needed),
-        ("--tolerance", tolerance and setting == "population", decision.bias_tolerated),
-    ):
-        if wanted and found is None:
-            note(f"{option}: interrupted, so not told; ask for it once more with --resume")
-    _show_decision(decisions.decision(decision, data), shown, quiet=quiet)
+    with ending_as_interrupted(), ExitStack() as kept:
+        with users.open() as monitor, progress_line(quiet) as progress:
+            progress("preparing")
+            names = None if candidates is None else split_names(candidates)
+            population = monitor.population()
+            if not quiet:
+                note_view(population, asked.k)
+            decision = decide_and_list(
+                monitor.database if users.snapshot is None else None,
+                population,
+                asked.question,
+                budget=budget,
+                **_counting(monitor, users.engine),
+                candidates=names,
+                setting=setting,
+                realised=realised,
+                fixed_question=fixed_question,
+                weights=_weights(monitor, population, weights),
+                must=split_names(must),
+                never=split_names(never),
+                **of_one_search,
+                search_users=search_users,
+                confirm_chains=confirm or CHAINS,
+                progress=progress,
+                known=known,
+                note=lambda text: note(text, quiet=quiet),
+            )
+            kept.enter_context(INTERRUPTS.held())
+            data = decisions.data_of(
+                monitor.name, population, users=decision.observed or decision.users, k=asked.k
+            )
+            note_coverage(decision.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
+        _note_level(decision, quiet=quiet)
+        if realised:
+            _note_price(decision, quiet=quiet)
+        if told := told_elsewhere(decision):
+            others = "; ".join(f"{name} ({', '.join(apis)})" for name, apis in told.items())
+            note(f"not among the candidates, but they tell what is blocked: {others}", quiet=quiet)
+        for option, wanted, found in (
+            ("--forecast", of_one_search.get("forecast"), decision.users_needed),
+            (
+                "--tolerance",
+                of_one_search.get("tolerance") and setting == "population",
+                decision.bias_tolerated,
+            ),
+        ):
+            if wanted and found is None:
+                note(f"{option}: interrupted, so not told; ask for it once more with --resume")
+        _show_decision(decisions.decision(decision, data), shown, quiet=quiet)
     if not monitor.lost:
         return 0
     note("the engine was lost: the decision holds what was proven; continue with --resume")
     return EXIT_LOST
 
 
-def _refuse_with_levels(**options: object) -> None:
-    """Refuse what says nothing of levels."""
+def _of_one_search(
+    context: typer.Context, search_users: int | None, confirm: int | None, **options: Any
+) -> dict[str, Any]:
+    """Return the options of a search of all users; of some, without those of the settings."""
+    if search_users is not None:
+        return {name: given for name, given in options.items() if not is_only_set(context, name)}
+    if confirm is not None and not is_only_set(context, "confirm"):
+        raise InputError(
+            "--confirm: on which users?", hint="say how many to search: --search-users"
+        )
+    return options
+
+
+def _refuse_with_levels(context: typer.Context, **options: object) -> None:
+    """Refuse what says nothing of levels, unless the settings say how sets are to be searched."""
     for name, given in options.items():
-        if given:
+        if given and not (name in _HOW_SETS_ARE_SEARCHED and is_only_set(context, name)):
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option}: not with --levels", hint=f"leave {option} away")
 
@@ -381,25 +411,27 @@ def _decide_by_levels(
 ) -> None:
     if budget is None:
         raise InputError("--budget: is needed to decide")
-    with users.open() as monitor, progress_line(quiet) as progress, ending_as_interrupted():
-        progress("preparing")
-        population = monitor.population()
-        if not quiet:
-            note_view(population, asked.k)
-        decided = decide_by_levels(
-            population,
-            asked.question,
-            components,
-            budget=budget,
-            setting=setting,
-            time_limit=time_limit,
-            design_share=design_share,
-            known=known,
-            progress=progress,
-        )
-        data = decisions.data_of(monitor.name, population, users=decided.observed, k=asked.k)
-        note_coverage(decided.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
-    _show_decision(level_decision(decided, data), shown, quiet=quiet)
+    with ending_as_interrupted(), ExitStack() as kept:
+        with users.open() as monitor, progress_line(quiet) as progress:
+            progress("preparing")
+            population = monitor.population()
+            if not quiet:
+                note_view(population, asked.k)
+            decided = decide_by_levels(
+                population,
+                asked.question,
+                components,
+                budget=budget,
+                setting=setting,
+                time_limit=time_limit,
+                design_share=design_share,
+                known=known,
+                progress=progress,
+            )
+            kept.enter_context(INTERRUPTS.held())
+            data = decisions.data_of(monitor.name, population, users=decided.observed, k=asked.k)
+            note_coverage(decided.coverage or {}, asked.k, missing=asked.missing, quiet=quiet)
+        _show_decision(level_decision(decided, data), shown, quiet=quiet)
 
 
 def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:

@@ -19,6 +19,8 @@ from fpmonitor.safe_files import read_toml
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import typer
+
 SETTINGS_FILE = Path("fpmonitor.toml")
 # A folder may come from anybody: its file says what is asked, and not what is run, written, told
 # or sent.
@@ -29,6 +31,15 @@ _OF_SAMPLE = ("bias", "strata", "fake-share", "cluster")
 _ALIKE: Mapping[tuple[str, ...], str] = {
     ("watch",): "ingest"
 }  # a command that reads logs as another one does
+
+
+def is_only_set(context: typer.Context, option: str) -> bool:
+    """Whether an option has its value from the settings file alone.
+
+    Where such an option does not apply, it is passed over: it was set for other commands.
+    """
+    source = context.get_parameter_source(option.replace("-", "_"))
+    return source is not None and source.name == "DEFAULT_MAP"
 
 
 @dataclass(frozen=True)

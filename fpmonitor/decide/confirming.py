@@ -16,10 +16,10 @@ import numpy as np
 
 from fpmonitor.decide.deciding import tests_of, without_empty
 from fpmonitor.decide.decision import Confirmation
-from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, search
-from fpmonitor.decide.utility import recommend
+from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.estimate.criterion import score
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.saddle_point import log_poisson
@@ -80,6 +80,8 @@ def confirm(
     ------
     UndecidableError
         One set is certified both within and above the budget.
+    KeyboardInterrupt
+        An interrupt before the tests on the others; later ones end the search that follows.
     """
     began, progress = time.perf_counter(), progress or (lambda _text: None)
     progress("choosing the sets to confirm")
@@ -106,7 +108,40 @@ def confirm(
     # first set that is otherwise comes out wrongly.
     confirmed = [apis for sets in nested for apis in _leading(sets, within)]
     refuted = [apis for sets in nested for apis in _leading(sets[::-1], above)]
-    tests = tests_of(found.proof or {})
+    conclusion = Confirmation(
+        searched=searched.users,
+        level=level,
+        chains=tuple(map(tuple, nested)),
+        confirmed=tuple(_maximal(confirmed)),
+        refuted=tuple(_minimal(refuted)),
+        proof=criteria.proofs(1),
+    )
+    return _concluded(
+        replace(
+            found,
+            users=searched.users + rest.users,
+            evaluated=found.evaluated + len(sets),
+            seconds=round(found.seconds + time.perf_counter() - began, 3),
+            confirmation=conclusion,
+        ),
+        searched,
+        weights=weights or {},
+        progress=progress,
+    )
+
+
+@INTERRUPTS.held()
+def _concluded(
+    found: Decision,
+    searched: SpectrumSource,
+    *,
+    weights: Mapping[str, float],
+    progress: Callable[[str], None],
+) -> Decision:
+    """Search what follows from what was confirmed; an interrupt ends it with what is proven."""
+    began, tests = time.perf_counter(), tests_of(found.proof or {})
+    tested = found.confirmation
+    confirmed, refuted = ((), ()) if tested is None else (tested.confirmed, tested.refuted)
     known = Borders(
         allow=[*found.allow, *confirmed],
         block=[*found.block, *refuted],
@@ -122,27 +157,22 @@ def confirm(
         known=known,
         effort=Effort.of(None, progress),
     )
-    best = recommend(borders.allow, weights=weights or {})
+    best = recommend(borders.allow, weights=weights)
+    bound = best.weight
+    if not borders.complete:
+        refused = [*borders.block, *borders.undecided]
+        bound = weight_bound(found.policy.candidates, refused, weights=weights)
     decided = replace(
         found,
-        users=searched.users + rest.users,
         allow=without_empty(borders.allow),
         block=without_empty(borders.block),
         undecided=without_empty(borders.undecided),
         recommended=best.apis,
         utility=best.weight,
-        utility_bound=best.weight,
+        utility_bound=bound,
         complete=borders.complete,
-        evaluated=found.evaluated + len(sets) + borders.evaluated,
+        evaluated=found.evaluated + borders.evaluated,
         seconds=round(found.seconds + time.perf_counter() - began, 3),
-        confirmation=Confirmation(
-            searched=searched.users,
-            level=level,
-            chains=tuple(map(tuple, nested)),
-            confirmed=tuple(_maximal(confirmed)),
-            refuted=tuple(_minimal(refuted)),
-            proof=criteria.proofs(1),
-        ),
     )
     return replace(decided, guarantee=guarantee(decided))
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fpmonitor.decide.best import best_set
-from fpmonitor.decide.decision import ApiSet, BestSearch, Decision
-from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.decision import ApiSet, BestSearch, Cut, Decision
+from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.questions import Level
 from fpmonitor.decide.search import Borders, search
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 
+@INTERRUPTS.held()
 def decide(
     source: SpectrumSource,
     policy: Policy,
@@ -68,6 +69,8 @@ def decide(
     engine: str | None = None,
 ) -> Decision:
     """Decide all subsets of the policy's candidates.
+
+    An interrupt (Ctrl-C) ends it with what is proven by then, also where that is nothing yet.
 
     Parameters
     ----------
@@ -135,27 +138,37 @@ def decide(
             known, policy, setting, missing=missing, seal=seal, universe=universe, level=level
         )
     )
-    if known is not None and known.proof:
-        # The same tests to the last digit, whatever weights the installed libraries design by now.
-        tests = tests_of(known.proof)
-    else:
-        tests = _tests(policy, setting, source.users, universe, level.level)
-    if not exact and not tests.proof:
+    try:
+        with INTERRUPTS.passing():
+            # The same tests to the last digit, whatever the installed libraries design by now.
+            tests = (
+                tests_of(known.proof)
+                if known is not None and known.proof
+                else _tests(policy, setting, source.users, universe, level.level)
+            )
+    except KeyboardInterrupt:
+        tests = None
+    if not (exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
     many = max_size is None and len(policy.candidates) > MANY
     effort = Effort.of(_SECONDS if many and time_limit is None else time_limit, progress)
     sought = _Sought(weights=weights, must=must, never=never, max_size=max_size, best_first=many)
     before = None if known is None else known.search
-    found = _search(source, tests, sought, known=proven, before=before, effort=effort)
+    if tests is None:
+        found = sought.unsearched(source.apis, proven or Borders.nothing(), before)
+    else:
+        found = _search(source, tests, sought, known=proven, before=before, effort=effort)
     borders, best = found.borders, recommend(found.borders.allow, weights=weights)
     bound = best.weight if borders.complete else found.bound
+    cut = None
     if max_sets is not None or many:
         most, pairs = (_LISTED, _LISTED_PAIRS) if max_sets is None else (max_sets, max_sets)
-        first = [best.apis, *found.diverse]
-        borders = _cut(borders, most, pairs, first=first, weights=weights)
+        whole, first = borders, [best.apis, *found.diverse]
+        borders = _cut(whole, most, pairs, first=first, weights=weights)
+        cut = _cut_of(whole, borders)
     undecided = without_empty(borders.undecided)
     expected = tolerated = None
-    with suppress(KeyboardInterrupt):  # what was searched is kept
+    with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
         if forecast:
             expected = _forecast(source, policy, universe, level, undecided)
         if tolerance and not exact:
@@ -170,7 +183,7 @@ def decide(
         level=level.level,
         registered=level.registered,
         view_weight=level.view_weight,
-        proof=tests.proof,
+        proof=({}, None)[exact] if tests is None else tests.proof,
         guarantee="",
         coverage=coverage,
         allow=without_empty(borders.allow),
@@ -182,6 +195,7 @@ def decide(
         utility_possible=found.possible,
         search=None if borders.complete else found.best,
         complete=borders.complete,
+        cut=cut,
         evaluated=found.evaluated,
         users_needed=None if expected is None else tuple(each.mean for each in expected),
         bias_tolerated=tolerated,
@@ -257,6 +271,11 @@ class _Sought:
         """Weight that none exceeds which holds no refused set."""
         candidates = [api for api in apis if api not in self.never]
         return weight_bound(candidates, refused, weights=self.weights, must=self.must)
+
+    def unsearched(self, apis: Sequence[str], known: Borders, before: BestSearch | None) -> _Found:
+        """Return what is known before any search."""
+        bound = self.bound(apis, [*known.block, *known.undecided])
+        return _Found(known, bound, self.bound(apis, known.block), 0, [], before)
 
 
 class _Found(NamedTuple):
@@ -368,17 +387,22 @@ def _cut(
         if apis in first or not held.issuperset(apis):
             held.update(apis)
             chosen.append(apis)
-    cut_down = replace(
+    kept = replace(
         borders,
         allow=sorted([*dict.fromkeys((*chosen, *best))][:most]),
         block=cut(borders.block),
         undecided=cut(borders.undecided),
     )
-    return replace(cut_down, complete=borders.complete and _sizes(cut_down) == _sizes(borders))
+    return replace(kept, complete=borders.complete and _cut_of(borders, kept) is None)
 
 
-def _sizes(borders: Borders) -> tuple[int, ...]:
-    return len(borders.allow), len(borders.block), len(borders.undecided)
+def _cut_of(whole: Borders, kept: Borders) -> Cut | None:
+    """Return how many sets were found where a list was cut."""
+    lists = [(each.allow, each.block, each.undecided) for each in (whole, kept)]
+    if [*map(len, lists[0])] == [*map(len, lists[1])]:
+        return None
+    allow, block, undecided = (len(without_empty(sets)) for sets in lists[0])
+    return Cut(allow=allow, block=block, undecided=undecided, searched=whole.complete)
 
 
 def _forecast(

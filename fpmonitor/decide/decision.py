@@ -31,6 +31,7 @@ ApiSet = tuple[str, ...]
 Setting = Literal["population", "sample"]
 Verdict = Literal["allow", "block", "undecided", "unknown"]
 Proof = dict[str, dict[str, Any]]
+STOPPED_EARLY = "The search was stopped early: more may be allowed."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,24 @@ class BestSearch:
             for dolls in (reached.first, reached.last):
                 if not 0 < len(dolls) <= len(reached.order) + 1:
                     raise ValueError("`search`: weights of too few or too many sets")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """How many sets were found where the lists hold fewer.
+
+    Attributes
+    ----------
+    allow, block, undecided
+        Sets that each list would hold.
+    searched
+        Whether the search went to its end, so that these are all.
+    """
+
+    allow: _Count
+    block: _Count
+    undecided: _Count
+    searched: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +157,10 @@ class Decision(Result):
     recommended
         The allowed set of the greatest utility, empty when no API is allowed.
     complete
-        Whether the search went to its end; if not, the lists hold what is proven.
+        Whether the search went to its end, and the lists hold all it found; if not, what they hold
+        is proven.
+    cut
+        How many sets were found where the lists were cut; null elsewhere, and in files of before.
     evaluated
         Number of sets whose exposure was computed.
     seconds
@@ -219,6 +241,7 @@ class Decision(Result):
     utility_bound: _Amount | None = None
     utility_possible: _Amount | None = None
     complete: bool
+    cut: Cut | None = None
     evaluated: _Count
     seconds: _Amount
     search: BestSearch | None = None
@@ -239,6 +262,23 @@ class Decision(Result):
     def looked_at_once(self) -> bool:
         """Whether its tests are for the users that were decided on, and for no look at others."""
         return self.policy.sample.looked_at_once or self.confirmation is not None
+
+    @property
+    def unlisted(self) -> str:
+        """Say why the lists may not hold all sets; the empty string where they do."""
+        if self.complete:
+            return ""
+        if self.cut is None:
+            begun = self.evaluated or self.allow or self.block or self.undecided
+            return STOPPED_EARLY if begun else "The search was stopped before it began."
+        words = {"allow": "allowed", "block": "blocked", "undecided": "undecided"}
+        lists = {name: (len(getattr(self, name)), getattr(self.cut, name)) for name in words}
+        held = " and ".join(
+            f"{few:,} of {all_of_them:,} {words[name]} sets"
+            for name, (few, all_of_them) in lists.items()
+            if few < all_of_them
+        )
+        return f"The lists hold {held}." + f" {STOPPED_EARLY}" * (not self.cut.searched)
 
     def means(self, candidate: str) -> str:
         """Return the API of the vocabulary that a candidate is, or its own name for none."""
@@ -269,7 +309,7 @@ class Decision(Result):
     def verdict(self, apis: Iterable[str]) -> tuple[Verdict, ApiSet]:
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
 
-        It is `unknown` where the search was stopped before the lists settled it.
+        It is `unknown` where the lists do not settle it, and do not hold all sets.
 
         Raises
         ------
@@ -402,6 +442,7 @@ class Decision(Result):
             "utility_possible",
             "search",
             "confirmation",
+            "cut",
             "days",
             "made",
         ):

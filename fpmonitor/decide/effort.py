@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,6 +11,62 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    _Handler = Callable[[int, FrameType | None], object]
+
+
+class _Interrupts:
+    """Interrupts (Ctrl-C, and SIGTERM where it is one) of what must come to its end.
+
+    The first one is noted, and a second one passes.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, _Handler] = {}
+        self._passing = self.noted = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold interrupts in the block, which goes on; none of them is left at its end."""
+        if self._held or not _gets_signals():
+            yield
+            return
+        handlers = ((each, signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM))
+        self._held = {number: handler for number, handler in handlers if callable(handler)}
+        self._passing = self.noted = False
+        try:
+            for number in self._held:
+                signal.signal(number, self._note)
+            yield
+        finally:
+            for number, handler in self._held.items():
+                signal.signal(number, handler)
+            self._held, self.noted = {}, False
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Let interrupts pass in the block; `noted` is one that was held before."""
+        if not _gets_signals():
+            yield
+            return
+        before, self._passing = self._passing, True
+        try:
+            yield
+        finally:
+            self._passing = before
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._passing or self.noted:
+            self._held[number](number, frame)
+        self.noted = True
+
+
+def _gets_signals() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+INTERRUPTS = _Interrupts()  # signals are of the process
 
 
 class OutOfTimeError(Exception):
@@ -77,7 +135,9 @@ class Effort:
     @contextmanager
     def until_stopped(self) -> Iterator[None]:
         """End what is done here, and all that follows, when time is up or at an interrupt."""
+        self.stopped |= INTERRUPTS.noted and _gets_signals()
         try:
-            yield
+            with INTERRUPTS.passing():
+                yield
         except (OutOfTimeError, KeyboardInterrupt):
             self.stopped = True

@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from fpmonitor.decide.decision import DECISION_HINT, Decision, Proof, ProofSide, Setting, Verdict
+from fpmonitor.decide.decision import (
+    DECISION_HINT,
+    STOPPED_EARLY,
+    Decision,
+    Proof,
+    ProofSide,
+    Setting,
+    Verdict,
+)
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, Policy
 from fpmonitor.population.levels import Component, Vector, check_components, is_below
@@ -107,6 +115,11 @@ class LevelDecision(Result):
         """What must have been fixed before the users were seen."""
         designed = ", how others are designed" if self.design else ""
         return f"this question, its levels{designed} and its view of the users"
+
+    @property
+    def unlisted(self) -> str:
+        """Say why the lists may not hold all vectors; the empty string where they do."""
+        return "" if self.complete else STOPPED_EARLY
 
     @property
     def observed(self) -> int:

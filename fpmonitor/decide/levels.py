@@ -8,7 +8,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any, Self
 
 from fpmonitor.decide.deciding import tests_of, tests_of_vectors
-from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.decide.vectors import BestVector, VectorSearch
@@ -30,6 +30,7 @@ SECONDS = 60.0  # that a search takes where no limit is given
 _RECOMMENDING, _ALLOWING = 0.5, 0.7  # shares of the time that is left
 
 
+@INTERRUPTS.held()
 def decide_levels(
     users: LevelSource,
     components: Sequence[Component],
@@ -80,6 +81,8 @@ def decide_levels(
         The policy asks more than the data can carry.
     UndecidableError
         Nothing can be certified of so few users or of so large groups.
+    KeyboardInterrupt
+        An interrupt before the search; a later one ends it like the time limit.
     """
     started = time.perf_counter()
     if known is not None:
@@ -94,7 +97,8 @@ def decide_levels(
         if known.complete:
             return known
     proof = None if known is None else known.proof
-    judge = _Judge.of(components, policy, setting, users, proof=proof, once=design is not None)
+    with INTERRUPTS.passing():
+        judge = _Judge.of(components, policy, setting, users, proof=proof, once=design is not None)
     utilities = [
         component.utility[component.least : component.most + 1] for component in components
     ]

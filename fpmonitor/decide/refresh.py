@@ -120,6 +120,7 @@ def refreshed(
         utility_bound=None,
         utility_possible=None,
         search=None,
+        cut=None,
         complete=borders.complete and not effort.stopped,
         evaluated=len(allowed) + borders.evaluated,
         seconds=round(time.perf_counter() - began, 3),

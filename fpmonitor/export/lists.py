@@ -68,7 +68,7 @@ def _action(decision: Decision, api: str) -> ApiAction:
     if verdict == "block":
         return ApiAction(api, "block", "above the budget alone", means)
     if verdict in {"undecided", "unknown"}:
-        reason = "not certified alone" if verdict == "undecided" else "not settled by the lists"
+        reason = "not certified alone" if verdict == "undecided" else "no listed set settles it"
         return ApiAction(api, "block", _NEVER if _was_left_out(decision, api) else reason, means)
     together, because = decision.verdict([*decision.recommended, api])
     if together == "block":

@@ -207,12 +207,11 @@ def headline(decided: Decision) -> str:
 
 def counted(decided: Decision) -> str:
     """Say how many sets have which verdict."""
-    stopped = "" if decided.complete else " The search was stopped early: more may be allowed."
     return (
         f"{_sets(len(decided.allow), 'largest')} allowed, "
         f"{_sets(len(decided.block), 'smallest')} blocked, {_sets(len(decided.undecided))} "
-        f"undecided.{stopped}"
-    )
+        f"undecided. {decided.unlisted}"
+    ).rstrip()
 
 
 def data_of(name: str, population: Population, *, users: int, k: int) -> str:
@@ -260,8 +259,10 @@ def _users(number: int | None) -> str:
 
 
 def _borders_caption(decided: Decision) -> str:
-    ending = "" if decided.complete else " The search was stopped early: more may be allowed."
-    if not decided.complete:
+    ending = f" {decided.unlisted}".rstrip()
+    if decided.cut is not None and decided.cut.searched:
+        ending += " --max-sets lists more."
+    elif not decided.complete and decided.confirmation is None:
         ending += " --resume goes on."
     if decided.users_needed:
         ending += (

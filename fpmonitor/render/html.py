@@ -368,7 +368,7 @@ def _limits(findings: Findings) -> str:
     if findings.sources:
         lines.append(f"Values of several sources are read together: {', '.join(findings.sources)}.")
     if not decision.complete:
-        lines.append("The search was stopped early: what no listed set settles is not known.")
+        lines.append(f"{decision.unlisted} What no listed set settles is not known.")
     lines += findings.untold
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 

@@ -175,7 +175,6 @@ def _recommended(decided: LevelDecision) -> list[Table]:
 
 
 def _borders(decided: LevelDecision) -> Table:
-    ending = "" if decided.complete else " The search was stopped early: more may be allowed."
     listed = {
         "allowed, with all that are coarser": decided.allow,
         "blocked, with all that are finer": decided.block,
@@ -185,7 +184,7 @@ def _borders(decided: LevelDecision) -> Table:
         title="Borders",
         caption=(
             f"{decided.evaluated:,} tests of level vectors in {decided.seconds:.1f} s. Levels are "
-            f"counted from 0, withheld.{ending}"
+            f"counted from 0, withheld. {decided.unlisted}".rstrip()
         ),
         columns=[Column("verdict"), Column("vectors", "count"), Column("for example")],
         rows=[

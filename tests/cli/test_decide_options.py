@@ -353,3 +353,28 @@ def test_weights_of_demand_count_the_sites_on_which_an_api_is_read(tmp_path: Pat
     arguments = ["--db", str(db), "--setting", "sample", "--budget", "0.05", "--quiet"]
     assert run(["decide", *arguments, "--weights", "demand", "-o", str(made)]) == 0
     assert (read_decision(made).recommended, read_decision(made).utility) == (("Screen.width",), 3)
+
+
+def test_settings_that_do_not_apply_are_passed_over_and_flags_are_refused(
+    database: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["decide", "--db", str(database), "--budget", "5%", "--quiet", "-o", "d.json"]
+    few = ["--candidates", "Screen.height,Screen.width", "--search-users", "1000"]
+    settings = "[decide]\nconfirm = 5\ndesign-share = '30%'\nmax-sets = 9\ntolerance = true\n"
+    Path("fpmonitor.toml").write_text(settings, encoding="utf-8")
+    assert run([*asked, *few[:2]]) == 0
+    assert run([*asked, *few]) == 0
+    assert read_decision(Path("d.json")).confirmation is not None
+    for flags in (
+        [*few[:2], "--confirm", "5"],
+        [*few[:2], "--design-share", "30%"],
+        [*few, "--max-sets", "9"],
+    ):
+        assert run([*asked, *flags]) == 2
+        assert flags[-2].lstrip("-") in capsys.readouterr().err
+    Path("fpmonitor.toml").write_text("[decide]\nmust = 'Screen.height'\n", encoding="utf-8")
+    assert run([*asked, *few]) == 2, "what must hold of the answer is not passed over"

@@ -20,6 +20,7 @@ from fpmonitor.cli import run
 from fpmonitor.decide import best, deciding
 from fpmonitor.decide.decision import read_decision
 from fpmonitor.monitor import Monitor
+from fpmonitor.render import decisions
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -110,6 +111,19 @@ def test_a_cut_list_does_not_say_that_the_search_was_stopped(
     reason = "no listed set settles it, and not all sets are listed; gate --db asks the users"
     assert answer["reason"] == reason
     assert gate(capsys, cut, "--want", ",".join(left_out), "--db", db)["verdict"] == "allow"
+    found = read_decision(cut)
+    assert found.cut is not None
+    assert (found.cut.allow, found.cut.undecided) == (len(whole.allow), len(whole.undecided))
+    words = f"The lists hold 1 of {len(whole.allow)} allowed sets and 1 of "
+    report = tmp_path / "report.html"
+    assert run(["report", str(cut), "--db", db, "-o", str(report)]) == 0
+    told = (decisions.decision(found).text("table", to_file=True), report.read_text())
+    for text in (" ".join(text.split()) for text in told):
+        assert words in text
+        assert "stopped early" not in text
+    assert "--max-sets lists more." in " ".join(told[0].split())
+    assert run(["decide", "--db", db, *asked, "--max-sets", "1", "--time-limit", "0"]) == 0
+    assert "stopped early" in decisions.counted(read_decision(cut))
 
 
 def test_users_that_were_not_decided_on_answer_nothing(

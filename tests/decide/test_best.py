@@ -209,7 +209,7 @@ def test_cut_lists_settle_each_api_and_say_of_none_what_they_do_not_hold() -> No
         assert ("alone" in reason) != allowed
     few = decide(source, policy, seal="", time_limit=1.2, max_sets=1)
     said = {entry.reason for entry in api_actions(few) if few.verdict([entry.api])[0] == "unknown"}
-    assert said == {"not settled by the lists"}
+    assert said == {"no listed set settles it"}
 
 
 def test_pairs_that_are_not_allowed_are_listed_beyond_the_cut(
