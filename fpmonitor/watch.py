@@ -396,8 +396,10 @@ class Watch:
         window = Window(report.since, report.until, settings.decision.source)
         apis = {*monitor.population(window=window).publishable_apis(policy.k)}
         after = judged(before, report, now=now.isoformat(timespec="seconds"))
-        problems = [_LACKS_ALL] if report.lacks_all else []
-        problems += [_vanished(api, policy.k) for api in report.vanished]
+        # Where users without a value count as exposed, that all lack it says enough.
+        is_blind = report.lacks_all and settings.decision.missing == "value"
+        problems = [_LACKS_ALL] if is_blind and report.outcome != "violated" else []
+        problems += [_vanished(api, settings.decision) for api in report.vanished]
         seen = {*policy.candidates} if before is None else {*before.apis, *policy.candidates}
         new = sorted(apis - seen)
         is_first = before is None or not before.apis
@@ -411,12 +413,10 @@ class Watch:
 
     def _all_gone(self, monitor: Monitor) -> list[Problem]:
         """Tell what logs that hold no API of the list have in their place."""
-        policy, window = (
-            self._settings.decision.policy,
-            Window(source=self._settings.decision.source),
-        )
+        decision = self._settings.decision
+        window, policy = Window(source=decision.source), decision.policy
         apis = monitor.population(window=window).publishable_apis(policy.k)
-        gone = [_vanished(api, policy.k) for api in policy.candidates]
+        gone = [_vanished(api, decision) for api in policy.candidates]
         return [*gone, *map(_appeared, apis)]
 
     def _without_logs(
@@ -586,9 +586,16 @@ def _no_logs(by: Period, since: datetime) -> Problem:
     return Problem(kind="no logs", what=f"{since:%Y-%m-%d}", text=text)
 
 
-def _vanished(api: str, k: int) -> Problem:
-    text = f"fewer than {k} users have a value of {api}; it counts as one that all share"
-    return Problem(kind="vanished", what=api, text=text)
+def _vanished(api: str, decision: Decision) -> Problem:
+    having = f"fewer than {decision.policy.k} users have a value of {api}"
+    return Problem(kind="vanished", what=api, text=f"{having}; {_LACKING[decision.missing]}")
+
+
+_LACKING = {
+    "value": "it counts as one that all share",
+    "drop": "the others are left out",
+    "exposed": "the others count as exposed by it",
+}
 
 
 def _appeared(api: str) -> Problem:

@@ -798,6 +798,31 @@ def test_a_day_on_which_all_apis_have_other_names_is_not_judged(
     assert passed == [(True,), (False,), (False,)]
 
 
+def test_users_who_count_as_exposed_by_what_they_lack_are_a_violation_and_no_riddle(
+    settings: WatchSettings, on_population: Path
+) -> None:
+    exposed = replace(read_decision(on_population), missing="exposed")
+    settings = replace(settings, decision=exposed, by="day", new_users=True)
+    told: list[dict[str, Any]] = []
+    renamed: dict[str, Callable[[int], Any]] = {"A": lambda u: u % 3, "B": lambda u: u % 2}
+    for day, users in ((0, 1000), (1, 1000), (2, 25)):
+        first, names = 10_000 * day, renamed if day else {"a": renamed["A"], "b": renamed["B"]}
+        day_log(settings.folder, day, range(first, first + users), **names)
+        Watch(settings, deliver=[collect(told)]).step()
+    kinds = [{problem["kind"] for problem in body["problems"]} for body in told]
+    said = [(body["state"], body["outcome"], kind) for body, kind in zip(told, kinds, strict=True)]
+    assert said == [
+        ("holds", "holds", {"no logs"}),
+        ("violated", "violated", {"vanished", "appeared", "no logs"}),
+        ("violated", "cannot tell", {"vanished", "no logs"}),
+    ]
+    vanished = [p["text"] for p in told[1]["problems"] if p["kind"] == "vanished"]
+    assert vanished == [
+        f"fewer than 5 users have a value of {api}; the others count as exposed by it"
+        for api in "ab"
+    ]
+
+
 def test_a_violation_that_comes_after_logs_without_an_api_of_the_list_is_told(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]], tmp_path: Path
 ) -> None:
