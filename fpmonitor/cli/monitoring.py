@@ -43,7 +43,7 @@ from fpmonitor.watch import DeliveryError, Watch, WatchSettings, post_to, run_co
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fpmonitor.answers.check import CheckReport
+    from fpmonitor.answers.check import CheckReport, RunAlarm
     from fpmonitor.store.watching import Notice
 
 EXIT_VIOLATED = EXIT_CHANGED = 1
@@ -231,13 +231,28 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
             if report.new_users
             else "the list may have been decided on some of these users: tested as strictly as then"
         )
-    if report.alarm is not None and report.alarm.raised:
+    if report.doubted:
         yield (
-            "alarm: the windows so far are hardly all within the budget; while all are, the first "
-            f"alarm comes after {report.alarm.run_length:,} windows on average, or later"
+            "users were forgotten on whom the list may have been decided, and would come again "
+            "unrecognised: windows are tested more strictly until it is decided again"
         )
+    if report.alarm is not None and report.alarm.raised:
+        yield _alarm(report.alarm)
     if sample == PLAIN_DRAWS and report.place is not None and report.place.horizon is None:
         yield report.guarantee
+
+
+def _alarm(alarm: RunAlarm) -> str:
+    """Describe an alarm, and how often it is false."""
+    said = "alarm: the windows so far are hardly all within the budget; while all are, "
+    if alarm.after is None:
+        return (
+            f"{said}the first alarm comes after {alarm.run_length:,} windows on average, or later"
+        )
+    return (
+        f"{said}one window in {alarm.run_length:,} at most begins a false alarm, on average; "
+        f"windows up to {alarm.after:%Y-%m-%d %H:%M} do not count, as users were forgotten"
+    )
 
 
 def _renewal(report: CheckReport, database: Path) -> Iterator[str]:
