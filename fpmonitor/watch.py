@@ -55,7 +55,7 @@ from fpmonitor.store.watching import (
     read_files,
     reading_of,
     record_check,
-    remember_file,
+    remember_files,
     stored_data,
     undelivered_notices,
     users_of_the_future,
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.check import CheckReport, Outcome
     from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.store.ingest import BatchReport
     from fpmonitor.store.watching import Notice
     from fpmonitor.store.windows import Period
 
@@ -212,9 +213,7 @@ class Watch:
         rest = deque(fresh)
         while True:
             with self._settings.open_monitor() as monitor:
-                turn_ends = time.monotonic() + _TURN
-                while rest and time.monotonic() < turn_ends:
-                    self._ingest(monitor, rest.popleft())
+                self._ingest(monitor, rest, until=time.monotonic() + _TURN)
                 if not rest:
                     self._check(monitor)
                     return undelivered_notices(monitor.database, self._watched)
@@ -285,27 +284,46 @@ class Watch:
     def _is_fresh(self, path: str) -> bool:
         return (self._known or {}).get(path) != self._seen[path][0]
 
-    def _ingest(self, monitor: Monitor, path: str) -> None:
-        settings, (state, _) = self._settings, self._seen[path]
-        refusal = None
-        try:
-            [report] = monitor.ingest(
-                [path],
+    def _ingest(self, monitor: Monitor, rest: deque[str], *, until: float) -> None:
+        """Read files until a moment; one that cannot be read keeps no other from being read."""
+        settings = self._settings
+        while rest and time.monotonic() < until:
+            stored = monitor.ingest_files(
+                tuple(rest),
                 collector=settings.collector,
                 column_map=self._column_map,
                 digest_values=settings.digest_values,
             )
-            self._note(f"{path}: {report.stored:,} stored, {report.rejected:,} rejected")
-            for source, visits in report.corrects.items():
-                self._note(f"{path} corrects {visits:,} visits of {source}")
-                if report.corrected_users[source] >= settings.decision.policy.k:
-                    self._corrected.add(Path(source).name)
-        except InputError as error:
-            refusal = str(error)
-            self._note(f"{path}: not read, until it or how logs are read changes: {error}")
-        remember_file(monitor.database, path, state, reading=self._reading, refusal=refusal)
+            try:
+                for reports in stored:
+                    paths = [rest.popleft() for _ in reports]
+                    for path, report in zip(paths, reports, strict=True):
+                        self._note_stored(path, report)
+                    self._remember(monitor, paths)
+                    if time.monotonic() >= until:
+                        break
+            except InputError as error:
+                path = rest.popleft()
+                self._note(f"{path}: not read, until it or how logs are read changes: {error}")
+                self._remember(monitor, [path], refusal=str(error))
+            finally:
+                stored.close()
+
+    def _note_stored(self, path: str, report: BatchReport) -> None:
+        self._note(f"{path}: {report.stored:,} stored, {report.rejected:,} rejected")
+        for source, visits in report.corrects.items():
+            self._note(f"{path} corrects {visits:,} visits of {source}")
+            if report.corrected_users[source] >= self._settings.decision.policy.k:
+                self._corrected.add(Path(source).name)
+
+    def _remember(
+        self, monitor: Monitor, paths: Iterable[str], *, refusal: str | None = None
+    ) -> None:
+        files = {path: self._seen[path][0] for path in paths}
+        remember_files(monitor.database, files, reading=self._reading, refusal=refusal)
         known = {} if self._known is None else self._known
-        known[path] = replace(state, refused=refusal is not None)
+        for path, state in files.items():
+            known[path] = replace(state, refused=refusal is not None)
         self._known = known
 
     def _check(self, monitor: Monitor) -> None:

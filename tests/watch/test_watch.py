@@ -171,9 +171,38 @@ def test_a_look_at_a_new_log_opens_the_database_once(
     for number in (3, 4, 5):
         log(settings.folder, f"{number}.jsonl", range(100 * number), "common")
     monkeypatch.setattr("fpmonitor.watch._TURN", 0.01)  # others may use it between slow logs
+    monkeypatch.setattr("fpmonitor.store.ingest._TOGETHER", 1)
     watch.step()
     assert len(opened) == 5
     assert watch.outcome == "holds"
+
+
+def test_a_broken_file_among_many_keeps_none_of_them_from_being_read(
+    settings: WatchSettings,
+) -> None:
+    for number in range(30):
+        log(
+            settings.folder, f"{number:02d}.jsonl", range(100 * number, 100 * number + 10), "common"
+        )
+    (settings.folder / "17.jsonl").write_text("[1, 2]\n", encoding="utf-8")
+    (settings.folder / "18.jsonl").write_text("{broken\n{broken\n", encoding="utf-8")
+    (settings.folder / "19.jsonl").write_text("", encoding="utf-8")
+    (settings.folder / "20.jsonl").unlink()
+    (settings.folder / "20.jsonl").symlink_to(settings.folder / "03.jsonl")
+    notes: list[str] = []
+    watch = Watch(settings, deliver=[], note=notes.append)
+    for _ in range(2):
+        watch.step()
+    assert watch.refused == ["17.jsonl", "18.jsonl", "19.jsonl"]
+    assert watch.outcome == "holds"
+    read = [note for note in notes if note.startswith(str(settings.folder))]
+    # Those that were refused are tried once more, as the database has learnt names of APIs.
+    read, again = read[:30], read[30:]
+    assert len(again) == 3
+    assert [Path(note.split(":")[0]).stem for note in read] == [f"{i:02d}" for i in range(30)]
+    assert [": not read, until" in note for note in read] == [i in {17, 18, 19} for i in range(30)]
+    assert sum(": 10 stored, 0 rejected" in note for note in read) == 26
+    assert ": 0 stored, 0 rejected" in read[20]
 
 
 def test_a_log_of_the_same_size_in_the_place_of_a_forgotten_one_is_checked(
