@@ -6,7 +6,7 @@ questions asked most often are methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ from fpmonitor.decide.level_decision import LevelDecision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import UndecidableError
 from fpmonitor.export.coverage import Coverage
-from fpmonitor.logs import ColumnMap, Frame, LazyFrame, LogFile, each_log, frame_log, log_files
+from fpmonitor.logs import ColumnMap, Frame, LazyFrame, LogFile, frame_log, log_files
 from fpmonitor.masking import masked_text
 from fpmonitor.policy import PLAIN_DRAWS, SampleModel
 from fpmonitor.population.exposure_index import ExposureIndex
@@ -191,32 +191,6 @@ class Monitor(Closing):
                 keep_digests_only(self.database)
             stored = ingest_all(self.database, recognised, column_map, progress=progress)
             return [report for reports in stored for report in reports]
-
-    def ingest_files(
-        self,
-        files: Iterable[str],
-        *,
-        collector: str | None = None,
-        column_map: ColumnMap | None = None,
-        digest_values: bool = False,
-    ) -> Generator[list[BatchReport]]:
-        """Store files in their order, and yield what became of each, once it is stored.
-
-        Each is recognised when its turn comes; small ones are stored several at a time. Arguments
-        are as of `ingest`.
-
-        Raises
-        ------
-        InputError
-            The next file cannot be read; nothing of it is stored, and all before it were.
-        """
-        column_map = column_map or ColumnMap()
-        with each_log(files) as logs:
-            recognised = ((log, choose_collector(log, column_map, collector)) for log in logs)
-            say_names(self.database, column_map.apis)
-            if digest_values:
-                keep_digests_only(self.database)
-            yield from ingest_all(self.database, recognised, column_map)
 
     def store_demand(
         self, paths: Sequence[str], *, collector: str | None = None

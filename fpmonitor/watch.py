@@ -47,6 +47,7 @@ from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.question import Question
 from fpmonitor.store.database import Database
 from fpmonitor.store.files import NO_PATIENCE, Patience
+from fpmonitor.store.ingest import ingest_files
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
     FileState,
@@ -288,7 +289,8 @@ class Watch:
         """Read files until a moment; one that cannot be read keeps no other from being read."""
         settings = self._settings
         while rest and time.monotonic() < until:
-            stored = monitor.ingest_files(
+            stored = ingest_files(
+                monitor.database,
                 tuple(rest),
                 collector=settings.collector,
                 column_map=self._column_map,

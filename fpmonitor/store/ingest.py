@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -36,12 +36,14 @@ from fpmonitor.logs import (
     Reject,
     Scan,
     describe_names,
+    each_log,
     excerpt,
 )
 from fpmonitor.masking import masked_quotes, masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.store.database import Database
-from fpmonitor.store.digests import digest_staged_values
+from fpmonitor.store.digests import digest_staged_values, keep_digests_only
+from fpmonitor.store.names import say_names
 
 LARGE_VALUE_BYTES = 256
 _LISTED_REJECTS = 1000
@@ -185,6 +187,36 @@ def ingest_all(
         group.clear()
     if refusal is not None:
         raise refusal
+
+
+def ingest_files(
+    database: Database,
+    files: Iterable[str],
+    *,
+    collector: str | None = None,
+    column_map: ColumnMap,
+    digest_values: bool = False,
+) -> Generator[list[BatchReport]]:
+    """Store files as `ingest_all` does; each is recognised when its turn comes.
+
+    Parameters
+    ----------
+    database, files
+        The open database, and the files in their order.
+    collector, column_map, digest_values
+        As of `Monitor.ingest`.
+
+    Raises
+    ------
+    InputError
+        The next file cannot be read; nothing of it is stored, and all before it were.
+    """
+    with each_log(files) as logs:
+        recognised = ((log, choose_collector(log, column_map, collector)) for log in logs)
+        say_names(database, column_map.apis)
+        if digest_values:
+            keep_digests_only(database)
+        yield from ingest_all(database, recognised, column_map)
 
 
 def _in_parts(

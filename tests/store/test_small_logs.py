@@ -149,7 +149,7 @@ def store_all(database: Path, folder: Path) -> tuple[list[Any], list[Any]]:
         forget_user(monitor.database, "gone")
         rest = sorted(map(str, folder.iterdir()))
         while rest:
-            stored = monitor.ingest_files(tuple(rest), column_map=ColumnMap(null="value"))
+            stored = ingest.ingest_files(monitor.database, tuple(rest), column_map=ColumnMap())
             try:
                 for report in (report for reports in stored for report in reports):
                     corrects = (dict(report.corrects), dict(report.corrected_users))
