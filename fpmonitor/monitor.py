@@ -422,9 +422,7 @@ class Monitor(Closing):
         """
         question, windows, wanted = Question(k, population, delta), self.windows(by), list(sets)
         if not wanted:
-            is_owner = self.audience is Audience.OWNER
-            apis = windows.apis if is_owner else self.population().publishable_apis(k)
-            wanted = [(api,) for api in apis]
+            wanted = [(api,) for api in windows.nameable_apis(k)]
         return report_trend(
             windows,
             question,
