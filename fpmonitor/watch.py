@@ -8,11 +8,13 @@ twice only if the watch ended between reporting it and recording that it did.
 
 from __future__ import annotations
 
+import http.client
 import itertools
 import json
 import os
 import shlex
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.windows import Period
 
 _TIMEOUT = 30.0
+_MOST_WAITING = 3
 _TURN = 1.0  # seconds for which files are read before others may use the database
 _UNKNOWN_SIZE = -1
 
@@ -676,8 +679,9 @@ def post_to(url: str) -> Callable[[Notice], None]:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InputError("webhook: must be an address that begins with https:// or http://")
     opener = urllib.request.build_opener(_NoRedirect)
+    waiting: list[threading.Thread] = []  # for answers that do not end
 
-    def deliver(notice: Notice) -> None:
+    def post(notice: Notice) -> None:
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": f"{notice.body['decision'][:16]}-{notice.number}",
@@ -694,6 +698,34 @@ def post_to(url: str) -> Callable[[Notice], None]:
         except OSError as error:
             reason = getattr(error, "reason", error)
             raise DeliveryError(f"{parts.hostname} cannot be reached ({reason})") from None
+        except (http.client.HTTPException, UnicodeError) as error:  # its text may be the address
+            raise DeliveryError(
+                f"{parts.hostname} gave no answer of HTTP ({type(error).__name__})"
+            ) from None
+
+    def deliver(notice: Notice) -> None:
+        waiting[:] = [thread for thread in waiting if thread.is_alive()]
+        if len(waiting) >= _MOST_WAITING:
+            raise DeliveryError(f"{parts.hostname} has not yet answered earlier notices")
+        outcomes: list[DeliveryError | None] = []
+
+        def attempt() -> None:
+            try:
+                post(notice)
+            except DeliveryError as error:
+                outcomes.append(error)
+            else:
+                outcomes.append(None)
+
+        # The time limit of a socket begins anew with each byte; names are looked up without one.
+        thread = threading.Thread(target=attempt, daemon=True)
+        thread.start()
+        thread.join(_TIMEOUT)
+        if not outcomes:
+            waiting.append(thread)
+            raise DeliveryError(f"{parts.hostname} did not answer within {_TIMEOUT:.0f} seconds")
+        if outcomes[0] is not None:
+            raise outcomes[0]
 
     return deliver
 

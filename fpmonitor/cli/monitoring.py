@@ -362,8 +362,10 @@ def _watch_once(watching: Watch, settle: float, *, quiet: bool) -> int:
     code, refused = _EXITS[watching.outcome], watching.refused
     if watching.outcome is None:
         note("cannot tell: no log has been stored yet", quiet=quiet)
-    if code != EXIT_VIOLATED and failed is not None:
-        raise failed
+    if failed is not None:
+        if code != EXIT_VIOLATED:
+            raise failed
+        note(str(failed), quiet=quiet)
     if code != EXIT_VIOLATED and refused:
         raise InputError(
             f"not all files of the folder can be read, such as {refused[0]}",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -535,6 +537,62 @@ def test_webhook_that_does_not_accept_gets_the_notice_again(
     watch.step()
     watch.step()
     assert [body["id"] for _, body in receiver.posted] == [1, 1]
+
+
+@pytest.fixture
+def odd_server(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A server that answers something, or bit by bit without an end; its address."""
+    stop = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.recv(1 << 20)
+            connection.sendall(request.param)
+            while request.param.startswith(b"HTTP") and not stop.wait(0.02):
+                connection.sendall(b"a")
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                threading.Thread(target=answer, args=[connection]).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/secret"
+        stop.set()
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("odd_server", [b"\0garbage\r\n\r\n"], indirect=True)
+def test_an_answer_that_is_no_http_ends_no_watch_and_hides_no_violation(
+    settings: WatchSettings, decision: Path, odd_server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log(settings.folder, "1.jsonl", range(1000, 1040), "telling")
+    arguments = ["watch", str(settings.folder), "--decision", str(decision), "--once"]
+    arguments += ["--settle", "0", "--db", str(settings.database), "--webhook", odd_server]
+    assert run(arguments) == 1
+    said = capsys.readouterr().err
+    assert "notices are kept, and will be sent again: 127.0.0.1 gave no answer of HTTP" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("odd_server", [b"HTTP/1.1 200 OK\r\nX-Header: "], indirect=True)
+def test_a_webhook_that_answers_without_an_end_holds_nobody_up(
+    settings: WatchSettings, odd_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fpmonitor.watch._TIMEOUT", 0.2)
+    told: list[dict[str, Any]] = []
+    log(settings.folder, "1.jsonl", range(100), "common")
+    watch = Watch(settings, deliver=[collect(told), post_to(odd_server)])
+    for _ in range(3):
+        with pytest.raises(DeliveryError, match="did not answer within"):
+            watch.step()
+    # It is left in peace until one of its answers ends, and others are still told.
+    log(settings.folder, "2.jsonl", range(1000, 1040), "telling")
+    with pytest.raises(DeliveryError, match="has not yet answered earlier notices"):
+        watch.step()
+    assert [body["state"] for body in told] == ["holds", "violated"]
 
 
 def test_command_reads_the_notice_and_a_failure_is_told_again(
