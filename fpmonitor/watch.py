@@ -48,7 +48,8 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.question import Question
 from fpmonitor.store.database import Database
-from fpmonitor.store.files import NO_PATIENCE, Patience
+from fpmonitor.store.files import NO_PATIENCE, Patience, is_as_left
+from fpmonitor.store.files import identity_of as identity_of_file
 from fpmonitor.store.ingest import ingest_files
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
@@ -178,6 +179,8 @@ class Watch:
         self._watched = settings.watched
         self._seen: dict[str, tuple[FileState, float]] = {}
         self._known: dict[str, FileState] | None = None
+        self._file: tuple[int, int] | None = None  # of the database that knows them
+        self._key: str | None = None
         self._column_map = ColumnMap()
         self._reading = ""
         self._pending = True
@@ -196,7 +199,7 @@ class Watch:
             The check itself is not possible; the logs that have arrived are stored.
         """
         settled = self._settled()
-        self._recall()
+        is_recalled = self._recall()
         fresh = [path for path in settled if self._is_fresh(path)]
         today = datetime.now(UTC).date()
         if self._settings.by is not None and today != self._day:  # a window may have ended
@@ -204,6 +207,10 @@ class Watch:
         if not fresh and not self._pending:
             return
         self._pending = True
+        if not is_recalled and not is_as_left(self._settings.database):
+            self._known = None  # a backup that was put back knows less
+            self._recall()
+            fresh = [path for path in settled if self._is_fresh(path)]
         notices = self._take_in(fresh)
         self._corrected.clear()
         self._tell(notices)
@@ -270,20 +277,31 @@ class Watch:
         self._seen = present
         return settled
 
-    def _recall(self) -> None:
-        """Look up which files are done: refused ones are not once logs are read otherwise."""
+    def _recall(self) -> bool:
+        """Look up which files are done, if that may have changed; return whether it was done.
+
+        Refused ones are not done once logs are read otherwise, and none is in another database.
+        """
         settings, known = self._settings, self._known
         column_map = settings.column_map()
         if (
             known is not None
             and column_map == self._column_map
+            and identity_of_file(settings.database) == self._file
             and not any(known[path].refused for path in self._seen if path in known)
         ):
-            return
+            return False
         with settings.open_database() as database:
             self._reading = reading_of(database, settings.collector, column_map)
             self._known = read_files(database, self._reading)
+            self._file, key = identity_of_file(settings.database), database.meta("user_key")
+        if self._key not in {None, key}:
+            self._note(f"{settings.database} is another database now: what it lacks is read again")
+            self._told.clear()
+            self._pending = True
+        self._key = key
         self._column_map = column_map
+        return True
 
     def _is_fresh(self, path: str) -> bool:
         return (self._known or {}).get(path) != self._seen[path][0]

@@ -235,6 +235,82 @@ def test_a_folder_that_vanishes_is_an_error_and_its_return_is_no_news(
     assert len(told) == 1
 
 
+@pytest.mark.parametrize("how", ["put back", "copied back", "removed", "replaced"])
+def test_what_a_database_in_the_place_of_another_lacks_is_read_again(
+    settings: WatchSettings, how: str
+) -> None:
+    told: list[dict[str, Any]] = []
+    notes: list[str] = []
+    backup = settings.database.with_name("backup")
+    log(settings.folder, "1.jsonl", range(100), "common")
+    watch = Watch(settings, deliver=[collect(told)], note=notes.append)
+    watch.step()
+    shutil.copy(settings.database, backup)
+    log(settings.folder, "2.jsonl", range(1000, 1040), "telling")
+    watch.step()
+    if how == "replaced":
+        backup.unlink()
+        Monitor(backup, create=True).close()
+    if how == "copied back":  # into the same file, as `cp` does
+        shutil.copy(backup, settings.database)
+    elif how == "removed":
+        settings.database.unlink()
+    else:
+        backup.replace(settings.database)
+    log(settings.folder, "3.jsonl", range(100, 120), "common")
+    watch.step()
+    watch.step()
+    with Monitor(settings.database) as monitor:
+        assert sorted(batch.stored for batch in monitor.batches()) == [20, 40, 100]
+    is_other = how in {"removed", "replaced"}
+    assert any("is another database now" in note for note in notes) == is_other
+    again = (None if is_other else "holds", "violated")
+    changes = [(body["was"], body["state"]) for body in told]
+    assert changes == [(None, "holds"), ("holds", "violated"), again]
+
+
+def test_a_running_watch_goes_by_the_decision_that_its_file_holds(
+    decision: Path, tmp_path: Path
+) -> None:
+    watched, told, folder = tmp_path / "watched.json", tmp_path / "told", tmp_path / "in"
+    document = json.loads(decision.read_text(encoding="utf-8"))
+    stricter = document | {"policy": document["policy"] | {"budget": 0.01}}
+    log(folder, "1.jsonl", range(100), "common")
+    log(folder, "2.jsonl", range(1000, 1003), "telling")  # 3 of 103 users: 2.9 %
+    shutil.copy(decision, watched)
+    arguments = ["watch", str(folder), "--decision", str(watched), "--every", "0.1"]
+    arguments += ["--settle", "0", "--db", str(tmp_path / "db")]
+    command = [sys.executable, "-P", "-c", f"from fpmonitor.cli import run; run({arguments!r})"]
+
+    def states(number: int) -> list[str]:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            lines = told.read_text(encoding="utf-8").splitlines()
+            if len(lines) >= number:
+                return [json.loads(line)["state"] for line in lines]
+            time.sleep(0.05)
+        raise TimeoutError
+
+    with told.open("wb") as output, (tmp_path / "said").open("wb") as said:
+        running = subprocess.Popen(command, stdout=output, stderr=said)
+        try:
+            assert states(1) == ["holds"]
+            watched.write_text("{broken", encoding="utf-8")
+            time.sleep(0.3)
+            log(folder, "3.jsonl", range(2000, 2040), "telling")
+            assert states(2) == ["holds", "violated"]  # it goes on by the one of before
+            watched.write_text(json.dumps(stricter), encoding="utf-8")
+            assert states(3) == ["holds", "violated", "violated"]
+        finally:
+            running.terminate()
+            running.wait()
+    told_by = [json.loads(line) for line in told.read_text(encoding="utf-8").splitlines()]
+    assert [body["policy"]["budget"] for body in told_by] == [0.05, 0.05, 0.01]
+    notes = (tmp_path / "said").read_text(encoding="utf-8")
+    assert notes.count("the decision of before is watched, until it can be read") == 1
+    assert "holds another decision now, which is watched" in notes
+
+
 def test_a_webhook_that_fails_for_a_day_floods_nobody_else(settings: WatchSettings) -> None:
     told: list[dict[str, Any]] = []
     posted: list[dict[str, Any]] = []
